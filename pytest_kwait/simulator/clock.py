@@ -7,7 +7,7 @@ and clients' own time agree. Only the pauses that controllers make are scaled.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["FAST", "REAL", "SimClock", "Timer"]
+
+T = TypeVar("T")
 
 FAST = 0.05
 REAL = 1.0
@@ -55,11 +57,17 @@ class SimClock:
         self.scale = scale
         self.may_suspend: Callable[[], bool] = _never
         """Whether what is called may have to be laid aside while somebody else answers."""
-        self.attached: dict[str, object] = {}
-        """What others have one of in each cluster, by name: it goes with the clock."""
+        self._shared: dict[type, object] = {}
         self._clock = clock
         self._stamped = (-1, "")
         self._ahead = 0.0
+
+    def get_shared(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the cluster's only object of a class, made on first use."""
+        found = self._shared.get(kind)
+        if not isinstance(found, kind):
+            found = self._shared[kind] = make()
+        return found
 
     def time(self) -> float:
         """Seconds since the epoch."""

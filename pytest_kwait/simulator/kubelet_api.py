@@ -49,7 +49,7 @@ class Session(Protocol):
         ...
 
     @property
-    def outlet(self) -> Output:
+    def output(self) -> Output:
         """Its output and how it ended."""
         ...
 

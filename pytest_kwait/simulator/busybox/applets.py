@@ -116,14 +116,14 @@ def load_applet(name: str) -> Applet | None:
     return found
 
 
-def find_exec_error(around: ProcessContext, program: str) -> str:
+def find_exec_error(context: ProcessContext, program: str) -> str:
     """Why a program cannot be started, as the system says it; empty where it can."""
     if is_busybox_program(program):
         return ""
     if "/" not in program:
         return "executable file not found in $PATH"
     try:
-        found = around.files.node(around.path(program))
+        found = context.files.node(context.path(program))
     except FileSystemError as fault:
         return str(fault)
     if isinstance(found, Directory) or not isinstance(found, File) or not found.mode & 0o111:
@@ -131,9 +131,9 @@ def find_exec_error(around: ProcessContext, program: str) -> str:
     return ""
 
 
-def has_program(around: ProcessContext, name: str) -> bool:
+def has_program(context: ProcessContext, name: str) -> bool:
     """Whether a shell finds something to start under a name."""
-    return not find_exec_error(around, name)
+    return not find_exec_error(context, name)
 
 
 def _make_shell_message(text: str) -> Write:
@@ -141,20 +141,22 @@ def _make_shell_message(text: str) -> Write:
 
 
 def run_program(
-    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write] = _make_shell_message
+    context: ProcessContext,
+    argv: list[str],
+    complaint: Callable[[str], Write] = _make_shell_message,
 ) -> Process:
     """Run a program by its arguments as a shell would; 127 where there is none of that name."""
     program = argv[0]
-    fault = find_exec_error(around, program)
+    fault = find_exec_error(context, program)
     if fault:
         denied = fault == "Permission denied"
         yield complaint(f"{program}: {fault if denied else 'not found'}")
         return 126 if denied else 127
     name = program.rpartition("/")[2]
     if not is_busybox_program(program):
-        return (yield from _run_file(around, argv, complaint))
+        return (yield from _run_file(context, argv, complaint))
     if name == "busybox" and len(argv) > 1:
-        return (yield from run_program(around, argv[1:], complaint))
+        return (yield from run_program(context, argv[1:], complaint))
     applet = load_applet(name)
     if applet is None:
         known = name in UNSIMULATED
@@ -164,9 +166,9 @@ def run_program(
         return 1
     if name in SHELLS:
         # The messages of a shell begin with its own name as it was given.
-        return (yield from applet(around, argv))
+        return (yield from applet(context, argv))
     try:
-        return (yield from applet(around, argv[1:]))
+        return (yield from applet(context, argv[1:]))
     except ProcessWriteError as trouble:
         yield write_error(f"{name}: write error: {trouble}")
         return 1
@@ -182,10 +184,10 @@ def run_program(
 
 
 def _run_file(
-    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
+    context: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
 ) -> Process:
     """Run a file that somebody wrote: a script, by the program that its first line names."""
-    content = around.files.read(around.path(argv[0])) or b""
+    content = context.files.read(context.path(argv[0])) or b""
     first = content.partition(b"\n")[0]
     program = ["/bin/sh"]
     if first.startswith(b"#!"):
@@ -196,4 +198,4 @@ def _run_file(
     if name not in SHELLS and not is_busybox_program(program[0]):
         yield complaint(f"{argv[0]}: not found")
         return 127
-    return (yield from run_program(around, [*program, *argv], complaint))
+    return (yield from run_program(context, [*program, *argv], complaint))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
 __all__ = [
+    "ESCAPES",
     "LineReader",
     "UsageError",
     "copy_to_stdout",
@@ -31,6 +32,11 @@ __all__ = [
     "write_out",
 ]
 
+ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
+    "e": "\x1b",
+}  # fmt: skip
+"""The characters that a letter stands for after a backslash."""
 _FIRST_FREE_FD = 1000
 
 
@@ -106,7 +112,7 @@ def parse_options(
 
 
 @contextmanager
-def open_input(around: ProcessContext, name: str) -> Iterator[int]:
+def open_input(context: ProcessContext, name: str) -> Iterator[int]:
     """The number under which a file is open for as long; `-` is stdin.
 
     Raises:
@@ -118,19 +124,19 @@ def open_input(around: ProcessContext, name: str) -> Iterator[int]:
     if not name:
         raise FileSystemError("No such file or directory")
     one = open_path(
-        around.files, around.path(name), "r", around.tasks.account, around.now, around.fds
+        context.files, context.path(name), "r", context.tasks.account, context.now, context.fds
     ).retain()
-    number = next(n for n in range(_FIRST_FREE_FD, _FIRST_FREE_FD + 1000) if n not in around.fds)
-    around.fds[number] = one
+    number = next(n for n in range(_FIRST_FREE_FD, _FIRST_FREE_FD + 1000) if n not in context.fds)
+    context.fds[number] = one
     try:
         yield number
     finally:
-        around.fds.pop(number, None)
+        context.fds.pop(number, None)
         one.release()
 
 
 def for_each_input(
-    around: ProcessContext,
+    context: ProcessContext,
     program: str,
     names: list[str],
     act: Callable[[str, int], Generator[Effect, None, bool | None]],
@@ -142,7 +148,7 @@ def for_each_input(
     code = 0
     for name in names or ["-"]:
         try:
-            with open_input(around, name) as number:
+            with open_input(context, name) as number:
                 if (yield from act(name, number)):
                     break
         except FileSystemError as fault:

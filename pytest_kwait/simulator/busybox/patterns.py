@@ -62,41 +62,50 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
             found.append(re.escape(pattern[position]))
             position += 1
         elif char == "[":
-            bracket, position = _translate_glob_bracket(pattern, position)
-            found.append(bracket)
+            bracket = _translate_bracket(pattern, position, glob=True)
+            if bracket is None:
+                found.append(re.escape("["))
+            else:
+                found.append(bracket[0])
+                position = bracket[1]
         else:
             found.append(re.escape(char))
     return re.compile("".join(found), re.DOTALL)
 
 
-def _translate_glob_bracket(pattern: str, position: int) -> tuple[str, int]:
-    """What follows a `[`, and where it ends; the bracket itself where nothing closes it."""
-    end, negated = position, pattern[position : position + 1] in ("!", "^")
-    end += negated
+def _translate_bracket(pattern: str, position: int, *, glob: bool) -> tuple[str, int] | None:
+    """Return the translation of a bracket expression and its end; None if it is not closed.
+
+    Args:
+        pattern: the whole pattern.
+        position: the index after `[`.
+        glob: whether `!` negates, backslashes quote, and a reversed range is empty.
+    """
+    negated = pattern[position : position + 1] in (("!", "^") if glob else ("^",))
+    position += negated
     pieces: list[str] = []
     first = True
-    while end < len(pattern):
-        char = pattern[end]
+    while position < len(pattern):
+        char = pattern[position]
         if char == "]" and not first:
-            inner = "".join(pieces)
-            return f"[{'^' if negated else ''}{inner}]", end + 1
+            return f"[{'^' if negated else ''}{''.join(pieces)}]", position + 1
         first = False
-        if pattern.startswith("[:", end) and (close := pattern.find(":]", end)) > 0:
-            pieces.append(CHARACTER_CLASSES.get(pattern[end + 2 : close], ""))
-            end = close + 2
+        if pattern.startswith("[:", position) and (close := pattern.find(":]", position)) > 0:
+            pieces.append(CHARACTER_CLASSES.get(pattern[position + 2 : close], ""))
+            position = close + 2
             continue
-        if char == "\\" and end + 1 < len(pattern):
-            end += 1
-            char = pattern[end]
-        last = pattern[end + 2 : end + 3]
-        if pattern[end + 1 : end + 2] == "-" and last not in ("", "]"):
-            if char <= last:
+        if glob and char == "\\" and position + 1 < len(pattern):
+            position += 1
+            char = pattern[position]
+        last = pattern[position + 2 : position + 3]
+        if pattern[position + 1 : position + 2] == "-" and last not in ("", "]"):
+            if not glob or char <= last:
                 pieces.append(f"{re.escape(char)}-{re.escape(last)}")
-            end += 3
+            position += 3
             continue
         pieces.append(re.escape(char))
-        end += 1
-    return re.escape("["), position
+        position += 1
+    return None
 
 
 def matches_glob(pattern: str, text: str) -> bool:
@@ -153,8 +162,11 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
         char = pattern[position]
         position += 1
         if char == "[":
-            piece, position = _translate_regex_bracket(pattern, position)
-            found.append(piece)
+            bracket = _translate_bracket(pattern, position, glob=False)
+            if bracket is None:
+                raise UsageError(f"bad regex '{pattern}': Missing ']'")
+            found.append(bracket[0])
+            position = bracket[1]
         elif char == "\\":
             if position >= len(pattern):
                 raise UsageError("Trailing backslash")
@@ -201,28 +213,3 @@ def compile_basic_regex(pattern: str) -> re.Pattern[str]:
         UsageFault: it is none.
     """
     return compile_regex(pattern, extended=False)
-
-
-def _translate_regex_bracket(pattern: str, position: int) -> tuple[str, int]:
-    pieces: list[str] = []
-    negated = pattern.startswith("^", position)
-    position += negated
-    first = True
-    while position < len(pattern):
-        char = pattern[position]
-        if char == "]" and not first:
-            return f"[{'^' if negated else ''}{''.join(pieces)}]", position + 1
-        first = False
-        close = pattern.find(":]", position)
-        if pattern.startswith("[:", position) and close > 0:
-            pieces.append(CHARACTER_CLASSES.get(pattern[position + 2 : close], ""))
-            position = close + 2
-            continue
-        last = pattern[position + 2 : position + 3]
-        if pattern[position + 1 : position + 2] == "-" and last not in ("", "]"):
-            pieces.append(f"{re.escape(char)}-{re.escape(last)}")
-            position += 3
-            continue
-        pieces.append(re.escape(char))
-        position += 1
-    raise UsageError(f"bad regex '{pattern}': Missing ']'")

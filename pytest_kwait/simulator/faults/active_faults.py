@@ -207,12 +207,12 @@ class FaultableNode(Protocol):
         """Undo `begin`."""
         ...
 
-    def press(self, what: str) -> None:
+    def start_pressure(self, what: str) -> None:
         """Put it under pressure of `memory` or `disk`."""
         ...
 
-    def release(self, what: str) -> None:
-        """Undo `press`."""
+    def end_pressure(self, what: str) -> None:
+        """Undo `start_pressure`."""
         ...
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:

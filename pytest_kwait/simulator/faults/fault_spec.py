@@ -139,8 +139,8 @@ def _pressure(api: Cluster, asked: Obj) -> ActiveFault:
     node, what = _node(api, asked), asked.get("resource", "")
     if what not in ("disk", "memory"):
         raise bad_request(f"resource: {what!r} is neither disk nor memory")
-    node.press(what)
-    return api.faults.add(asked["holder"], lambda: node.release(what))
+    node.start_pressure(what)
+    return api.faults.add(asked["holder"], lambda: node.end_pressure(what))
 
 
 def _out_of_memory(api: Cluster, asked: Obj) -> None:

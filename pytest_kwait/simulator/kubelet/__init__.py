@@ -29,20 +29,20 @@ def start_kubelets(api: Cluster, nodes: int) -> dict[str, NodeKubelet]:
 
     One subscription serves them all: a pod's change costs the same however many nodes there are.
     """
-    agents = {
+    kubelets = {
         make_node_name(number): NodeKubelet(api, make_node_name(number), number)
         for number in range(1, nodes + 1)
     }
-    for agent in agents.values():
-        agent.peers = agents
-        agent.register()
-        api.kubelets[agent.name] = KubeletServer(agent)
-        api.faults.nodes[agent.name] = agent.node_faults
+    for kubelet in kubelets.values():
+        kubelet.peers = kubelets
+        kubelet.register()
+        api.kubelets[kubelet.name] = KubeletServer(kubelet)
+        api.faults.nodes[kubelet.name] = kubelet.node_faults
 
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
-        agent = agents.get(new["spec"].get("nodeName") or "")
-        if agent is not None:
-            agent.pod_changed(change, new)
+        kubelet = kubelets.get(new["spec"].get("nodeName") or "")
+        if kubelet is not None:
+            kubelet.pod_changed(change, new)
 
     api.subscribe("pods", pod_changed)
-    return agents
+    return kubelets

@@ -33,11 +33,11 @@ _RESOURCE_ORDER = ("limits", "requests")
 
 
 def needs_restart(container: Obj, before: Obj) -> bool:
-    """Whether a container starts again for its new resources.
+    """Whether new resources need a restart of the container.
 
     Args:
-        container: as it is to be.
-        before: as it was when it was made or last resized.
+        container: the requested spec.
+        before: the spec as of its creation or last resize.
     """
     policies = {
         one["resourceName"]: one["restartPolicy"] for one in container.get("resizePolicy") or ()
@@ -54,19 +54,18 @@ def needs_restart(container: Obj, before: Obj) -> bool:
 
 
 def record_resize(worker: PodContext, *, over: bool) -> None:
-    """Tell that a resize has begun, or is over."""
+    """Record the start or completion of a resize."""
     word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
     worker.event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
 
 
 def record_pending_resize(worker: PodContext, wanted: Obj, why: str, message: str) -> None:
-    """Tell that a resize waits for room.
+    """Record that a resize is deferred.
 
     Args:
-        worker: the pod.
-        wanted: the pod as it is to be.
-        why: the reason for which it is refused.
-        message: the same for people.
+        wanted: the requested pod.
+        why: the reason of the refusal.
+        message: the message of the refusal.
     """
     told = f"Pod resize {why}: {_resize_summary(wanted, error=message)}"
     worker.event(WARNING, "ResizeDeferred", told)
@@ -93,14 +92,14 @@ def _format_resources(container: Obj) -> Obj:
     return {"name": container["name"], "resources": shown}
 
 
-# Seconds between tries where nothing makes room; source: allocation_manager.go, `retryDelay`.
+# Seconds between retries; source: allocation_manager.go, `retryDelay`.
 _RETRY = 180.0
 _FIELDS = ("initContainers", "containers")
 _QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 
 
 def to_allocated_pod(pod: Obj) -> object:
-    """Return what of a pod the kubelet acts on: its spec, and conditions for its gates."""
+    """Return the parts of a pod that the kubelet acts on: spec and readiness gates."""
     if not pod["spec"].get("readinessGates"):
         return pod["spec"]
     gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
@@ -115,7 +114,7 @@ def _resources(pod: Obj) -> list[object]:
 
 
 def _with_resources(pod: Obj, resources: list[object]) -> Obj:
-    """The pod with other resources."""
+    """Return the pod with other resources."""
     whole, *left = resources
     spec = {**pod["spec"], "resources": whole}
     if whole is None:
@@ -143,10 +142,10 @@ class PodAllocation:
         self._requested = worker.pod
         self._checked = 0
         self.pending: Obj | None = None
-        """The condition of a pod that is not given what it asks for."""
+        """The condition `PodResizePending`; None without a pending resize."""
 
     def allocated_pod(self, pod: Obj) -> Obj:
-        """The pod as it is acted on: with the resources that it is given."""
+        """Return the pod with its allocated resources; try a new resize first."""
         resources = _resources(pod)
         if resources == self._allocated:
             if self.pending is not None:
@@ -164,7 +163,7 @@ class PodAllocation:
         return _with_resources(pod, self._allocated)
 
     def retry(self) -> None:
-        """Look whether there is room by now."""
+        """Retry a pending resize."""
         worker = self._worker
         waits = self.pending is not None and not worker.finished and not worker.deleted
         if waits and self._try_allocate():
@@ -172,7 +171,7 @@ class PodAllocation:
 
     @property
     def priority(self) -> tuple[float, int, str]:
-        """Who is asked first.
+        """The order in which pending resizes are retried, lowest first.
 
         Source: allocation_manager.go, `sortPendingResizes`.
         """
@@ -182,7 +181,7 @@ class PodAllocation:
         return -float(pod["spec"].get("priority") or 0), _QOS_CLASSES.index(quality), since
 
     def _try_allocate(self) -> bool:
-        """Give the pod what it asks for if there is room; whether there is.
+        """Allocate the requested resources; False if the resize is deferred.
 
         Source: allocation_manager.go, `handlePodResourcesResize`.
         """
@@ -238,7 +237,7 @@ class DeferredResizes:
         return refusal
 
     def retry(self) -> None:
-        """Ask all of them again: there may be room."""
+        """Retry all deferred resizes soon."""
         if self._waiting and not self._planned:
             self._planned = True
             self._clock.call_later(0, self._try)

@@ -1,6 +1,6 @@
 """Container instances: the process, its output and log, attached sessions, the exit.
 
-A log keeps its last 10 MiB. When the logs of a cluster take too much together, the largest
+A log keeps its last 10 MiB. When the logs of a cluster exceed their total limit, the largest
 one drops its older half.
 """
 
@@ -43,58 +43,62 @@ __all__ = [
     "get_cluster_logs",
 ]
 
-# What a log may take before its oldest lines go; source: kubelet config, `containerLogMaxSize`.
+# The limit of a log; source: kubelet config, `containerLogMaxSize`.
 _MAX_LOG = 10 << 20
-# What all logs of a cluster may take.
+# The limit of all logs of a cluster.
 _MAX_ALL_LOGS = 256 << 20
-# What a line takes beside its text.
+# The memory overhead of a line.
 _LINE_OVERHEAD = 120
-# What a line takes beside its text in the node's file: when and where it was written.
+# The length of time and stream before each line of the node's log file.
 _LINE_PREFIX = 41
 _DISK_BLOCK = 4096
 
 
 class ClusterLogs:
-    """The logs of a cluster: when they take too much together, the largest loses its older half."""
+    """The logs of a cluster, with a limit on their total size."""
 
     def __init__(self) -> None:
         self._all: WeakSet[ContainerLog] = WeakSet()
-        self._room = StorageQuota(_MAX_ALL_LOGS, lambda: sum(log.taken for log in self._all))
+        self._room = StorageQuota(_MAX_ALL_LOGS, lambda: sum(log.memory_size for log in self._all))
 
     def add(self, log: ContainerLog) -> None:
-        """Count a log in."""
+        """Add a log."""
         self._all.add(log)
-        log.together = self
+        log.cluster_logs = self
 
     def grow(self, size: int) -> None:
-        """Take note of bytes more in one of them."""
+        """Count more bytes; shorten the largest log if the total exceeds the limit."""
         if not self._room.fits(size):
-            max(self._all, key=lambda log: log.taken).cut()
+            max(self._all, key=lambda log: log.memory_size).drop_older_half()
 
 
 def get_cluster_logs(clock: SimClock) -> ClusterLogs:
-    """The logs of a cluster, which are there as long as its clock."""
-    found = clock.attached.get("logs")
-    if not isinstance(found, ClusterLogs):
-        found = clock.attached["logs"] = ClusterLogs()
-    return found
+    """Return the logs of a cluster."""
+    return clock.get_shared(ClusterLogs, ClusterLogs)
 
 
 class ContainerLog:
-    """A log, which keeps the last 10 MiB."""
+    """The log of a container: its last 10 MiB."""
 
     __slots__ = (
-        "__weakref__", "_dropped", "_lines", "_partial", "_readers", "ended", "taken", "together",
+        "__weakref__",
+        "_dropped",
+        "_lines",
+        "_partial",
+        "_readers",
+        "cluster_logs",
+        "ended",
+        "memory_size",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.together: ClusterLogs | None = None
+        self.cluster_logs: ClusterLogs | None = None
         self._lines: deque[tuple[float, bytes]] = deque()
         self._partial: dict[int, bytes] = {}
         self._readers: list[asyncio.Event] = []
         self._dropped = 0
-        self.taken = 0
-        """The bytes of memory that it takes."""
+        self.memory_size = 0
+        """Bytes of memory in use."""
         self.ended = False
 
     def __iter__(self) -> Iterator[tuple[float, bytes]]:
@@ -105,21 +109,21 @@ class ContainerLog:
 
     @property
     def size(self) -> int:
-        """The bytes of the node's disk that it takes."""
-        size = self.taken - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
+        """Bytes on the node's disk."""
+        size = self.memory_size - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
         return -(-size // _DISK_BLOCK) * _DISK_BLOCK
 
     def last(self, most: int) -> list[tuple[float, bytes]]:
-        """Its last lines."""
+        """Return the last lines."""
         return list(self._lines)[-most:]
 
     def write(self, now: float, stream: int, data: bytes) -> None:
-        """Add what was written to a stream; a line is there with its end."""
+        """Append output of a stream; a line is added once it is complete."""
         *lines, rest = (self._partial.pop(stream, b"") + data).split(b"\n")
         for line in lines:
             self._add(now, line)
         if len(rest) > _MAX_LOG // 10:
-            # A line without an end is cut, as the container runtime cuts it.
+            # A very long line is split, as the container runtime does.
             self._add(now, rest)
             rest = b""
         if rest:
@@ -129,22 +133,22 @@ class ContainerLog:
 
     def _add(self, now: float, line: bytes) -> None:
         self._lines.append((now, line))
-        self.taken += len(line) + _LINE_OVERHEAD
+        self.memory_size += len(line) + _LINE_OVERHEAD
         self._keep(_MAX_LOG)
-        if self.together is not None:
-            self.together.grow(len(line) + _LINE_OVERHEAD)
+        if self.cluster_logs is not None:
+            self.cluster_logs.grow(len(line) + _LINE_OVERHEAD)
 
-    def cut(self) -> None:
-        """Let go of its older half."""
-        self._keep(self.taken // 2)
+    def drop_older_half(self) -> None:
+        """Drop the older half of the lines, by size."""
+        self._keep(self.memory_size // 2)
 
     def _keep(self, most: int) -> None:
-        while self.taken > most:
-            self.taken -= len(self._lines.popleft()[1]) + _LINE_OVERHEAD
+        while self.memory_size > most:
+            self.memory_size -= len(self._lines.popleft()[1]) + _LINE_OVERHEAD
             self._dropped += 1
 
     def end(self, now: float) -> None:
-        """Nothing more is written."""
+        """Add incomplete lines and end the log."""
         for rest in self._partial.values():
             self._add(now, rest)
         self._partial.clear()
@@ -156,9 +160,9 @@ class ContainerLog:
             reader.set()
 
     async def follow(self) -> AsyncIterator[tuple[float, bytes]]:
-        """Return the lines from the first one until the end."""
-        position, news = 0, asyncio.Event()
-        self._readers.append(news)
+        """Yield all lines, and new ones until the end."""
+        position, changed = 0, asyncio.Event()
+        self._readers.append(changed)
         try:
             while True:
                 while position < self._dropped + len(self._lines):
@@ -167,36 +171,36 @@ class ContainerLog:
                     position += 1
                 if self.ended:
                     return
-                news.clear()
-                await news.wait()
+                changed.clear()
+                await changed.wait()
         finally:
-            self._readers.remove(news)
+            self._readers.remove(changed)
 
 
 SIGKILL_EXIT_CODE = 137
 _START_FAILED_EXIT_CODE = 128
 _MAX_MESSAGE = 4096
 _TERMINATION_LOG = "/dev/termination-log"
-# Of the log, where it stands for the message; source: kuberuntime_container.go,
+# Limits of a termination message from the log; source: kuberuntime_container.go,
 # `MaxContainerTerminationMessageLogLength`, `...Lines`.
 _MAX_LOGGED_MESSAGE = 2048
 _MAX_MESSAGE_LINES = 80
 
-# What of the image is no folder though it is there.
+# Files that cannot be a working directory.
 _NODE_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
 
 
 def find_start_error(
-    image: Image, around: ProcessContext, argv: list[str], directory: str = ""
+    image: Image, context: ProcessContext, argv: list[str], directory: str = ""
 ) -> str:
-    """Why the container runtime cannot start the program; empty where it can."""
+    """Return why the container runtime cannot start the program; empty if it can."""
     if not is_busybox(image):
         return ""
     if directory.rstrip("/") in _NODE_FILES:
         why = f"error during container init: mkdir {directory}: not a directory"
         why = f"unable to start container process: {why}"
     else:
-        why = _describe_start_error(around, argv[0]) if argv else ""
+        why = _describe_start_error(context, argv[0]) if argv else ""
     if not why:
         return ""
     return (
@@ -205,9 +209,9 @@ def find_start_error(
     )
 
 
-def _describe_start_error(around: ProcessContext, program: str) -> str:
-    """Why a program cannot be started, in the runtime's words; empty where it can."""
-    fault = find_exec_error(around, program)
+def _describe_start_error(context: ProcessContext, program: str) -> str:
+    """Return why a program cannot be started, in the runtime's words; empty if it can."""
+    fault = find_exec_error(context, program)
     if not fault:
         return ""
     if "/" in program and fault != "Permission denied":
@@ -224,21 +228,19 @@ def _serve_forever() -> Process:
 
 @dataclass
 class Container:
-    """One instance of one container; a restart makes another.
+    """One instance of a container; a restart creates another.
 
     Args:
-        clock: the cluster's time.
-        name: the container's name.
-        image: what it runs.
-        restart_count: how many instances were before it.
-        ended: called once when it has ended.
+        image: decides which programs exist.
+        restart_count: the number of earlier instances.
+        ended: called once at the end.
         network: the ports of the pod.
-        stdin: whether its program has an input that can be attached to.
-        tty: whether that is a terminal.
-        message_path: the file that its last message is read from.
-        message_from_log: whether, failed without one, the end of its log is the message.
-        directory: where its program starts; empty for the image's own.
-        memory: the bytes that it may hold; None without a limit.
+        stdin: whether the program's input can be attached.
+        tty: whether the input is a terminal.
+        message_path: the file of the termination message.
+        message_from_log: whether a failure without a message takes the end of the log.
+        directory: the working directory; empty for the image's own.
+        memory: the memory limit in bytes; None without one.
     """
 
     clock: SimClock
@@ -260,7 +262,7 @@ class Container:
     reason: str = ""
     message: str = ""
     log: ContainerLog = field(default_factory=ContainerLog)
-    around: ProcessContext = field(init=False)
+    context: ProcessContext = field(init=False)
     _account: MemoryAccount = field(init=False)
     _tasks: ProcessTable = field(init=False)
     _attached_sinks: list[Sink] = field(default_factory=list)
@@ -269,13 +271,13 @@ class Container:
     _kill: Timer | None = None
 
     def __post_init__(self) -> None:
-        self.around = ProcessContext(self.clock.time)
+        self.context = ProcessContext(self.clock.time)
         self._account = MemoryAccount(
-            self.memory, lambda seen: self.around.files.size(seen), get_machine(self.clock),
-            self._starved,
+            self.memory, lambda seen: self.context.files.size(seen), get_machine(self.clock),
+            self._on_out_of_memory,
         )  # fmt: skip
         get_cluster_logs(self.clock).add(self.log)
-        self._tasks = ProcessTable(self.clock, self.network, self._account, self._starved)
+        self._tasks = ProcessTable(self.clock, self.network, self._account, self._on_out_of_memory)
 
     @property
     def running(self) -> bool:
@@ -289,19 +291,19 @@ class Container:
 
     @property
     def held(self) -> int:
-        """The bytes of memory that its processes hold."""
+        """Bytes of memory that the processes hold."""
         return self._account.held
 
     def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
-        """Run `argv`, or the image's own program without; why it could not start, or empty."""
+        """Run `argv`, or the image's entry point if empty; return why it failed, or ""."""
         self._stdin = Pipe() if self.stdin else None
         directory = self.directory.rstrip("/") or "/"
-        self.around = ProcessContext(
+        self.context = ProcessContext(
             self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
             network=self.network,
         )  # fmt: skip
         files.fits = self._account.fits
-        failure = find_start_error(self.image, self.around, argv, self.directory)
+        failure = find_start_error(self.image, self.context, argv, self.directory)
         if failure:
             self.started_at = 0.0
             self._end(_START_FAILED_EXIT_CODE, "StartError", failure)
@@ -310,45 +312,45 @@ class Container:
             files.make_directory(directory, parents=True)
         self.started_at = self.clock.time()
         if not argv:
-            # The image's own program is a shell, which ends at once where nobody can talk to it.
+            # The image's entry point is a shell; without input it ends at once.
             argv = ["sh"] if is_busybox(self.image) else []
-        self._follow(self._program(argv), self.around, argv, self._stdin, self)
+        self._follow(self._program(argv), self.context, argv, self._stdin, self)
         return ""
 
     def _program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
         program = argv[0].rpartition("/")[2] if argv else ""
         if program in APPLETS or is_busybox(self.image):
-            return lambda around: run_program(around, argv)
+            return lambda context: run_program(context, argv)
         self._graceful = True
         return lambda _: _serve_forever()
 
     def _follow(
-        self, make: Callable[[ProcessContext], Process], around: ProcessContext, argv: list[str],
+        self, make: Callable[[ProcessContext], Process], context: ProcessContext, argv: list[str],
         stdin: Pipe | None, sink: Sink,
     ) -> Task:  # fmt: skip
         source: OpenFile = PipeEnd(stdin) if stdin is not None else DeviceEnd("null")
-        return self._tasks.follow(make, around, " ".join(argv), source, sink)
+        return self._tasks.follow(make, context, " ".join(argv), source, sink)
 
-    def _starved(self) -> None:
-        """The kernel ends it: its processes hold more memory than there is."""
+    def _on_out_of_memory(self) -> None:
+        """OOM-kill the container."""
         if self.running:
             self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
 
     # -- as the sink of its own program
 
     def write(self, stream: int, data: bytes) -> None:
-        """Keep what the program writes as log, and show it to those who are attached."""
-        for tap in self._attached_sinks:
-            tap.write(stream, data)
+        """Log output, and pass it to attached sessions."""
+        for sink_attached in self._attached_sinks:
+            sink_attached.write(stream, data)
         self.log.write(self.clock.time(), stream, data)
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Nothing holds up a program that writes a log."""
+        """Never block: a log takes everything."""
         del resume
         return False
 
     def end(self, code: int) -> None:
-        """The program has ended, and the container with it."""
+        """End with the program."""
         self._end(code, "Completed" if code == 0 else "Error", "")
 
     def _end(self, code: int, reason: str, message: str) -> None:
@@ -363,34 +365,34 @@ class Container:
         self._tasks.clear(SIGKILL_EXIT_CODE)
         self.log.end(now)
         self.message = message or self._read_termination_message(code)
-        self.around.files.close()
+        self.context.files.close()
         self._account.close()
-        taps, self._attached_sinks = self._attached_sinks, []
-        for tap in taps:
-            tap.end(0)
+        sinks, self._attached_sinks = self._attached_sinks, []
+        for sink_attached in sinks:
+            sink_attached.end(0)
         self.ended(self)
 
     def _read_termination_message(self, code: int) -> str:
-        """Return what it leaves as its message.
+        """Return the termination message.
 
         Source: kuberuntime_container.go, `getTerminationMessage`.
         """
-        written = self.around.files.read(self.message_path or _TERMINATION_LOG) or b""
+        written = self.context.files.read(self.message_path or _TERMINATION_LOG) or b""
         if written or not self.message_from_log or code == 0:
             return written[:_MAX_MESSAGE].decode(errors="replace")
         text = b"".join(line + b"\n" for _, line in self.log.last(_MAX_MESSAGE_LINES))
         return text[-_MAX_LOGGED_MESSAGE:].decode(errors="replace")
 
     @property
-    def assumed(self) -> bool:
-        """Whether its program is not simulated: it is taken to serve whatever is asked of it."""
+    def is_unsimulated(self) -> bool:
+        """Whether the program is not simulated; it is assumed to serve every request."""
         return self._graceful
 
     def stop(self, grace: float) -> None:
-        """Ask it to end with SIGTERM, and end it after `grace` seconds.
+        """Send SIGTERM, and SIGKILL after `grace` seconds.
 
-        A process 1 without a handler ignores the signal: the outcome is certain, and fast time
-        shortens the wait for it. With a handler the grace is real.
+        Process 1 ignores SIGTERM without a handler. Then the outcome is certain, so the wait is scaled;
+        with a handler the grace period is real.
         """
         if not self.running or self._kill is not None:
             return
@@ -402,24 +404,24 @@ class Container:
         self._kill = self.clock.call_later(grace, self.kill, scaled=not handled)
 
     def finish(self, code: int, reason: str = "", message: str = "") -> None:
-        """End it so, whatever it does."""
+        """End with a given exit code, reason and message."""
         if self.running:
             self._end(code, reason or ("Completed" if code == 0 else "Error"), message)
 
     def kill(self) -> None:
-        """End it at once."""
+        """End with SIGKILL."""
         if self.running:
             self._end(SIGKILL_EXIT_CODE, "Error", "")
 
     def run_out_of_memory(self) -> bool:
-        """End it as the kernel does; whether it ran."""
+        """OOM-kill the container; False if it does not run."""
         ran = self.running
         if ran:
             self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
         return ran
 
     def state(self) -> Obj:
-        """Its `state` in the pod's status."""
+        """Return the `state` for the pod's status."""
         if self.finished_at is not None:
             terminated: Obj = {"exitCode": self.exit_code, "reason": self.reason}
             if self.message:
@@ -435,48 +437,48 @@ class Container:
     # -- others beside its own program
 
     def run(self, argv: list[str], *, stdin: bool, tty: bool) -> Session:
-        """Start a command beside it.
+        """Start another command in the container.
 
         Raises:
-            StartError: there is no such program.
+            StartError: the program does not exist.
         """
-        trouble = _describe_start_error(self.around, argv[0]) if argv else "args must not be empty"
+        trouble = _describe_start_error(self.context, argv[0]) if argv else "args must not be empty"
         if trouble:
             raise StartError(
                 f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
                 f"OCI runtime exec failed: exec failed: {trouble}: unknown"
             )
-        outlet = OutputBuffer()
+        output = OutputBuffer()
         pipe = Pipe() if stdin else None
-        around = replace(self.around, tty=tty)
+        context = replace(self.context, tty=tty)
 
         def make(inner: ProcessContext) -> Process:
             return run_program(inner, argv)
 
         if not tty:
-            started = self._follow(make, around, argv, pipe, outlet)
-            return Session(pipe, outlet, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
-        terminal = Terminal(pipe, outlet)
-        started = self._follow(make, around, argv, pipe, terminal)
+            started = self._follow(make, context, argv, pipe, output)
+            return Session(pipe, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
+        terminal = Terminal(pipe, output)
+        started = self._follow(make, context, argv, pipe, terminal)
         terminal.interrupted = lambda: self._tasks.interrupt(started)
-        return Session(terminal, outlet, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
+        return Session(terminal, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
 
     def attach(self, *, stdin: bool) -> Session:
-        """Follow its own program from now on, through its terminal where it has one."""
-        outlet = OutputBuffer()
+        """Attach to the program, through its terminal if it has one."""
+        output = OutputBuffer()
         pipe = self._stdin if stdin else None
-        sink: Sink = outlet
+        sink: Sink = output
         given: Input | None = pipe
         if self.tty:
-            sink = given = Terminal(pipe, outlet)
+            sink = given = Terminal(pipe, output)
         self._attached_sinks.append(sink)
 
         def leave() -> None:
             if sink in self._attached_sinks:
                 self._attached_sinks.remove(sink)
 
-        return Session(given, outlet, leave)
+        return Session(given, output, leave)
 
     def follow(self) -> AsyncIterator[tuple[float, bytes]]:
-        """Return what it writes from its first line until it ends."""
+        """Yield the lines of the log until the container ends."""
         return self.log.follow()

@@ -37,12 +37,12 @@ _ZERO = Quantity(Fraction(0))
 
 
 def has_storage_limit(pod: Obj) -> bool:
-    """Whether anything of the pod may keep only so much."""
+    """Whether the pod has a limit of local storage."""
     return get_pod_limit(pod) is not None or any(get_volume_limits(pod))
 
 
 def get_volume_limits(pod: Obj) -> Iterator[tuple[str, Quantity]]:
-    """Return the names of the pod's own volumes that have a limit, and their limits."""
+    """Yield name and size limit of the pod's emptyDir volumes."""
     for volume in pod["spec"].get("volumes") or ():
         limit = (volume.get("emptyDir") or {}).get("sizeLimit")
         if limit is not None and parse_quantity(limit).amount > 0:
@@ -55,7 +55,7 @@ def _get_limit(container: Obj) -> Quantity | None:
 
 
 def get_pod_limit(pod: Obj) -> Quantity | None:
-    """Return what the pod's containers may keep together; None where none of them has a limit.
+    """Return the storage limit of all containers; None if none has a limit.
 
     Source: component-helpers resource/helpers.go, `PodLimits`.
     """
@@ -81,13 +81,12 @@ def find_excess_usage(
     used: Callable[[str], int],
     logged: Callable[[str], int],
 ) -> str:
-    """Return what a pod is told that keeps too much; empty for one that does not.
+    """Return the eviction message of a pod over its storage limit; empty if it is not.
 
     Args:
-        pod: the pod.
-        volumes: the bytes in each of its own volumes, when they were last counted.
-        used: the bytes that a container, by its name, keeps beside volumes and logs.
-        logged: the bytes of a container's logs.
+        volumes: bytes in each emptyDir volume, as last counted.
+        used: returns the bytes that a container has written outside volumes and logs.
+        logged: returns the bytes of a container's logs.
     """
     for name, limit in get_volume_limits(pod):
         if volumes.get(name, 0) > limit.amount:
@@ -114,32 +113,32 @@ def find_excess_usage(
 
 
 def _is_on_disk(volume: Obj) -> bool:
-    """Whether a volume is on the disk: one in memory is not."""
+    """Whether a volume is on disk, not in memory."""
     return "emptyDir" in volume and not (volume["emptyDir"] or {}).get("medium")
 
 
-# Seconds between looks at what is short, each of which gives up one pod.
+# Seconds between syncs, each of which evicts one pod.
 # Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
 _SYNC_SECONDS = 10.0
-# Looks after which what is in volumes is counted anew.
+# Syncs after which the usage of volumes is counted again.
 # Source: kubelet config defaults, `volumeStatsAggPeriod`; upstream takes up to twice as long.
 _STORAGE_SYNC_EVERY = 6
 # Source: pkg/apis/scheduling/types.go, `SystemCriticalPriority`.
 _CRITICAL_PRIORITY = 2_000_000_000
-# Bytes that a container holds and keeps at least while it runs, whatever it does.
+# The least usage of a running container in bytes.
 _MIN_MEMORY_USAGE = 256 << 10
 _MIN_DISK_USAGE = 16 << 10
 _MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
 
 
 class ResourceShortage(NamedTuple):
-    """What a node runs short of.
+    """A resource that a node runs short of.
 
     Args:
-        condition: what its condition is called.
-        resource: what it is called to those who are given up.
-        threshold: how much there should be.
-        available: how much there is.
+        condition: the type of the node's condition.
+        resource: the name of the resource in messages.
+        threshold: the eviction threshold.
+        available: the available quantity.
     """
 
     condition: str
@@ -158,7 +157,7 @@ class EvictablePod(PodContext, Protocol):
 
 
 class EvictionManager:
-    """What one node gives up.
+    """Evicts pods of one node.
 
     Args:
         node: the node.
@@ -170,53 +169,53 @@ class EvictionManager:
         self._workers = workers
         self._limited: dict[EvictablePod, dict[str, int]] = {}
         self._short: list[ResourceShortage] = []
-        self._looks = 0
+        self._syncs = 0
         self._timer: Timer | None = None
 
     # -- what is looked at
 
     def watch(self, worker: EvictablePod) -> None:
-        """Look at a pod that is new here, if it may keep only so much."""
+        """Watch the storage of a new pod that has a limit."""
         if has_storage_limit(worker.pod):
             self._limited[worker] = {}
-            self._plan(_SYNC_SECONDS)
+            self._schedule(_SYNC_SECONDS)
 
     def begin(self, shortage: ResourceShortage) -> None:
-        """Give up pods, one after the other, as long as something is short."""
+        """Evict pods one by one while a resource is short."""
         self._short.append(shortage)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._plan(0)
+        self._schedule(0)
 
     def end(self, shortage: ResourceShortage) -> None:
-        """There is enough again."""
+        """End a shortage."""
         self._short.remove(shortage)
 
-    def _plan(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = self._node.clock.call_later(seconds, self._look)
+            self._timer = self._node.clock.call_later(seconds, self._synchronize)
 
-    def _look(self) -> None:
+    def _synchronize(self) -> None:
         self._timer = None
-        self._looks += 1
+        self._syncs += 1
         for worker in [one for one in self._limited if one.finished]:
             del self._limited[worker]
         if not self._node.is_kubelet_stopped and not self._evict_over_limit() and self._short:
             self._reclaim(self._short[0])
         if self._short or self._limited:
-            self._plan(_SYNC_SECONDS)
+            self._schedule(_SYNC_SECONDS)
 
     # -- who keeps too much
 
     def _evict_over_limit(self) -> bool:
-        """Give up all who keep more than they may; whether there was any."""
+        """Evict all pods over their storage limits; False if there were none."""
         found = False
         for worker, volumes in list(self._limited.items()):
             if not _can_evict(worker):
                 continue
             runtime = worker.runtime_manager
-            if self._looks % _STORAGE_SYNC_EVERY == 0 or not volumes:
+            if self._syncs % _STORAGE_SYNC_EVERY == 0 or not volumes:
                 volumes.update(runtime.volumes.sizes())
             message = find_excess_usage(
                 worker.pod,
@@ -250,8 +249,8 @@ class EvictionManager:
 
     # -- who may come
 
-    def refusal(self, pod: Obj) -> tuple[str, str] | None:
-        """Why a pod may not run here while something is short: reason and message.
+    def find_admission_error(self, pod: Obj) -> tuple[str, str] | None:
+        """Return why a shortage keeps a pod off the node: reason and message, or None.
 
         Source: `managerImpl.Admit`.
         """
@@ -290,7 +289,7 @@ def _can_evict(worker: EvictablePod) -> bool:
 
 
 def _get_usage(worker: EvictablePod, name: str, resource: str) -> int:
-    """The bytes that a container has of what is short."""
+    """Return a container's usage of a resource in bytes."""
     record = worker.runtime_manager.record(name)
     if resource == "memory":
         return record.memory_held + _MIN_MEMORY_USAGE * record.is_running
@@ -303,7 +302,7 @@ def _get_request(container: Obj, resource: str) -> Quantity:
 
 
 def _rank_pod(worker: EvictablePod, resource: str) -> tuple[float, ...]:
-    """The order in which pods are given up.
+    """Return the sort key of a pod: the lowest is evicted first.
 
     Source: eviction/helpers.go, `rankMemoryPressure`, `rankDiskPressureFunc`.
     """

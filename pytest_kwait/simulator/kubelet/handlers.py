@@ -65,7 +65,7 @@ class HandlerResult:
     output: str = ""
 
     @property
-    def good(self) -> bool:
+    def is_success(self) -> bool:
         """Whether it counts as a success."""
         return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)
 
@@ -145,7 +145,7 @@ class HttpGet:
         self._session: Session | None = None
         self._data = b""
         self._redirects = 0
-        self._timer: Timer | None = clock.call_later(timeout, self._too_late, scaled=False)
+        self._timer: Timer | None = clock.call_later(timeout, self._on_timeout, scaled=False)
         self._connect()
 
     def cancel(self) -> None:
@@ -158,7 +158,7 @@ class HttpGet:
             self._timer.cancel()
             self._timer = None
         if self._session is not None:
-            self._session.outlet.on_news = None
+            self._session.output.on_output = None
             self._session.stop()
             self._session = None
 
@@ -172,15 +172,15 @@ class HttpGet:
     def _fail(self, why: str) -> None:
         self._end(ResultKind.FAILURE, f'Get "{self._target.url}": {why}')
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
         self._fail("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
 
     def _connect(self) -> None:
         target = self._target
-        trouble, self._session = self._dial(target.host, target.port)
-        if trouble:
-            self._fail(trouble)
+        error, self._session = self._dial(target.host, target.port)
+        if error:
+            self._fail(error)
             return
         if self._session is None:
             return
@@ -188,17 +188,17 @@ class HttpGet:
         if self._session.stdin is not None:
             plain = target.scheme == "http"
             self._session.stdin.send(target.request(self._agent) if plain else _TLS_HELLO)
-        self._session.outlet.on_news = self._news
-        self._news()
+        self._session.output.on_output = self._on_output
+        self._on_output()
 
-    def _news(self) -> None:
+    def _on_output(self) -> None:
         session = self._session
         if session is None:
             return
-        self._data += b"".join(data for _, data in session.outlet.drain())
-        over = session.outlet.code is not None
+        self._data += b"".join(data for _, data in session.output.drain())
+        over = session.output.code is not None
         if self._target.scheme == "https":
-            self._secure(over)
+            self._check_tls(over)
             return
         head, found, body = self._data.partition(b"\r\n\r\n")
         if not found:
@@ -220,9 +220,9 @@ class HttpGet:
         if not found:
             self._fail("unexpected EOF" if over else "server response headers exceeded the limit")
             return
-        self._answered(int(code), lines[1:], body)
+        self._on_response(int(code), lines[1:], body)
 
-    def _secure(self, over: bool) -> None:
+    def _check_tls(self, over: bool) -> None:
         if self._data.startswith(b"HTTP/"):
             self._fail("http: server gave HTTP response to HTTPS client")
         elif self._data:
@@ -230,16 +230,16 @@ class HttpGet:
         elif over:
             self._fail("EOF")
 
-    def _answered(self, code: int, headers: list[str], body: bytes) -> None:
+    def _on_response(self, code: int, headers: list[str], body: bytes) -> None:
         text = body[:_MAX_BODY].decode(errors="replace")
         if code in (301, 302, 303, 307, 308):
-            self._redirected(headers, text)
+            self._on_redirect(headers, text)
         elif 200 <= code < 400:
             self._end(ResultKind.SUCCESS, text)
         else:
             self._end(ResultKind.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
-    def _redirected(self, headers: list[str], text: str) -> None:
+    def _on_redirect(self, headers: list[str], text: str) -> None:
         where = next(
             (
                 value.strip()
@@ -257,7 +257,7 @@ class HttpGet:
             self._fail("stopped after 10 redirects")
             return
         if self._session is not None:
-            self._session.outlet.on_news = None
+            self._session.output.on_output = None
             self._session.stop()
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -407,9 +407,9 @@ class ExecHandler:
             self._end(HandlerResult(ResultKind.ERROR, text))
             return
         if timeout:
-            self._timer = clock.call_later(timeout, self._too_late, scaled=False)
-        self._session.outlet.on_news = self._news
-        self._news()
+            self._timer = clock.call_later(timeout, self._on_timeout, scaled=False)
+        self._session.output.on_output = self._on_output
+        self._on_output()
 
     def cancel(self) -> None:
         """Give up; the command is killed and `done` is not called any more."""
@@ -420,15 +420,15 @@ class ExecHandler:
         if self._timer is not None:
             self._timer.cancel()
         if self._session is not None:
-            self._session.outlet.on_news = None
+            self._session.output.on_output = None
             self._session.stop()
 
-    def _news(self) -> None:
+    def _on_output(self) -> None:
         if self._session is None or self._done is None:
             return
-        for stream, data in self._session.outlet.drain():
+        for stream, data in self._session.output.drain():
             self._written[stream] = (self._written[stream] + data)[:_MAX_OUTPUT]
-        code = self._session.outlet.code
+        code = self._session.output.code
         if code is None:
             return
         out, err = (self._written[stream].decode(errors="replace") for stream in (1, 2))
@@ -438,7 +438,7 @@ class ExecHandler:
             text = f"command '{' '.join(self._argv)}' exited with {code}: {err}"
             self._end(HandlerResult(ResultKind.FAILURE, text, out + err))
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
         words = " ".join(self._argv)
         text = f'command timed out: "{words}" timed out after {self._timeout:g}s'
@@ -487,7 +487,7 @@ def start_probe(
     """
     clock = worker.node.clock
     timeout = float(probe.get("timeoutSeconds") or 1)
-    if container.assumed:
+    if container.is_unsimulated:
         return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in probe:
 
@@ -506,12 +506,12 @@ def start_probe(
             action = probe["tcpSocket"]
             host = action.get("host") or worker.pod_ip
             port = resolve_port(action["port"], spec)
-            trouble, session = dial(host, port)
+            error, session = dial(host, port)
             if session is not None:
                 session.stop()
                 return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
-            if trouble:
-                return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, trouble))
+            if error:
+                return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, error))
             late = HandlerResult(ResultKind.FAILURE, f"dial tcp {host}:{port}: i/o timeout")
             return _schedule_result(clock, done, late, timeout)
     except NamedPortError as error:
@@ -546,13 +546,13 @@ def start_hook(
         return _schedule_result(
             clock, done, HandlerResult(ResultKind.SUCCESS), float(handler["sleep"]["seconds"])
         )
-    if container.assumed:
+    if container.is_unsimulated:
         return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in handler:
         argv = handler["exec"].get("command") or []
 
         def ended(outcome: HandlerResult) -> None:
-            if not outcome.good:
+            if not outcome.is_success:
                 written = json.dumps(outcome.output, ensure_ascii=False)
                 text = f"Exec lifecycle hook ([{' '.join(argv)}]) {of} {outcome.text}, "
                 outcome = HandlerResult(outcome.verdict, f"{text}message: {written}")
@@ -563,7 +563,7 @@ def start_hook(
         action = handler["httpGet"]
 
         def answered(outcome: HandlerResult) -> None:
-            if not outcome.good and not outcome.text.startswith("HTTP probe failed"):
+            if not outcome.is_success and not outcome.text.startswith("HTTP probe failed"):
                 text = f"HTTP lifecycle hook ({action.get('path', '')}) {of} {outcome.text}"
                 done(HandlerResult(outcome.verdict, text))
             else:

@@ -1,8 +1,8 @@
 """Images: references, pull policies, pulls with back-off, and their events.
 
-busybox is on every node from the start, from any registry. Nothing can be pulled from a
-host that ends in `.invalid`, as that name never resolves. Every other image is pulled, and
-whatever program is named is assumed to be in it.
+busybox is preloaded on every node, from any registry. A pull from a host that ends in `.invalid`
+fails, as that name never resolves. Every other pull succeeds, and the image is assumed to contain
+any program.
 
 Source: images/image_manager.go, `EnsureImageExists`.
 """
@@ -49,18 +49,18 @@ _DIGEST_PATTERN = re.compile(
 
 
 class InvalidImageError(Exception):
-    """The name is no reference to an image; `str` is why."""
+    """The name is not an image reference; `str` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A reference in its parts.
+    """A parsed image reference.
 
     Args:
         domain: the registry, for example `docker.io`.
         path: the repository, for example `library/busybox`.
-        tag: the tag; empty with a digest alone.
-        digest: the digest; empty without.
+        tag: empty if there is only a digest.
+        digest: empty without one.
     """
 
     domain: str
@@ -74,12 +74,12 @@ class Image:
 
     @property
     def image_id(self) -> str:
-        """What a container's status names as `imageID`."""
+        """The `imageID` of container statuses."""
         return f"{self.domain}/{self.path}@{self.digest or _make_digest(str(self))}"
 
     @property
     def size(self) -> int:
-        """A size in bytes that is always the same for the same image."""
+        """A size in bytes, derived from the name."""
         return 4_000_000 + int(hashlib.sha256(self.path.encode()).hexdigest()[:6], 16) * 4
 
 
@@ -90,10 +90,10 @@ def _make_digest(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def parse_image(name: str) -> Image:
-    """Return the reference that `name` is, with what it leaves out.
+    """Parse an image reference and fill in its defaults.
 
     Raises:
-        InvalidImageError: it is none.
+        InvalidImageError: `name` is not a reference.
 
     Source: github.com/distribution/reference, `ParseNormalizedNamed`.
     """
@@ -123,7 +123,7 @@ def parse_image(name: str) -> Image:
 
 
 def to_canonical_name(name: str) -> str:
-    """Return the full name, as `docker.io/library/busybox:1.36`; what is none stays."""
+    """Return the full name, as `docker.io/library/busybox:1.36`; an invalid name unchanged."""
     try:
         return str(parse_image(name))
     except InvalidImageError:
@@ -131,12 +131,12 @@ def to_canonical_name(name: str) -> str:
 
 
 def is_busybox(image: Image) -> bool:
-    """Whether it is an image whose programs are known."""
+    """Whether an image has busybox's programs."""
     return image.path.rpartition("/")[2] == "busybox"
 
 
 def is_preloaded(image: Image) -> bool:
-    """Whether nodes have it from the start."""
+    """Whether an image is on every node from the start."""
     return is_busybox(image) and not _is_unresolvable(image)
 
 
@@ -145,7 +145,7 @@ def _is_unresolvable(image: Image) -> bool:
 
 
 def find_pull_error(name: str, image: Image) -> str:
-    """Why the image cannot be pulled, in the container runtime's words; empty where it can."""
+    """Return why a pull fails, in the container runtime's words; empty if it succeeds."""
     if image.domain.lower() != image.domain:
         return (
             f'failed to parse image reference "{name}": invalid reference format: '
@@ -154,24 +154,24 @@ def find_pull_error(name: str, image: Image) -> str:
     if not _is_unresolvable(image):
         return ""
     host = image.domain.partition(":")[0]
-    what = image.digest or image.tag
+    tag_or_digest = image.digest or image.tag
     return (
         f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
-        f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{what}": '
+        f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{tag_or_digest}": '
         f"dial tcp: lookup {host}: no such host"
     )
 
 
-# Seconds, scaled: what pulling takes.
+# Seconds, scaled, of a pull.
 _PULL_SECONDS = 1.0
 
 
 class ImageManager:
-    """The images of one pod.
+    """Pulls the images of one pod.
 
     Args:
         worker: the pod.
-        failed: told name, reason and message of a container whose image cannot be had.
+        failed: called with container, reason and message of a failure.
     """
 
     def __init__(self, worker: PodContext, failed: Callable[[str, str, str], None]) -> None:
@@ -179,7 +179,7 @@ class ImageManager:
         self._failed = failed
 
     def record_missing_secrets(self) -> None:
-        """Tell of pull secrets that are not there; the pod runs all the same.
+        """Warn about missing pull secrets; the pod runs without them.
 
         Source: kubelet_pods.go, `getPullSecretsForPod`.
         """
@@ -200,11 +200,11 @@ class ImageManager:
     def ensure_image_exists(
         self, spec: Obj, script: Script = EMPTY
     ) -> Generator[float | None, None, Image | None]:
-        """Have the container's image; None where that failed.
+        """Return the container's image, pulled if needed; None if that failed.
 
         Args:
             spec: the container.
-            script: may say how long a pull takes, and what it ends with.
+            script: may set the duration of a pull, and its error.
         """
         worker, name, wanted = self._worker, spec["name"], spec["image"]
         try:
@@ -243,8 +243,10 @@ class ImageManager:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{wanted}"
-        slower, broken = worker.api.faults.apply_to_pull(namespace_of(worker.pod), str(image))
-        failure = broken or script.pull_error or find_pull_error(wanted, image)
+        injected_delay, injected_error = worker.api.faults.apply_to_pull(
+            namespace_of(worker.pod), str(image)
+        )
+        failure = injected_error or script.pull_error or find_pull_error(wanted, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{wanted}"'
             worker.container_event(name, NORMAL, "BackOff", message)
@@ -252,23 +254,23 @@ class ImageManager:
             return None
         worker.container_event(name, NORMAL, "Pulling", f'Pulling image "{wanted}"')
         if failure:
-            told = f'Failed to pull image "{wanted}": {failure}'
-            worker.container_event(name, WARNING, "Failed", told)
-            backoff.grow(key, clock.time())
+            message = f'Failed to pull image "{wanted}": {failure}'
+            worker.container_event(name, WARNING, "Failed", message)
+            backoff.increase(key, clock.time())
             self._failed(name, "ErrImagePull", failure)
             return None
         began = clock.monotonic()
-        if slower:
-            yield slower / clock.scale
+        if injected_delay:
+            yield injected_delay / clock.scale
         if script.pull is not None:
             yield script.pull / clock.scale
         elif not self._is_present(image):
             yield _PULL_SECONDS
         worker.node.record_image(str(image))
         took = f"{max(1, round((clock.monotonic() - began) * 1000))}ms"
-        told = (
+        message = (
             f'Successfully pulled image "{wanted}" in {took} ({took} including waiting). '
             f"Image size: {image.size} bytes."
         )
-        worker.container_event(name, NORMAL, "Pulled", told)
+        worker.container_event(name, NORMAL, "Pulled", message)
         return image

@@ -33,7 +33,7 @@ __all__ = ["NodeFaults", "NodeKubelet"]
 
 
 class _Pressure(NamedTuple):
-    """What a kubelet says of one thing that is short."""
+    """The condition and event of a kubelet for one kind of pressure."""
 
     shortage: ResourceShortage
     short: tuple[str, str]
@@ -58,11 +58,7 @@ _PRESSURES = {
 
 
 class NodeFaults:
-    """What is wrong with one node.
-
-    Args:
-        node: its kubelet.
-    """
+    """The injected faults of one node."""
 
     def __init__(self, node: NodeKubelet) -> None:
         self._node = node
@@ -73,30 +69,30 @@ class NodeFaults:
     # -- the way to the API server
 
     @property
-    def cut(self) -> bool:
-        """Whether nothing goes between kubelet and API server."""
+    def is_partitioned(self) -> bool:
+        """Whether the kubelet cannot reach the API server; also true while it is stopped."""
         return bool(self._cuts)
 
     @property
-    def dead(self) -> bool:
-        """Whether there is no kubelet: containers go on, nobody looks after them."""
+    def is_kubelet_stopped(self) -> bool:
+        """Whether the kubelet is stopped; containers keep running."""
         return any(self._cuts)
 
     def begin(self, *, dead: bool) -> None:
-        """Cut the node off, or end its kubelet."""
+        """Partition the node, or stop its kubelet if `dead`."""
         if not self._cuts:
             self._server = self._node.api.kubelets.pop(self._node.name, None)
         self._cuts.append(dead)
 
     def end(self, *, dead: bool) -> None:
-        """Take back a `begin`; with the last one the kubelet learns what it has missed."""
+        """Undo one `begin`; after the last one the kubelet catches up with the API."""
         self._cuts.remove(dead)
         if self._cuts:
             return
         node = self._node
         if self._server is not None:
             node.api.kubelets[node.name] = self._server
-        node.beat()
+        node.renew_lease()
         node.report()
         bound = {
             uid_of(pod): pod
@@ -113,42 +109,42 @@ class NodeFaults:
 
     # -- what is short
 
-    def press(self, what: str) -> None:
-        """Run short of `memory` or `disk`: a condition, and pods that go, one after the other."""
+    def start_pressure(self, what: str) -> None:
+        """Run short of `memory` or `disk`: set the condition and evict pods."""
         self._counts[what] = self._counts.get(what, 0) + 1
         if self._counts[what] == 1:
-            self._tell(_PRESSURES[what], short=True)
+            self._record_pressure(_PRESSURES[what], short=True)
             self._node.eviction_manager.begin(_PRESSURES[what].shortage)
 
-    def release(self, what: str) -> None:
-        """Have enough again."""
+    def end_pressure(self, what: str) -> None:
+        """Undo one `start_pressure`."""
         self._counts[what] -= 1
         if not self._counts[what]:
             self._node.eviction_manager.end(_PRESSURES[what].shortage)
-            self._tell(_PRESSURES[what], short=False)
+            self._record_pressure(_PRESSURES[what], short=False)
 
-    def _tell(self, pressure: _Pressure, *, short: bool) -> None:
+    def _record_pressure(self, pressure: _Pressure, *, short: bool) -> None:
         node = self._node
         reason, message = pressure.short if short else pressure.enough
-        told_of = pressure.shortage.condition
-        node.conditions[told_of] = ["True" if short else "False", reason, message]
+        condition_type = pressure.shortage.condition
+        node.conditions[condition_type] = ["True" if short else "False", reason, message]
         node.report()
-        told = pressure.event if short else pressure.enough[0].replace("Kubelet", "Node")
-        text = f"Node {node.name} status is now: {told}"
+        event_reason = pressure.event if short else pressure.enough[0].replace("Kubelet", "Node")
+        text = f"Node {node.name} status is now: {event_reason}"
         found = node.api.find("nodes", node.name)
-        if found is not None and not self.cut:
-            node.recorder.event(found, ("v1", "Node"), NORMAL, told, text)
+        if found is not None and not self.is_partitioned:
+            node.recorder.event(found, ("v1", "Node"), NORMAL, event_reason, text)
 
     # -- one container
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
-        """Have the kernel kill a container; whether it ran."""
+        """OOM-kill a container; False if it does not run."""
         worker = self._node.worker(namespace, pod)
         found = worker.runtime_manager.record(container).current if worker is not None else None
         return found is not None and found.run_out_of_memory()
 
 
-# Seconds between looks at the containers; source: kubelet.go, `genericPlegRelistPeriod`.
+# Seconds between relists; source: kubelet.go, `genericPlegRelistPeriod`.
 _RELIST_SECONDS = 1.0
 # Seconds between renewals of the lease and of the Node's status.
 # Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
@@ -156,7 +152,7 @@ _RENEW_SECONDS = 10.0
 _REPORT_SECONDS = 300.0
 _LEASE_SECONDS = 40
 _MAX_REMEMBERED_EVENTS = 512
-"""Events that one node keeps in mind to count them; ten of each of its pods."""
+"""The events that one node counts repetitions of: ten for each of its pods."""
 _LEASES = "kube-node-lease"
 _KUBELET_PORT = 10250
 
@@ -182,12 +178,10 @@ _CONDITIONS = (
 
 
 class NodeKubelet:
-    """One node's kubelet.
+    """The kubelet of one node.
 
     Args:
-        api: the cluster.
-        name: the node's name.
-        number: from 1; what addresses are made of.
+        number: from 1; addresses are derived from it.
     """
 
     def __init__(self, api: Cluster, name: str, number: int) -> None:
@@ -197,7 +191,7 @@ class NodeKubelet:
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
         self.peers: Mapping[str, NodeKubelet] = {name: self}
-        """All nodes of the cluster, by their names."""
+        """All nodes of the cluster by name."""
         self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = Backoff(api.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
@@ -209,7 +203,7 @@ class NodeKubelet:
         self._by_name: dict[tuple[str, str], PodWorker] = {}
         self._dirty: dict[PodContext, None] = {}
         self._relisting = False
-        self.conditions = {kind: told for kind, *told in _CONDITIONS}
+        self.conditions = {kind: event_reason for kind, *event_reason in _CONDITIONS}
         self.eviction_manager = EvictionManager(self, lambda: self.workers)
         self.deferred_resizes = DeferredResizes(api.clock, self.admit_resize)
         self.node_faults = NodeFaults(self)
@@ -218,7 +212,7 @@ class NodeKubelet:
     # -- the Node
 
     def register(self) -> None:
-        """Make the Node, Ready, and its lease; keep both fresh from then on."""
+        """Create the Node, Ready, and its lease, and start to renew both."""
         stamp = self.clock.stamp()
         allocatable = {**_CAPACITY, "memory": "32403456Ki", "ephemeral-storage": "96636764160"}
         machine = uuid.uuid5(uuid.NAMESPACE_DNS, self.name)
@@ -267,7 +261,7 @@ class NodeKubelet:
         self._info = NodeInfo(stored)
         self._create_lease(stored)
         self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
-        # Each node at its own moment, so that many of them do not take the process for long.
+        # Nodes renew at different moments, so that many of them do not block the event loop.
         self.clock.call_later(_RENEW_SECONDS * (1 - self._phase), self._renew)
         self.clock.call_later(_REPORT_SECONDS * (1 - self._phase / 2), self._report)
 
@@ -284,14 +278,13 @@ class NodeKubelet:
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
-        if not self.node_faults.cut:
-            self.beat()
+        if not self.node_faults.is_partitioned:
+            self.renew_lease()
         self.clock.call_later(_RENEW_SECONDS, self._renew)
 
-    def beat(self) -> None:
-        """Renew the lease."""
+    def renew_lease(self) -> None:
+        """Renew the lease, or create it again."""
         if not self.api.renew(_LEASES, self.name):
-            # The lease, or the node with it, was deleted: a real kubelet makes the lease again.
             node = self.api.find("nodes", self.name)
             if node is not None:
                 self._create_lease(node)
@@ -301,7 +294,7 @@ class NodeKubelet:
         self.clock.call_later(_REPORT_SECONDS, self._report)
 
     def report(self, *, anew: bool = True) -> None:
-        """Say how the node is, or with `anew` False only that this is still heard."""
+        """Publish the node's conditions; with `anew` False only their heartbeat."""
         stamp = self.clock.stamp()
 
         def tell(node: Obj) -> None:
@@ -313,7 +306,7 @@ class NodeKubelet:
                 if own is not None:
                     condition["status"], condition["reason"], condition["message"] = own
 
-        if self.node_faults.cut:
+        if self.node_faults.is_partitioned:
             return
         try:
             self.api.modify("nodes", self.name, "", tell, subresource="status")
@@ -324,17 +317,17 @@ class NodeKubelet:
     # -- pods
 
     def pod_changed(self, change: str, pod: Obj) -> None:
-        """Take note of a change of a pod that is bound to this node."""
-        if self.node_faults.cut:
+        """Handle a change of a pod that is bound to this node."""
+        if self.node_faults.is_partitioned:
             return
         uid = uid_of(pod)
         worker = self._workers.get(uid)
         if change == "DELETED":
             if worker is not None:
-                worker.gone()
+                worker.on_removed()
                 self._forget(worker, pod)
         elif worker is not None:
-            worker.updated(pod)
+            worker.update(pod)
         else:
             self._admit(pod)
 
@@ -352,21 +345,21 @@ class NodeKubelet:
         worker.sync()
 
     def _find_rejection_reason(self, pod: Obj) -> tuple[str, str] | None:
-        """Why a pod that is bound may not run here: reason and message.
+        """Return the reason and message of rejecting a bound pod; None if it is admitted.
 
         Source: lifecycle/predicate.go, `predicateAdmitHandler.Admit`.
         """
         if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return None
-        refusal = self.eviction_manager.refusal(pod)
-        if refusal is not None:
-            return refusal
-        # Its labels may be others than at the start.
+        rejection = self.eviction_manager.find_admission_error(pod)
+        if rejection is not None:
+            return rejection
+        # The labels of the node may have changed.
         node = self.api.find("nodes", self.name)
         if node is not None and node is not self._info.node:
             self._info.set_node(node)
-        asking = PodInfo(pod)
-        found = find_rejection(asking, self._info)
+        pod_info = PodInfo(pod)
+        found = find_rejection(pod_info, self._info)
         if found is None:
             return None
         reason = found.reasons[0]
@@ -378,26 +371,26 @@ class NodeKubelet:
         if "free ports" in reason:
             return "NodePorts", f"Predicate NodePorts failed: {reason}"
         name = "pods" if reason == "Too many pods" else reason.removeprefix("Insufficient ")
-        asked = 1 if name == "pods" else asking.requests.get(name, 0)
+        requested = 1 if name == "pods" else pod_info.requests.get(name, 0)
         used = self._info.pod_count if name == "pods" else self._info.requested.get(name, 0)
         capacity = self._info.allocatable.get(name, 0)
         message = (
-            f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, "
+            f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
             f"capacity: {capacity}"
         )
         return f"OutOf{name}", message
 
     def admit_resize(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
-        """Let a pod that is here have other resources; why it cannot: reason and message."""
+        """Reserve other resources for a pod of this node; reason and message of a refusal."""
         if self._info is None or not self._info.remove(pod):
             return None
-        refusal = self._find_rejection_reason(wanted)
-        # What the status says of it is what it had before.
-        self._info.add({**(wanted if refusal is None else pod), "status": {}})
-        if refusal is None:
-            # It may take less than before.
+        rejection = self._find_rejection_reason(wanted)
+        # The status still has the resources from before the resize.
+        self._info.add({**(wanted if rejection is None else pod), "status": {}})
+        if rejection is None:
+            # The pod may need less than before.
             self.deferred_resizes.retry()
-        return refusal
+        return rejection
 
     def release_pod(self, pod: Obj) -> None:
         """Free the address and resources of a pod whose containers have ended for good."""
@@ -418,23 +411,23 @@ class NodeKubelet:
             del self._by_name[key]
 
     def relist(self, worker: PodContext) -> None:
-        """Containers of the pod changed: it is synced with the next look at all containers."""
+        """Sync a pod, whose containers changed, with the next relist."""
         self._dirty[worker] = None
         if not self._relisting:
             self._relisting = True
             period = _RELIST_SECONDS * self.clock.scale
-            # Each node looks at its own moment, so that not all work falls into one.
+            # Nodes relist at different moments, to spread the work.
             left = period - (self.clock.monotonic() + self._phase * period) % period
-            self.clock.call_later(left, self._look, scaled=False)
+            self.clock.call_later(left, self._sync_changed_pods, scaled=False)
 
-    def _look(self) -> None:
+    def _sync_changed_pods(self) -> None:
         self._relisting = False
         dirty, self._dirty = self._dirty, {}
         for worker in dirty:
             worker.sync()
 
     def assign_address(self, pod: Obj) -> str:
-        """Return an address for the pod, free again when it has ended."""
+        """Return a free address for a pod."""
         if pod["spec"].get("hostNetwork"):
             return self.address
         taken = set(self._addresses.values())
@@ -447,11 +440,11 @@ class NodeKubelet:
         return address
 
     def find_network(self, address: str) -> Network | None:
-        """Return the ports behind an address of some pod or node; None where nobody has it."""
-        for agent in self.peers.values():
-            if agent.address == address:
-                return agent.network
-            for worker in agent.workers:
+        """Return the ports behind an address of a pod or node; None if it is unassigned."""
+        for kubelet in self.peers.values():
+            if kubelet.address == address:
+                return kubelet.network
+            for worker in kubelet.workers:
                 if worker.pod_ip == address and worker.runtime_manager.running():
                     return worker.network
         return None
@@ -467,20 +460,20 @@ class NodeKubelet:
     @property
     def is_partitioned(self) -> bool:
         """Whether the node cannot reach the API server."""
-        return self.node_faults.cut
+        return self.node_faults.is_partitioned
 
     @property
     def is_kubelet_stopped(self) -> bool:
         """Whether the kubelet is stopped; containers keep running."""
-        return self.node_faults.dead
+        return self.node_faults.is_kubelet_stopped
 
     # -- what others look at
 
     @property
     def workers(self) -> Collection[PodWorker]:
-        """The pods that are here."""
+        """The workers of all pods of this node."""
         return self._workers.values()
 
     def worker(self, namespace: str, pod: str) -> PodWorker | None:
-        """The pod of that name, None where it is not here."""
+        """Return the worker of a pod by name; None if the pod is not on this node."""
         return self._by_name.get((namespace, pod))

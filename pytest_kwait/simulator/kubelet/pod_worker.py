@@ -1,7 +1,7 @@
 """The worker of one pod on one node, from its first sync to its removal.
 
-As in the real kubelet, a sync first publishes the results of the last one and then acts:
-the result of an attempt is seen in the status with the next sync.
+As in the real kubelet, a sync first publishes the results of the last one and then acts. So the
+result of an action shows in the status with the next sync.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PodWorker"]
 
-# Seconds, scaled, as measured: what a sandbox with its network takes, what taking it down does, and
-# what is between the end of a deleted pod and its removal.
+# Measured seconds, scaled: creation of a sandbox with its network, its teardown, and the time
+# from the end of a deleted pod to its removal.
 _SANDBOX_SECONDS = 0.3
 _TEARDOWN_SECONDS = 1.1
 _REMOVAL_SECONDS = 0.4
-# Seconds until a sandbox that failed is tried again; source: as of a failed start.
+# Seconds until a failed sandbox is retried; source: as for a failed start.
 _SANDBOX_RETRY_SECONDS = 12.5
-# Seconds between tries to mount a volume: doubling from the first to the most.
+# Seconds between attempts to mount a volume; they double up to the maximum.
 # Source: pkg/util/goroutinemap/exponentialbackoff.
 _MOUNT_BACKOFF_INITIAL = 0.5
 _MOUNT_BACKOFF_MAX = 122.0
@@ -48,10 +48,10 @@ _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadli
 
 
 class PodWorker:
-    """Runs one pod.
+    """Syncs one pod with its containers.
 
     Args:
-        node: the kubelet it belongs to.
+        node: the node.
         pod: the pod as bound.
         resizes: the deferred resizes of the node.
     """
@@ -71,15 +71,15 @@ class PodWorker:
         self._mount_delay = _MOUNT_BACKOFF_INITIAL
         self.evicted: TerminationReason | None = None
         self._task: Generator[float | None, None, None] | None = None
-        self._again = False
-        self._planned = False
+        self._is_dirty = False
+        self._is_scheduled = False
         self._retry: Timer | None = None
         self._idle = False
         self._stepping = False
         self._terminating = False
         self._finished = False
         self._removed = False
-        self._unsure = False
+        self._must_publish = False
 
     # -- turns
 
@@ -90,7 +90,7 @@ class PodWorker:
 
     @property
     def finished(self) -> bool:
-        """Whether no container of the pod will ever run again."""
+        """Whether the containers have ended for good."""
         return self._finished
 
     @property
@@ -98,8 +98,8 @@ class PodWorker:
         """Whether the pod's sandbox is up."""
         return self._sandbox
 
-    def updated(self, pod: Obj) -> None:
-        """Take over the pod as it is in the API now."""
+    def update(self, pod: Obj) -> None:
+        """Take over a new version of the pod from the API."""
         before, self.pod = self.pod, self.allocation.allocated_pod(pod)
         self._scripts.schedule_failure()
         if (
@@ -108,8 +108,8 @@ class PodWorker:
             self._watch_deadline()
             self.sync()
 
-    def gone(self) -> None:
-        """End what is left: the pod is no longer in the API."""
+    def on_removed(self) -> None:
+        """Kill the containers: the pod was removed from the API."""
         self._removed = True
         for container in self.runtime_manager.running():
             message = f"Stopping container {container.name}"
@@ -123,20 +123,23 @@ class PodWorker:
         self.runtime_manager.kill_all()
 
     def sync(self) -> None:
-        """Look at the pod in one of the next turns."""
-        self._again = True
-        if self._task is None and not self._planned and not self._removed:
-            self._planned = True
+        """Schedule a sync."""
+        self._is_dirty = True
+        if self._task is None and not self._is_scheduled and not self._removed:
+            self._is_scheduled = True
             self.node.clock.call_later(0, self._begin)
         elif (
-            self._task is not None and self.deleted and not self._terminating and not self._planned
+            self._task is not None
+            and self.deleted
+            and not self._terminating
+            and not self._is_scheduled
         ):
-            # A deletion does not wait for a pull.
-            self._planned = True
+            # A deletion interrupts an image pull.
+            self._is_scheduled = True
             self.node.clock.call_later(0, self._interrupt)
 
     def sync_in(self, seconds: float | None) -> None:
-        """Look at the pod after so many real seconds instead of what was planned; None: never."""
+        """Replace the planned sync by one in real `seconds`; None: by none."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -144,11 +147,11 @@ class PodWorker:
             self._retry = self.node.clock.call_later(seconds, self.sync, scaled=False)
 
     def resume_waiting(self) -> None:
-        """Go on with what waits for the end of a container."""
+        """Resume a sync that waits for a container."""
         self.node.clock.call_later(0, self._resume)
 
     def _interrupt(self) -> None:
-        self._planned = False
+        self._is_scheduled = False
         if self._stepping:
             self.sync()  # a step that waits for a webhook is not cut short
             return
@@ -158,15 +161,15 @@ class PodWorker:
         self._begin()
 
     def _begin(self) -> None:
-        self._planned = False
+        self._is_scheduled = False
         if (
             self._removed
             or self._task is not None
-            or not self._again
+            or not self._is_dirty
             or self.node.is_kubelet_stopped
         ):
             return
-        self._again = False
+        self._is_dirty = False
         self._task = self._sync()
         self._advance(self._task)
 
@@ -183,7 +186,7 @@ class PodWorker:
             pause = next(task)
         except StopIteration:
             self._task = None
-            if self._again:
+            if self._is_dirty:
                 self.sync()
             return
         finally:
@@ -197,7 +200,7 @@ class PodWorker:
 
     def _sync(self) -> Generator[float | None, None, None]:
         if self._finished:
-            if self._unsure:
+            if self._must_publish:
                 self._publish()
             if self.deleted:
                 self._remove()
@@ -217,10 +220,10 @@ class PodWorker:
             if missing is not None:
                 self._wait_for_volume(*missing)
                 return
-            long_name = find_hostname_error(self.pod)
-            if long_name:
-                told = f"Failed to create pod sandbox: {long_name}"
-                self.event(WARNING, "FailedCreatePodSandBox", told)
+            hostname_error = find_hostname_error(self.pod)
+            if hostname_error:
+                message = f"Failed to create pod sandbox: {hostname_error}"
+                self.event(WARNING, "FailedCreatePodSandBox", message)
                 self.sync_in(_SANDBOX_RETRY_SECONDS * self.node.clock.scale)
                 return
             yield _SANDBOX_SECONDS
@@ -245,7 +248,7 @@ class PodWorker:
         self._mount_delay = min(self._mount_delay * 2, _MOUNT_BACKOFF_MAX)
 
     def _terminate(self, phase: str) -> Generator[float | None, None, None]:
-        """Stop everything, publish the end, and let go of a pod that is deleted."""
+        """Stop the containers, publish the final status, and remove a deleted pod."""
         self._terminating = True
         self.sync_in(None)
         self.runtime_manager.stop_probes()
@@ -268,14 +271,14 @@ class PodWorker:
             self._remove()
 
     def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
-        """End containers with their grace; sidecars outlive the containers they serve."""
+        """Terminate containers within their grace period."""
         for container in running:
             message = f"Stopping container {container.name}"
             self.container_event(container.name, NORMAL, "Killing", message)
         yield from terminate_containers(self, running, self.grace())
 
     def container_spec(self, name: str) -> Obj:
-        """Return the part of the pod's spec that is the container of that name."""
+        """Return a container's part of the spec."""
         spec = self.pod["spec"]
         every = [
             one
@@ -285,7 +288,7 @@ class PodWorker:
         return next((one for one in every if one["name"] == name), {"name": name})
 
     def grace(self) -> float:
-        """Seconds that its containers have to end."""
+        """Return the grace period of the containers in seconds."""
         metadata = self.pod["metadata"]
         if self.evicted is not None and self.evicted.reason == EVICTED:
             return _EVICTION_GRACE
@@ -295,7 +298,7 @@ class PodWorker:
         return float(seconds)
 
     def _remove(self) -> None:
-        """Let the object go, unless a finalizer keeps it."""
+        """Delete the object; a finalizer may keep it."""
         if self.node.is_partitioned:
             return
         try:
@@ -316,13 +319,13 @@ class PodWorker:
         start = self._status.written.get("startTime")
         if limit is None or start is None:
             return False
-        # The start is cut to seconds, so this comes up to a second early, as upstream.
+        # The start is truncated to seconds, so the deadline is up to a second early, as upstream.
         return self.node.clock.time() - parse_timestamp(start) >= float(limit)
 
     # -- status
 
     def reject(self, reason: str, message: str) -> None:
-        """Refuse a pod that does not fit here although it is bound."""
+        """Fail a pod that is bound to this node but not admitted."""
         self._finished = True
         self.event(WARNING, reason, message)
         status = {
@@ -336,29 +339,29 @@ class PodWorker:
         self._write(status)
 
     def record_resize_progress(self) -> None:
-        """Write that resources of its containers are changing."""
+        """Publish that a resize of containers is in progress."""
         self._write(self._status.with_resize())
 
     def _publish(self) -> str:
-        """Write what is so now; the phase that the containers amount to."""
+        """Publish the current status, and return the phase that its containers imply."""
         status, phase = self._status.generate()
         self._write(status)
         return phase
 
     def reconcile(self) -> None:
-        """Write what is so now, whatever others have written meanwhile, and look at the pod."""
-        self._unsure = True
+        """Overwrite the status in the API with the current one, and sync."""
+        self._must_publish = True
         self.sync()
 
     def _write(self, status: Obj) -> None:
         if self._removed or self.node.is_partitioned:
             return
-        if status == self._status.written and not self._unsure:
+        if status == self._status.written and not self._must_publish:
             return
-        self._unsure = False
+        self._must_publish = False
         self._status.written = status
         try:
-            # The pod in the API may be newer than ours: its status is ours to write all the same.
+            # The pod in the API may be newer; the kubelet still owns its status.
             metadata = {
                 key: value
                 for key, value in self.pod["metadata"].items()
@@ -376,13 +379,13 @@ class PodWorker:
     # -- events
 
     def event(self, severity: str, reason: str, message: str) -> None:
-        """Tell something of the pod."""
+        """Record an event about the pod."""
         if self.node.is_partitioned:
             return
         self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
 
     def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
-        """Tell something of one of its containers."""
+        """Record an event about a container of the pod."""
         if self.node.is_partitioned:
             return
         field = next(

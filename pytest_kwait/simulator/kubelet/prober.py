@@ -40,9 +40,9 @@ class ProbeWorker:
         field: which probe, one of `PROBE_KINDS`.
         probe: its spec.
         container: what is probed.
-        ask: begins one question; what it is given is told the outcome.
-        told: told reason and message of each probe that has something to say.
-        changed: told the new result once enough probes agree.
+        start_handler: begins one question; what it is given is told the outcome.
+        on_event: told reason and message of each probe that has something to say.
+        on_change: told the new result once enough probes agree.
     """
 
     def __init__(
@@ -52,29 +52,29 @@ class ProbeWorker:
         probe: Obj,
         container: Container,
         *,
-        ask: Callable[[Callable[[HandlerResult], None]], Handler],
-        told: Callable[[str, str], None],
-        changed: Callable[[bool], None],
+        start_handler: Callable[[Callable[[HandlerResult], None]], Handler],
+        on_event: Callable[[str, str], None],
+        on_change: Callable[[bool], None],
     ) -> None:
         self._clock = clock
         self._field = field
         self._probe = probe
         self._container = container
-        self._ask = ask
-        self._told = told
-        self._changed = changed
+        self._start_handler = start_handler
+        self._on_event = on_event
+        self._on_change = on_change
         self._timer: Timer | None = None
         self._action: Handler | None = None
-        self._asked = 0.0
+        self._started_at = 0.0
         self._last: bool | None = None
-        self._run = 0
+        self._streak = 0
         # Until proven otherwise: alive, but neither started nor ready.
         self.result = field == "livenessProbe"
         self._plan(probe.get("initialDelaySeconds") or 0)
 
     def _plan(self, seconds: float) -> None:
         self.stop()
-        self._timer = self._clock.call_later(max(seconds, 0.0), self._begin, scaled=False)
+        self._timer = self._clock.call_later(max(seconds, 0.0), self._start, scaled=False)
 
     def stop(self) -> None:
         """Ask no more."""
@@ -85,20 +85,20 @@ class ProbeWorker:
             self._action.cancel()
             self._action = None
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._timer = None
         if not self._container.running:
             return
-        self._asked = self._clock.monotonic()
-        self._action = self._ask(self._answered)
+        self._started_at = self._clock.monotonic()
+        self._action = self._start_handler(self._on_result)
 
-    def _again(self) -> None:
+    def _schedule_next(self) -> None:
         """Ask at the next tick; ticks that pass while a question lasts are left out."""
         period = float(self._probe.get("periodSeconds") or 10)
-        took = self._clock.monotonic() - self._asked
+        took = self._clock.monotonic() - self._started_at
         self._plan(period - took % period)
 
-    def _answered(self, outcome: HandlerResult) -> None:
+    def _on_result(self, outcome: HandlerResult) -> None:
         self._action = None
         if not self._container.running:
             return
@@ -106,32 +106,32 @@ class ProbeWorker:
         if outcome.verdict is ResultKind.ERROR:
             # It could not be asked: that counts neither way.
             state = f"errored and resulted in unknown state: {outcome.text}"
-            self._told("Unhealthy", f"{word} probe {state}")
-            self._again()
+            self._on_event("Unhealthy", f"{word} probe {state}")
+            self._schedule_next()
             return
         if outcome.verdict is ResultKind.WARNING:
-            self._told("ProbeWarning", f"{word} probe warning: {outcome.text}")
-        elif not outcome.good:
-            self._told("Unhealthy", f"{word} probe failed: {outcome.text}")
-        self._count(outcome.good)
+            self._on_event("ProbeWarning", f"{word} probe warning: {outcome.text}")
+        elif not outcome.is_success:
+            self._on_event("Unhealthy", f"{word} probe failed: {outcome.text}")
+        self._count(outcome.is_success)
 
     def _count(self, success: bool) -> None:
-        self._run = self._run + 1 if success == self._last else 1
+        self._streak = self._streak + 1 if success == self._last else 1
         self._last = success
         needed = self._probe.get("successThreshold" if success else "failureThreshold") or (
             1 if success else 3
         )
-        decided = self._run >= needed
+        decided = self._streak >= needed
         done = decided and (
             self._field == "startupProbe" or (self._field == "livenessProbe" and not success)
         )
         if not done:
-            self._again()
+            self._schedule_next()
         if decided and success != self.result:
             self.result = success
-            self._changed(success)
+            self._on_change(success)
         elif decided and not success and self._field == "startupProbe":
-            self._changed(False)
+            self._on_change(False)
 
 
 class ContainerProbes:
@@ -141,7 +141,7 @@ class ContainerProbes:
         worker: its pod.
         spec: the container's part of the spec.
         container: what runs.
-        doom: told name, reason and grace (None: the pod's) of a container that is to be ended.
+        on_failure: told name, reason and grace (None: the pod's) of a container that is to be ended.
         ready: seconds until it is ready whatever its probes are; infinite for never, None where
             they decide.
     """
@@ -151,16 +151,16 @@ class ContainerProbes:
         worker: PodContext,
         spec: Obj,
         container: Container,
-        doom: Callable[[str, str, float | None], None],
+        on_failure: Callable[[str, str, float | None], None],
         ready: float | None = None,
     ) -> None:
         self._worker = worker
         self._spec = spec
         self._container = container
-        self._doom = doom
+        self._on_failure = on_failure
         self._probers: dict[str, ProbeWorker] = {}
-        self._said = ready is not None
-        self._now_ready = False
+        self._is_scripted = ready is not None
+        self._scripted_ready = False
         self._timer: Timer | None = None
         if ready is not None:
             if ready != math.inf:
@@ -172,7 +172,7 @@ class ContainerProbes:
             self._start_other_probes()
 
     def _mark_ready(self) -> None:
-        self._now_ready = True
+        self._scripted_ready = True
         self._worker.sync()
 
     @property
@@ -184,8 +184,8 @@ class ContainerProbes:
     @property
     def ready(self) -> bool:
         """Whether the readiness probe, if any, holds."""
-        if self._said:
-            return self._now_ready
+        if self._is_scripted:
+            return self._scripted_ready
         if "readinessProbe" not in self._spec:
             return True
         prober = self._probers.get("readinessProbe")
@@ -206,14 +206,14 @@ class ContainerProbes:
     def _add(self, field: str) -> None:
         worker, name, probe = self._worker, self._spec["name"], self._spec[field]
 
-        def changed(success: bool) -> None:
+        def on_change(success: bool) -> None:
             if field == "startupProbe" and success:
                 self._start_other_probes()
             elif field != "readinessProbe" and not success:
                 word = "startup" if field == "startupProbe" else "liveness"
                 grace = probe.get("terminationGracePeriodSeconds")
                 seconds = None if grace is None else float(grace)
-                self._doom(name, f"failed {word} probe", seconds)
+                self._on_failure(name, f"failed {word} probe", seconds)
             worker.sync()
 
         self._probers[field] = ProbeWorker(
@@ -221,7 +221,9 @@ class ContainerProbes:
             field,
             probe,
             self._container,
-            ask=lambda done: start_probe(worker, self._spec, self._container, probe, done),
-            told=lambda reason, text: worker.container_event(name, WARNING, reason, text),
-            changed=changed,
+            start_handler=lambda done: start_probe(
+                worker, self._spec, self._container, probe, done
+            ),
+            on_event=lambda reason, text: worker.container_event(name, WARNING, reason, text),
+            on_change=on_change,
         )

@@ -66,7 +66,7 @@ class Backoff:
         entry = self._entries.get(key)
         return entry.delay if entry is not None else 0.0
 
-    def left(self, key: str, since: float, now: float) -> float:
+    def remaining(self, key: str, since: float, now: float) -> float:
         """Real seconds of the delay that are left of it since `since`; 0 if it may be tried."""
         entry = self._entries.get(key)
         if entry is None or since - entry.at > 2 * self._most * self._scale:
@@ -76,9 +76,9 @@ class Backoff:
     def remaining_since_update(self, key: str, now: float) -> float:
         """Return the same, counted from when the delay last grew."""
         entry = self._entries.get(key)
-        return self.left(key, entry.at, now) if entry is not None else 0.0
+        return self.remaining(key, entry.at, now) if entry is not None else 0.0
 
-    def grow(self, key: str, at: float) -> None:
+    def increase(self, key: str, at: float) -> None:
         """Note another try: the delay doubles, unless the last one is long ago."""
         entry = self._entries.get(key)
         if entry is None or at - entry.at > 2 * self._most * self._scale:

@@ -1,8 +1,7 @@
 """The runtime manager of a pod: starts, restarts and terminates its containers.
 
-It keeps the record of each container (current and last instance, restarts, waiting reason),
-runs postStart and preStop hooks, enforces security contexts, and terminates sidecars after
-the containers that they serve.
+It keeps a record of each container, runs postStart and preStop hooks, enforces security contexts,
+and terminates sidecars after the containers that they serve.
 
 Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go;
 kuberuntime/security_context_others.go, `verifyRunAsNonRoot`; kuberuntime/helpers.go,
@@ -65,56 +64,56 @@ __all__ = [
     "terminate_containers",
 ]
 
-# Seconds that a container has between its signal and its end at least.
+# The least seconds between SIGTERM and SIGKILL.
 # Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
 _MIN_GRACE = 2.0
 
 
 class _Termination:
-    """The end of one container, from its hook to its signal."""
+    """The termination of one container: hook, signal, grace period."""
 
     def __init__(self, worker: PodContext, container: Container, spec: Obj, grace: float) -> None:
         self._worker = worker
         self._began = worker.node.clock.monotonic()
         self._grace = grace
         self.container = container
-        self.hooked = True
-        self.signalled = False
+        self.is_hook_done = True
+        self.is_signalled = False
         self._action: Handler | None = None
         self._timer: Timer | None = None
         handler = (spec.get("lifecycle") or {}).get("preStop")
         if handler and grace > 0:
-            self.hooked = False
+            self.is_hook_done = False
             self._action = start_hook(worker, spec, container, handler, self._hook_ended)
         if grace > 0:
-            self._timer = worker.node.clock.call_later(grace, self._late, scaled=False)
+            self._timer = worker.node.clock.call_later(grace, self._on_grace_over, scaled=False)
 
     def _hook_ended(self, outcome: HandlerResult) -> None:
-        if not outcome.good:
+        if not outcome.is_success:
             name = self.container.name
             self._worker.container_event(name, WARNING, "FailedPreStopHook", "PreStopHook failed")
-        self.hooked = True
+        self.is_hook_done = True
         self._worker.resume_waiting()
 
-    def _late(self) -> None:
-        """The grace is over: neither the hook nor the others are waited for."""
+    def _on_grace_over(self) -> None:
+        """Stop waiting for the hook and for other containers."""
         self._timer = None
-        self.hooked = True
+        self.is_hook_done = True
         self._worker.resume_waiting()
 
     @property
-    def late(self) -> bool:
-        """Whether the grace is over."""
+    def is_late(self) -> bool:
+        """Whether the grace period is over."""
         return self._timer is None
 
     def signal(self) -> None:
-        """Send SIGTERM, and SIGKILL once what is left of the grace is over."""
-        self.signalled = True
+        """Send SIGTERM, and SIGKILL after the rest of the grace period."""
+        self.is_signalled = True
         took = int(self._worker.node.clock.monotonic() - self._began)
         self.container.stop(max(self._grace - took, _MIN_GRACE))
 
     def close(self) -> None:
-        """Let go of what is under way."""
+        """Cancel the hook and the timer."""
         if self._action is not None:
             self._action.cancel()
         if self._timer is not None:
@@ -124,42 +123,46 @@ class _Termination:
 def terminate_containers(
     worker: PodContext, running: Sequence[Container], grace: float
 ) -> Generator[float | None, None, None]:
-    """End containers at once, sidecars after those they serve and in the order against theirs.
+    """Terminate containers: sidecars last, in reverse order of their start.
 
     Args:
-        worker: their pod.
-        running: what runs.
-        grace: seconds; a hook and the wait for others count into it.
+        worker: the pod.
+        running: the containers.
+        grace: seconds; hooks and the wait for other containers count into it.
     """
     if not running:
         return
     spec = worker.pod["spec"]
     sidecars = [one["name"] for one in spec.get("initContainers") or () if is_sidecar(one)]
     served = {one["name"] for one in spec["containers"]}
-    stops = {
+    terminations = {
         one.name: _Termination(worker, one, worker.container_spec(one.name), grace)
         for one in running
     }
 
-    def alive(name: str) -> bool:
-        return name in stops and stops[name].container.running
+    def is_running(name: str) -> bool:
+        return name in terminations and terminations[name].container.running
 
-    def turn(name: str) -> bool:
+    def may_end(name: str) -> bool:
         if name not in sidecars:
             return True
         later = sidecars[sidecars.index(name) + 1 :]
-        return not any(alive(other) for other in (*served, *later))
+        return not any(is_running(other) for other in (*served, *later))
 
     try:
-        while any(alive(name) for name in stops):
-            for name, stop in stops.items():
-                if not stop.signalled and stop.hooked and (stop.late or turn(name)):
-                    stop.signal()
-            if any(alive(name) for name in stops):
+        while any(is_running(name) for name in terminations):
+            for name, termination in terminations.items():
+                if (
+                    not termination.is_signalled
+                    and termination.is_hook_done
+                    and (termination.is_late or may_end(name))
+                ):
+                    termination.signal()
+            if any(is_running(name) for name in terminations):
                 yield None
     finally:
-        for stop in stops.values():
-            stop.close()
+        for termination in terminations.values():
+            termination.close()
 
 
 # Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
@@ -167,22 +170,22 @@ _SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
 
 
 def _get_setting(pod: Obj, container: Obj, field: str) -> object:
-    """A field of the container's security context, or else of the pod's."""
+    """Return a field of the container's security context, or else of the pod's."""
     own: Mapping[str, object] = container.get("securityContext") or {}
     pods: Mapping[str, object] = pod["spec"].get("securityContext") or {}
     return own[field] if own.get(field) is not None else pods.get(field)
 
 
 def get_run_as_user(pod: Obj, container: Obj) -> int:
-    """Return the number of the user that the container runs as."""
+    """Return the user ID that the container runs as."""
     user = _get_setting(pod, container, "runAsUser")
     return user if isinstance(user, int) else 0
 
 
 def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
-    """Why the container may not run as it would; empty where it may.
+    """Return why `runAsNonRoot` forbids the container; empty if it does not.
 
-    busybox runs as root by itself; of other images nothing is known, so they are trusted.
+    busybox runs as root by default. The users of other images are unknown, so they are allowed.
     """
     if not _get_setting(pod, container, "runAsNonRoot"):
         return ""
@@ -197,10 +200,10 @@ def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
 
 
 def find_seccomp_error(pod: Obj, container: Obj) -> str:
-    """Why the container cannot be made with its seccomp profile; empty where it can.
+    """Return why the seccomp profile of the container cannot be loaded; empty if it can.
 
-    Nothing confines simulated containers, and their nodes have no files of profiles: one that
-    is named is missing, as on a node where nobody has put it. A privileged container has none.
+    Simulated nodes have no profile files, so a `Localhost` profile is missing. Privileged containers
+    have no profile.
     """
     profile = _get_setting(pod, container, "seccompProfile")
     if not isinstance(profile, dict) or profile.get("type") != "Localhost":
@@ -214,9 +217,9 @@ def find_seccomp_error(pod: Obj, container: Obj) -> str:
     )
 
 
-# Seconds, scaled: what making and starting a container takes.
+# Seconds, scaled, to create and start a container.
 _CREATE_SECONDS = 0.1
-# Seconds until a failed start is tried again: 10 and up to half as much of jitter, its middle here.
+# Seconds until a failed start is retried: 10 with up to 50 % jitter, here its mean.
 # Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
 _RETRY_SECONDS = 12.5
 
@@ -225,22 +228,22 @@ _REMOVED = "The container is removed because RestartAllContainers in place"
 
 @dataclass(slots=True)
 class ContainerRecord:
-    """What is known of one container."""
+    """The state of one container across its instances."""
 
     current: Container | None = None
     last: Container | None = None
     removed: Obj | None = None
-    """What is told of an instance that the container runtime no longer has."""
+    """The `lastState` of an instance that was removed from the container runtime."""
     restarts: int = 0
     waiting_reason: tuple[str, str] | None = None
     kill_reason: tuple[str, float] | None = None
-    """Why the running instance is to be ended, and the seconds of its grace."""
+    """The message and grace period of a kill that the next sync makes."""
     probed: bool = False
     resized: bool = False
-    """Whether it was ended to start again with other resources."""
+    """Whether the instance was ended to restart with other resources."""
     probes: ContainerProbes | None = None
     configured: Obj = field(default_factory=dict)
-    """Its part of the pod's spec when the instance was made."""
+    """The container's spec as of its last creation or resize."""
 
     @property
     def is_running(self) -> bool:
@@ -267,7 +270,7 @@ class ContainerRecord:
         """The bytes of the disk that the container has written outside volumes."""
         if self.current is None or not self.current.running:
             return 0
-        return self.current.around.files.written()
+        return self.current.context.files.written()
 
     @property
     def log_size(self) -> int:
@@ -292,7 +295,7 @@ class RuntimeManager:
         self._begun = False
 
     def record(self, name: str) -> ContainerRecord:
-        """Return what is known of a container."""
+        """Return the record of a container."""
         found = self._records.get(name)
         if found is None:
             found = self._records[name] = ContainerRecord()
@@ -301,7 +304,7 @@ class RuntimeManager:
     # -- what is
 
     def running(self) -> list[Container]:
-        """Return the instances that run."""
+        """Return the running instances."""
         return [
             record.current
             for record in self._records.values()
@@ -309,7 +312,7 @@ class RuntimeManager:
         ]
 
     def states(self) -> list[str]:
-        """Return what the container runtime says of every instance that is left."""
+        """Return the runtime state of each instance, current and last."""
         return [
             "exited" if one.exited else "running" if one.running else "created"
             for record in self._records.values()
@@ -318,14 +321,14 @@ class RuntimeManager:
         ]
 
     def instance(self, name: str, *, previous: bool) -> Container | None:
-        """Return the instance whose log is asked for."""
+        """Return the current or previous instance of a container."""
         record = self._records.get(name)
         if record is None:
             return None
         return record.last if previous else record.current
 
     def only_sidecars_run(self) -> bool:
-        """Whether every regular container is done for good while others still run."""
+        """Whether containers still run, but no regular one or one that restarts."""
         pod, running = self._worker.pod, self.running()
         return bool(running) and all(
             (current := self.record(one["name"]).current) is not None
@@ -335,7 +338,7 @@ class RuntimeManager:
         )
 
     def all_restart(self) -> bool:
-        """Whether a container ended so that all of them are to start again."""
+        """Whether an exit makes all containers restart."""
         return any(
             (current := self.record(one["name"]).current) is not None
             and current.exited
@@ -344,7 +347,7 @@ class RuntimeManager:
         )
 
     def specs(self) -> Iterator[Obj]:
-        """Return the parts of the pod's spec that are init and regular containers."""
+        """Return the specs of init and regular containers."""
         spec = self._worker.pod["spec"]
         yield from spec.get("initContainers") or ()
         yield from spec["containers"]
@@ -352,19 +355,19 @@ class RuntimeManager:
     # -- ending
 
     def kill_all(self) -> None:
-        """End everything at once."""
+        """Kill all containers."""
         self.stop_probes()
         for container in self.running():
             container.kill()
 
     def stop_probes(self) -> None:
-        """Ask no probe any more."""
+        """Stop all probes."""
         for record in self._records.values():
             if record.probes is not None:
                 record.probes.stop()
 
     def ended(self, container: Container) -> None:
-        """Take note that an instance has ended."""
+        """Handle the end of an instance."""
         record = self.record(container.name)
         if record.current is container and record.probes is not None:
             record.probes.stop()
@@ -375,7 +378,7 @@ class RuntimeManager:
     # -- starting
 
     def run(self) -> Generator[float | None, None, None]:
-        """Start whatever is due, and plan when to look again at what is not.
+        """Start the containers that are due, and schedule the next sync.
 
         Source: kuberuntime_manager.go, `computePodActions`, `SyncPod`.
         """
@@ -407,14 +410,14 @@ class RuntimeManager:
             self._worker.sync()
 
     def _is_retried(self, name: str) -> bool:
-        """Whether an ephemeral container, which starts but once, has not come to start."""
+        """Whether an ephemeral container has not started yet; it never restarts."""
         record = self._records[name]
         return record.current is None
 
     def _run_init(
         self, containers: list[Obj], waits: list[float]
     ) -> Generator[float | None, None, bool]:
-        """Start init containers in their order; True once the others may start."""
+        """Start init containers in order; True once regular ones may start."""
         regular = self._worker.pod["spec"]["containers"]
         begun = any(self.record(one["name"]).current is not None for one in regular)
         for container in containers:
@@ -453,7 +456,7 @@ class RuntimeManager:
     def _start(
         self, spec: Obj, record: ContainerRecord
     ) -> Generator[float | None, None, float | None]:
-        """Try to start a container; real seconds until the next try, None where it runs."""
+        """Start a container; real seconds until a retry, None if it runs."""
         worker, name = self._worker, spec["name"]
         clock, node = worker.node.clock, worker.node
         wait = self._remaining_crash_backoff(name, record)
@@ -468,10 +471,10 @@ class RuntimeManager:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        refusal = find_run_as_root_error(worker.pod, spec, image)
+        root_error = find_run_as_root_error(worker.pod, spec, image)
         try:
-            if refusal:
-                raise ContainerConfigError(refusal)
+            if root_error:
+                raise ContainerConfigError(root_error)
             env = make_environment(worker.api, worker.pod, spec, self._node_fields())
             files = make_volume_files(worker.api, worker.pod, spec, env, self._node_fields())
             mounts = self.volumes.mounts(worker.pod, spec, env)
@@ -481,9 +484,11 @@ class RuntimeManager:
         except ContainerConfigError as error:
             self._failed(name, record, "CreateContainerConfigError", str(error))
             return retry
-        unconfined = find_seccomp_error(worker.pod, spec)
-        if unconfined:
-            self._failed(name, record, "CreateContainerError", unconfined, told=unconfined)
+        seccomp_error = find_seccomp_error(worker.pod, spec)
+        if seccomp_error:
+            self._failed(
+                name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
+            )
             return retry
         scripted = script.replaces_command
         make: Callable[..., Container] = Container
@@ -504,8 +509,10 @@ class RuntimeManager:
         record.last, record.current, record.waiting_reason = record.current, container, None
         record.restarts, record.configured, record.resized = container.restart_count, spec, False
         network = worker.network
-        if network.world is None:
-            network.world = ClusterNetwork(worker.api, node.find_network, namespace_of(worker.pod))
+        if network.external is None:
+            network.external = ClusterNetwork(
+                worker.api, node.find_network, namespace_of(worker.pod)
+            )
         network.address = worker.pod_ip
         scratch = make_container_files(
             clock.time, get_hostname(worker.pod), network, files,
@@ -513,12 +520,14 @@ class RuntimeManager:
         )  # fmt: skip
         failure = container.start(argv, env, scratch, get_hostname(worker.pod))
         if failure:
-            self._failed(name, record, "RunContainerError", failure, told=failure)
+            self._failed(name, record, "RunContainerError", failure, event_text=failure)
             return retry
         worker.container_event(name, NORMAL, "Started", "Container started")
-        if container.assumed and not scripted:
-            told = f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
-            worker.container_event(name, NORMAL, "NotSimulated", told)
+        if container.is_unsimulated and not scripted:
+            event_text = (
+                f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
+            )
+            worker.container_event(name, NORMAL, "NotSimulated", event_text)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, record, container, handler)):
             return retry
@@ -531,7 +540,7 @@ class RuntimeManager:
         return None
 
     def _node_fields(self) -> dict[str, str]:
-        """Return what variables read of the node."""
+        """Return the values of `fieldRef` that belong to the node."""
         node = self._worker.node
         return {
             "spec.nodeName": node.name,
@@ -547,7 +556,7 @@ class RuntimeManager:
     def _post_start(
         self, spec: Obj, record: ContainerRecord, container: Container, handler: Obj
     ) -> Generator[float | None, None, bool]:
-        """Run the hook of a started container; False where it failed, which ends the container.
+        """Run the postStart hook; if it fails, terminate the container and return False.
 
         Source: kuberuntime_container.go, `startContainer`.
         """
@@ -564,7 +573,7 @@ class RuntimeManager:
                 yield None
         finally:
             action.cancel()
-        if not outcomes or outcomes[0].good:
+        if not outcomes or outcomes[0].is_success:
             return True
         worker.container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
         worker.container_event(name, NORMAL, "Killing", "FailedPostStartHook")
@@ -577,18 +586,18 @@ class RuntimeManager:
         self._failed(name, self.record(name), reason, message)
 
     def _failed(
-        self, name: str, record: ContainerRecord, reason: str, message: str, told: str = ""
+        self, name: str, record: ContainerRecord, reason: str, message: str, event_text: str = ""
     ) -> None:
         record.waiting_reason = (reason, message)
-        text = told or (message if reason == "CreateContainerConfigError" else reason)
+        text = event_text or (message if reason == "CreateContainerConfigError" else reason)
         self._worker.container_event(name, WARNING, "Failed", f"Error: {text}")
 
     def _remaining_crash_backoff(self, name: str, record: ContainerRecord) -> float | None:
-        """Real seconds of the crash back-off that are left; None where it may be started.
+        """Return the real seconds of crash back-off that remain; None to start now.
 
         Source: kuberuntime_manager.go, `doBackOff`.
         """
-        # A container that a probe ended is started in the same sync, which has not seen its end.
+        # A container killed by a probe restarts in the same sync, before its end is recorded.
         ended = record.last if record.probed else record.current
         record.probed = False
         if ended is None or ended.finished_at is None:
@@ -596,13 +605,13 @@ class RuntimeManager:
         worker = self._worker
         clock, pod = worker.node.clock, worker.pod
         key = f"{uid_of(pod)}/crash/{name}"
-        left = worker.node.backoff.left(key, ended.finished_at, clock.time())
+        left = worker.node.backoff.remaining(key, ended.finished_at, clock.time())
         if left <= 0:
-            worker.node.backoff.grow(key, ended.finished_at)
+            worker.node.backoff.increase(key, ended.finished_at)
             return None
         where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
-        told = f"Back-off restarting failed container {name} in pod {where}"
-        worker.container_event(name, WARNING, "BackOff", told)
+        event_text = f"Back-off restarting failed container {name} in pod {where}"
+        worker.container_event(name, WARNING, "BackOff", event_text)
         delay = format_go_seconds(worker.node.backoff.delay(key))
         record.waiting_reason = (
             "CrashLoopBackOff",
@@ -613,7 +622,7 @@ class RuntimeManager:
     # -- ending what is to start again
 
     def _schedule_kill(self, name: str, why: str, grace: float | None) -> None:
-        """End a container with the next sync: a probe says so."""
+        """Let the next sync kill a container whose probe failed."""
         spec = self._worker.container_spec(name)
         init = any(
             one["name"] == name for one in self._worker.pod["spec"].get("initContainers") or ()
@@ -624,9 +633,9 @@ class RuntimeManager:
         self.record(name).kill_reason = (message, self._worker.grace() if grace is None else grace)
 
     def _kill_scheduled(self) -> Generator[float | None, None, None]:
-        """End containers whose probe failed, whose image is another one, or that are resized so.
+        """Kill containers with failed probes, changed images, or resizes that need a restart.
 
-        They are started again like any other that ended.
+        They restart like any other container that ended.
         """
         worker = self._worker
         last_ones = self._has_none_left_to_run()
@@ -635,26 +644,26 @@ class RuntimeManager:
             container = record.current if record is not None else None
             if record is None or container is None or not container.running:
                 continue
-            doomed, record.kill_reason = record.kill_reason, None
+            kill_reason, record.kill_reason = record.kill_reason, None
             if record.configured.get("image") != spec["image"]:
                 message = f"Container {spec['name']} definition changed, will be restarted"
-                doomed = (message, worker.grace())
-            elif doomed is not None and last_ones:
-                # Nobody is left to run: that ends the pod.
-                doomed = (f"Stopping container {spec['name']}", worker.grace())
-            elif doomed is None and needs_restart(spec, record.configured):
+                kill_reason = (message, worker.grace())
+            elif kill_reason is not None and last_ones:
+                # No other container is left, so the pod ends.
+                kill_reason = (f"Stopping container {spec['name']}", worker.grace())
+            elif kill_reason is None and needs_restart(spec, record.configured):
                 message = f"Container {spec['name']} resize requires restart"
-                doomed = (message, worker.grace())
-            if doomed is None:
+                kill_reason = (message, worker.grace())
+            if kill_reason is None:
                 continue
-            message, grace = doomed
+            message, grace = kill_reason
             worker.container_event(spec["name"], NORMAL, "Killing", message)
             yield from terminate_containers(worker, [container], grace)
             record.probed = True
             record.resized = record.configured.get("resources") != spec.get("resources")
 
     def _has_none_left_to_run(self) -> bool:
-        """Whether no regular container would run once those that are doomed have ended."""
+        """Whether no regular container will run after the scheduled kills."""
         pod = self._worker.pod
         for spec in pod["spec"]["containers"]:
             record = self.record(spec["name"])
@@ -669,7 +678,7 @@ class RuntimeManager:
         return True
 
     def _is_resizing(self) -> bool:
-        """Whether a running container has other resources than it should."""
+        """Whether the resources of a running container differ from its spec."""
         return any(
             record.current is not None
             and record.current.running
@@ -679,14 +688,14 @@ class RuntimeManager:
         )
 
     def _apply_resources(self) -> None:
-        """Take the new resources for given where nothing has to start again."""
+        """Apply new resources to running containers without a restart."""
         for spec in self.specs():
             record = self._records.get(spec["name"])
             if record is not None and record.current is not None and record.current.running:
                 record.configured = spec
 
     def _reset_all(self) -> Generator[float | None, None, None]:
-        """End and forget all containers, so that the pod begins again in its sandbox.
+        """Kill and forget all containers, so that the pod starts over in its sandbox.
 
         Source: kuberuntime_manager.go, `SyncPod`, ContainersToReset.
         """
@@ -704,6 +713,6 @@ class RuntimeManager:
 
 
 def _get_memory_limit(spec: Obj) -> int | None:
-    """The bytes that a container may hold; None without a limit."""
+    """Return the memory limit of a container in bytes; None without one."""
     limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
     return math.ceil(parse_quantity(limit).amount) if limit is not None else None

@@ -62,7 +62,7 @@ class ContainerScripts:
     def __init__(self, worker: PodContext, running: Callable[[], Iterable[Container]]) -> None:
         self._worker = worker
         self._running = running
-        self._told: set[str] = set()
+        self._recorded: set[str] = set()
         self._failure: Timer | None = None
 
     def of(self, container: Obj) -> Script:
@@ -75,9 +75,9 @@ class ContainerScripts:
             script = script.over(self._own(name, keys)).over(self._stages(name, keys))
         return script
 
-    def _tell(self, key: str, why: str) -> None:
-        if key not in self._told:
-            self._told.add(key)
+    def _record_warning(self, key: str, why: str) -> None:
+        if key not in self._recorded:
+            self._recorded.add(key)
             self._worker.event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
 
     def _names(self) -> list[str]:
@@ -91,7 +91,7 @@ class ContainerScripts:
             name = key.removeprefix(_KWAIT_PREFIX)
             if key.startswith(_KWAIT_PREFIX) and name not in names:
                 why = f"the pod has no container {name!r}, only {', '.join(names)}"
-                self._tell(f"annotation {key}", why)
+                self._record_warning(f"annotation {key}", why)
 
     def _own(self, name: str, keys: Mapping[str, str]) -> Script:
         text = keys.get(f"{_KWAIT_PREFIX}{name}")
@@ -100,7 +100,7 @@ class ContainerScripts:
         try:
             return parse_script(text)
         except ScriptError as error:
-            self._tell(f"annotation {_KWAIT_PREFIX}{name}", str(error))
+            self._record_warning(f"annotation {_KWAIT_PREFIX}{name}", str(error))
             return EMPTY
 
     # -- KWOK's keys
@@ -134,7 +134,7 @@ class ContainerScripts:
             return to_seconds(text)
         except InvalidArgument:
             why = f"{text!r} is no duration: use one as 500ms, 3s or 1m30s"
-            self._tell(f"annotation {key}", why)
+            self._record_warning(f"annotation {key}", why)
             return None
 
     def schedule_failure(self) -> None:
@@ -162,13 +162,13 @@ class ContainerScripts:
         code = keys.get(f"{_FAILED_LABEL}/exit-code", "1")
         if not (code.isascii() and code.isdigit() and int(code) <= MAX_EXIT_CODE):
             why = f"{code!r} is no whole number from 0 to {MAX_EXIT_CODE}"
-            self._tell(f"annotation {_FAILED_LABEL}/exit-code", why)
+            self._record_warning(f"annotation {_FAILED_LABEL}/exit-code", why)
             code = "1"
         names = [one["name"] for one in worker.pod["spec"]["containers"]]
         wanted = keys.get(f"{_FAILED_LABEL}/container-name", "")
         if wanted and wanted not in names:
             why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
-            self._tell(f"annotation {_FAILED_LABEL}/container-name", why)
+            self._record_warning(f"annotation {_FAILED_LABEL}/container-name", why)
             return
         for container in self._running():
             if container.name in names and wanted in ("", container.name):

@@ -1,4 +1,4 @@
-"""The kubelet's server: pods, logs, commands and connections, as the API server asks for them.
+"""The kubelet's server: pods, logs, commands and connections for the API server.
 
 Source: k8s.io/kubernetes pkg/kubelet/server/server.go.
 """
@@ -22,24 +22,20 @@ __all__ = ["KubeletServer"]
 
 
 class KubeletServer:
-    """One node's kubelet, as the API server speaks with it.
+    """The server of one kubelet."""
 
-    Args:
-        agent: the node.
-    """
-
-    def __init__(self, agent: NodeKubelet) -> None:
-        self._agent = agent
+    def __init__(self, kubelet: NodeKubelet) -> None:
+        self._kubelet = kubelet
 
     def pods(self) -> Obj:
-        """Return the PodList of what the node runs."""
-        items = [clone(worker.pod) for worker in self._agent.workers]
+        """Return a PodList of the node's pods."""
+        items = [clone(worker.pod) for worker in self._kubelet.workers]
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
 
     def _container(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> Container | None:
-        worker = self._agent.worker(namespace, pod)
+        worker = self._kubelet.worker(namespace, pod)
         return (
             worker.runtime_manager.instance(container, previous=previous)
             if worker is not None
@@ -49,14 +45,14 @@ class KubeletServer:
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> list[tuple[float, bytes]]:
-        """Return what a container has written so far; nothing where it never ran."""
+        """Return the lines that a container has logged so far."""
         found = self._container(namespace, pod, container, previous=previous)
         return list(found.log) if found is not None else []
 
     async def follow(
         self, namespace: str, pod: str, container: str
     ) -> AsyncIterator[tuple[float, bytes]]:
-        """Return what a container writes from its first line until it ends."""
+        """Yield the lines of a container's log until it ends."""
         found = self._container(namespace, pod, container)
         if found is None:
             return
@@ -70,7 +66,7 @@ class KubeletServer:
 
         Raises:
             LookupError: the container does not run.
-            StartError: there is no such program.
+            StartError: the program does not exist.
         """
         found = self._container(namespace, pod, container)
         if found is None or not found.running:
@@ -78,7 +74,7 @@ class KubeletServer:
         return found.run(argv, stdin=stdin, tty=tty)
 
     def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
-        """Follow a container's own program.
+        """Attach to a container's program.
 
         Raises:
             LookupError: the container does not run.
@@ -89,29 +85,29 @@ class KubeletServer:
         return found.attach(stdin=stdin)
 
     def network_of(self, namespace: str, pod: str) -> Network:
-        """The ports of a pod that runs here.
+        """Return the ports of a running pod.
 
         Raises:
-            LookupError: none of its containers runs.
+            LookupError: the pod does not run.
         """
-        worker = self._agent.worker(namespace, pod)
+        worker = self._kubelet.worker(namespace, pod)
         if worker is None or not worker.runtime_manager.running():
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
         return worker.network
 
     def dial(self, address: str, port: int) -> Session | None:
-        """A connection to an address on this node; None where it is refused."""
-        if address == self._agent.address:
-            return self._agent.network.connect(port)
-        for worker in self._agent.workers:
+        """Connect to an address on this node; None if the connection is refused."""
+        if address == self._kubelet.address:
+            return self._kubelet.network.connect(port)
+        for worker in self._kubelet.workers:
             if worker.pod_ip == address and worker.runtime_manager.running():
                 return worker.network.connect(port)
         return None
 
     def running_pods(self) -> Obj:
-        """Return the PodList of what the container runtime runs."""
+        """Return a PodList of the pods with running containers."""
         items: list[Obj] = []
-        for worker in self._agent.workers:
+        for worker in self._kubelet.workers:
             running = worker.runtime_manager.running()
             if not running:
                 continue
@@ -131,9 +127,9 @@ class KubeletServer:
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
 
     def counts(self) -> dict[str, int]:
-        """How many containers there are, by their state."""
+        """Return the number of containers by state."""
         found = {"created": 0, "exited": 0, "running": 0}
-        for worker in self._agent.workers:
+        for worker in self._kubelet.workers:
             for state in worker.runtime_manager.states():
                 found[state] += 1
         return found

@@ -1,5 +1,4 @@
-"""The status of a pod: phase, conditions and container statuses, as its kubelet publishes
-them.
+"""The status of a pod: phase, conditions and container statuses.
 
 Phase and conditions are pure functions on dicts.
 
@@ -35,7 +34,7 @@ __all__ = [
     "compute_phase",
 ]
 
-# In the order of the status.
+# In the order of `status.conditions`.
 KUBELET_CONDITIONS = (
     "PodReadyToStartContainers",
     "Initialized",
@@ -58,7 +57,7 @@ def _will_restart(pod: Obj, container: Obj, ended: Obj) -> bool:
 
 
 class _StateCounts:
-    """How many containers are in which state."""
+    """Counts containers by state."""
 
     def __init__(self) -> None:
         self.pending_init = 0
@@ -80,7 +79,7 @@ class _StateCounts:
             self.pending_init += 1
         elif ended.get("exitCode") and not _will_restart(pod, container, ended):
             self.failed_init += 1
-        # One that failed and is started again counts as neither, as upstream.
+        # A failed init container that restarts counts as neither, as upstream.
 
     def sidecar(self, status: Obj | None) -> None:
         if status is None:
@@ -116,13 +115,12 @@ class _StateCounts:
 def compute_phase(
     pod: Obj, statuses: Mapping[str, Obj], *, terminal: bool = False, initialized: bool = False
 ) -> str:
-    """Return the pod's phase.
+    """Return the phase of a pod.
 
     Args:
-        pod: the pod.
-        statuses: container statuses by name, init containers included.
-        terminal: no container will ever be started again.
-        initialized: a regular container has been started.
+        statuses: container statuses by name, with those of init containers.
+        terminal: whether the containers have ended for good.
+        initialized: whether a regular container was started.
     """
     spec, count = pod["spec"], _StateCounts()
     for container in spec.get("initContainers") or ():
@@ -163,12 +161,12 @@ def _check_containers_ready(
         return "False", "PodCompleted", ""
     if phase == "Failed":
         return "False", "PodFailed", ""
-    told = []
+    messages = []
     if unknown:
-        told.append(f"containers with unknown status: {_join_names(unknown)}")
+        messages.append(f"containers with unknown status: {_join_names(unknown)}")
     if unready:
-        told.append(f"containers with unready status: {_join_names(unready)}")
-    return ("False", "ContainersNotReady", ", ".join(told)) if told else ("True", "", "")
+        messages.append(f"containers with unready status: {_join_names(unready)}")
+    return ("False", "ContainersNotReady", ", ".join(messages)) if messages else ("True", "", "")
 
 
 def _check_ready(
@@ -177,16 +175,18 @@ def _check_ready(
     if containers[0] != "True":
         return containers
     present = {one["type"]: one["status"] for one in others}
-    told = []
+    messages = []
     for gate in pod["spec"].get("readinessGates") or ():
         kind = gate["conditionType"]
         if kind not in present:
-            told.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+            messages.append(
+                f'corresponding condition of pod readiness gate "{kind}" does not exist.'
+            )
         elif present[kind] != "True":
-            told.append(
+            messages.append(
                 f'the status of pod readiness gate "{kind}" is not "True", but {present[kind]}'
             )
-    return ("False", "ReadinessGatesNotReady", ", ".join(told)) if told else containers
+    return ("False", "ReadinessGatesNotReady", ", ".join(messages)) if messages else containers
 
 
 def _check_initialized(
@@ -204,12 +204,14 @@ def _check_initialized(
         return "True", "PodCompleted", ""
     if started:
         return "True", "", ""
-    told = []
+    messages = []
     if unknown:
-        told.append(f"containers with unknown status: {_join_names(unknown)}")
+        messages.append(f"containers with unknown status: {_join_names(unknown)}")
     if incomplete:
-        told.append(f"containers with incomplete status: {_join_names(incomplete)}")
-    return ("False", "ContainersNotInitialized", ", ".join(told)) if told else ("True", "", "")
+        messages.append(f"containers with incomplete status: {_join_names(incomplete)}")
+    return (
+        ("False", "ContainersNotInitialized", ", ".join(messages)) if messages else ("True", "", "")
+    )
 
 
 def compute_conditions(
@@ -222,16 +224,16 @@ def compute_conditions(
     stamp: str,
     restarting: bool = False,
 ) -> list[Obj]:
-    """Return the pod's conditions: others' first, then the kubelet's own in their order.
+    """Return the conditions of a pod: foreign ones first, then the kubelet's.
 
     Args:
         pod: the pod with its last status.
-        statuses: container statuses by name, init containers included.
-        phase: the pod's phase, also where it is not yet published.
-        sandbox: whether the pod's sandbox with its network is there.
-        started: whether a regular container has ever been started.
-        stamp: now.
-        restarting: whether a container ended so that all of them start again.
+        statuses: container statuses by name, with those of init containers.
+        phase: the phase, also before it is published.
+        sandbox: whether the sandbox with its network is up.
+        started: whether a regular container was ever started.
+        stamp: the current time.
+        restarting: whether all containers restart.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
     own = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
@@ -260,7 +262,7 @@ def compute_conditions(
         generation = {"observedGeneration": pod["metadata"].get("generation", 1)}
         condition: Obj = {
             "type": kind,
-            # Upstream names no generation in this one.
+            # Upstream sets no generation here.
             **({} if kind == "AllContainersRestarting" else generation),
             "status": status,
             "lastProbeTime": None,
@@ -288,7 +290,7 @@ _CONTAINER_STATUS_UNKNOWN = {
 
 
 class PodStatusGenerator:
-    """Makes the status of one pod from what its worker knows.
+    """Generates the status of one pod.
 
     Args:
         worker: the pod.
@@ -303,12 +305,12 @@ class PodStatusGenerator:
         self._runtime = runtime
         self._allocation = allocation
         self.written: Obj = clone(worker.pod.get("status") or {})
-        """The status as it was last published."""
+        """The last published status."""
 
     def generate(self) -> tuple[Obj, str]:
-        """Return the status for what is so now, and the phase that the containers amount to.
+        """Return the current status, and the phase that the containers imply.
 
-        The phase differs from the published one while something might still run.
+        That phase differs from the published one while the sandbox is still up.
         """
         pod = {
             **self._worker.pod,
@@ -338,11 +340,11 @@ class PodStatusGenerator:
             conditions.insert(0, dict(self._allocation.pending))
         published = phase
         if self._worker.finished and phase not in TERMINAL_PHASES:
-            # A pod that is over has no waiting containers: what never ran counts as failed.
+            # A finished pod has no waiting containers: one that never ran counts as failed.
             _terminate_unknown(statuses[one["name"]] for one in spec["containers"])
             phase = published = "Failed"
         elif phase in TERMINAL_PHASES and not self._worker.finished:
-            # Not before the sandbox is gone: until then something might still run.
+            # A terminal phase is published once the sandbox is down.
             published = self.written.get("phase") or "Pending"
         status: Obj = {
             "observedGeneration": pod["metadata"].get("generation", 1),
@@ -372,7 +374,7 @@ class PodStatusGenerator:
         return status, phase
 
     def _conditions_so_far(self) -> list[Obj]:
-        """Return the API's conditions of others, and our own as we wrote them."""
+        """Return foreign conditions from the API, and the kubelet's as last published."""
         last = (self._worker.pod.get("status") or {}).get("conditions") or []
         written = self.written.get("conditions") or []
         ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
@@ -380,7 +382,7 @@ class PodStatusGenerator:
         return [*(one for one in last if one["type"] not in types), *ours]
 
     def _ephemeral_status(self, spec: Obj) -> Obj:
-        """Return the status of a container that came later: never ready, never started again."""
+        """Return the status of an ephemeral container, which is never ready and never restarts."""
         status = self._container_status(spec, init=False)
         if "waiting" in status["state"] and "message" not in status["state"]["waiting"]:
             status["state"] = {"waiting": {"reason": "ContainerCreating"}}
@@ -441,7 +443,7 @@ class PodStatusGenerator:
         return current.exited and should_restart(self._worker.pod, spec, current.exit_code or 0)
 
     def with_resize(self) -> Obj:
-        """Return the status for what is so now, and that resources are changing."""
+        """Return the current status with `PodResizeInProgress`."""
         status, _ = self.generate()
         stamp = self._worker.node.clock.stamp()
         condition = {
@@ -454,7 +456,7 @@ class PodStatusGenerator:
         return {**status, "conditions": [condition, *status["conditions"]]}
 
     def with_sandbox(self) -> Obj:
-        """Return the last status with nothing changed but that the sandbox is there."""
+        """Return the last status with the sandbox marked as up."""
         stamp, conditions = self._worker.node.clock.stamp(), []
         for condition in self.written.get("conditions") or ():
             if condition["type"] == "PodReadyToStartContainers":
@@ -464,7 +466,7 @@ class PodStatusGenerator:
 
 
 def _add_disruption_condition(conditions: list[Obj], pod: Obj, message: str, stamp: str) -> None:
-    """Say in the conditions that the kubelet has given the pod up.
+    """Add the condition `DisruptionTarget`.
 
     Source: status_manager.go, `mergePodStatus`: not before its containers have ended.
     """

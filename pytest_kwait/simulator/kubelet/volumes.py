@@ -60,7 +60,7 @@ class PersistentFolders:
         self._of_volumes: dict[str, Directory] = {}
         self._following = False
         self.machine = get_machine(api.clock)
-        self.machine.shelves.add(self)
+        self.machine.storage_owners.add(self)
 
     def get_host_path(self, place: str, path: str) -> Directory:
         """A node's own path, which is there as long as the cluster."""
@@ -114,11 +114,8 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
 
 
 def get_persistent_folders(api: Cluster) -> PersistentFolders:
-    """The folders of a cluster, which are there as long as its clock."""
-    found = api.clock.attached.get("kept folders")
-    if not isinstance(found, PersistentFolders):
-        found = api.clock.attached["kept folders"] = PersistentFolders(api)
-    return found
+    """Return the persistent folders of a cluster."""
+    return api.clock.get_shared(PersistentFolders, lambda: PersistentFolders(api))
 
 
 # Source, resource, what a message calls it, the field of its name, what a missing key is one of.
@@ -312,7 +309,7 @@ class PodVolumes:
         self._folders: dict[str, Directory] = {}
         self._kept = kept
         self._place = place
-        kept.machine.shelves.add(self)
+        kept.machine.storage_owners.add(self)
 
     def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
         """What is mounted into a container, by path.
@@ -352,7 +349,7 @@ class PodVolumes:
         if found is None:
             found = self._folders[name] = Directory(mode=0o777)
             if (volume["emptyDir"] or {}).get("medium") == "Memory":
-                found.room = StorageQuota(
+                found.quota = StorageQuota(
                     _get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
                 )
         return found
@@ -410,7 +407,7 @@ def make_container_files(
         from pytest_kwait.simulator.busybox.rootfs import make_root
 
         def search() -> str:
-            return network.world.search if network.world is not None else "cluster.local"
+            return network.external.search if network.external is not None else "cluster.local"
 
         made = make_root(hostname, lambda: network.address, search)
         return made

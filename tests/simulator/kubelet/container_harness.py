@@ -23,7 +23,7 @@ def take_output(session: Session) -> dict[int, bytes]:
 
     async def take() -> dict[int, bytes]:
         found = {1: b"", 2: b""}
-        while (piece := await asyncio.wait_for(session.outlet.take(), 30)) is not None:
+        while (piece := await asyncio.wait_for(session.output.take(), 30)) is not None:
             found[piece[0]] += piece[1]
         return found
 
@@ -39,7 +39,7 @@ class ContainerHarness:
         tty: whether that is a terminal.
         memory: the bytes that it may hold.
         env: its variables.
-        world: what it reaches outside of its pod.
+        external: what it reaches outside of its pod.
         clock: its time; its own where none is given.
         files: what it starts with.
     """
@@ -51,7 +51,7 @@ class ContainerHarness:
         tty: bool = False,
         memory: int | None = None,
         env: dict[str, str] | None = None,
-        world: ExternalNetwork | None = None,
+        external: ExternalNetwork | None = None,
         clock: ManualClock | None = None,
         **files: bytes,
     ) -> None:
@@ -62,7 +62,7 @@ class ContainerHarness:
             self.clock, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
             memory=memory,
         )  # fmt: skip
-        self.network.address, self.network.world = "10.244.0.9", world
+        self.network.address, self.network.external = "10.244.0.9", external
         contents = {f"/{name}": content for name, content in files.items()}
         self.files = make_container_files(self.clock.time, "host", self.network, contents, {}, [])
         argv = argv or ("sleep", "999")

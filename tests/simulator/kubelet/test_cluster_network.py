@@ -70,15 +70,15 @@ class Api:
 
 
 @pytest.fixture
-def room() -> ContainerHarness:
+def harness() -> ContainerHarness:
     clock = ManualClock()
     server = ContainerHarness(
         "sh", "-c", "echo hello > /index.html; httpd -f -p 8080 -h /", clock=clock
     )
     networks = {"10.244.0.5": server.network, "172.18.0.2": ContainerHarness().network}
-    world = ClusterNetwork(cast("SimulatedCluster", Api()), networks.get, "default")
+    external = ClusterNetwork(cast("SimulatedCluster", Api()), networks.get, "default")
     clock.advance(1)
-    return ContainerHarness(world=world, clock=clock)
+    return ContainerHarness(external=external, clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def room() -> ContainerHarness:
     ],
 )
 def test_names_are_looked_for_as_a_pod_does(
-    room: ContainerHarness, name: str, addresses: list[str]
+    harness: ContainerHarness, name: str, addresses: list[str]
 ) -> None:
-    assert room.network.addresses(name) == addresses
+    assert harness.network.addresses(name) == addresses
 
 
 @pytest.mark.parametrize(
@@ -133,21 +133,21 @@ def test_names_are_looked_for_as_a_pod_does(
     ],
 )
 def test_connections_are_made_and_refused(
-    room: ContainerHarness, script: str, code: int, err: bytes
+    harness: ContainerHarness, script: str, code: int, err: bytes
 ) -> None:
-    session = room.run("sh", "-c", script)
-    room.clock.advance(1)
-    assert (session.outlet.code, take_output(session)[2]) == (code, err)
+    session = harness.run("sh", "-c", script)
+    harness.clock.advance(1)
+    assert (session.output.code, take_output(session)[2]) == (code, err)
 
 
-def test_nslookup_takes_names_as_they_stand(room: ContainerHarness) -> None:
-    assert "server can't find web: NXDOMAIN" in room.sh("nslookup web")
-    found = room.sh("nslookup web.default.svc.cluster.local")
+def test_nslookup_takes_names_as_they_stand(harness: ContainerHarness) -> None:
+    assert "server can't find web: NXDOMAIN" in harness.sh("nslookup web")
+    found = harness.sh("nslookup web.default.svc.cluster.local")
     assert "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.0.9\n" in found
 
 
 @pytest.mark.parametrize("host", ["web", "alias", "peers:8080", "10.244.0.5:8080", "10.96.0.9"])
-def test_a_page_is_fetched_from_another_pod(room: ContainerHarness, host: str) -> None:
-    session = room.run("wget", "-qO-", f"http://{host}/index.html")
-    room.clock.advance(1)
+def test_a_page_is_fetched_from_another_pod(harness: ContainerHarness, host: str) -> None:
+    session = harness.run("wget", "-qO-", f"http://{host}/index.html")
+    harness.clock.advance(1)
     assert take_output(session)[1] == b"hello\n"

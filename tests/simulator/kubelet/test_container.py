@@ -25,35 +25,35 @@ def test_a_command_reads_and_writes(
 ) -> None:
     session = ContainerHarness().run(*argv, stdin=stdin)
     assert take_output(session) == {1: out, 2: err}
-    assert session.outlet.code == code
+    assert session.output.code == code
 
 
 def test_a_command_takes_its_time() -> None:
-    room = ContainerHarness()
-    session = room.run("sh", "-c", "sleep 5; echo done")
-    room.clock.advance(4.9)
-    assert session.outlet.code is None
-    room.clock.advance(0.2)
+    harness = ContainerHarness()
+    session = harness.run("sh", "-c", "sleep 5; echo done")
+    harness.clock.advance(4.9)
+    assert session.output.code is None
+    harness.clock.advance(0.2)
     assert take_output(session)[1] == b"done\n"
 
 
 def test_input_comes_when_it_comes() -> None:
-    room = ContainerHarness()
-    session = room.container.run(["cat"], stdin=True, tty=False)
+    harness = ContainerHarness()
+    session = harness.container.run(["cat"], stdin=True, tty=False)
     assert session.stdin is not None
-    room.clock.advance(9)
+    harness.clock.advance(9)
     session.stdin.send(b"late")
-    room.clock.advance()
-    assert session.outlet.code is None
+    harness.clock.advance()
+    assert session.output.code is None
     session.stdin.close()
-    room.clock.advance()
+    harness.clock.advance()
     assert take_output(session)[1] == b"late"
 
 
 def test_commands_and_files_are_of_one_container() -> None:
-    room = ContainerHarness()
-    room.run("sh", "-c", "mkdir -p /d; echo x > /d/f")
-    assert room.sh("cat /d/f; ls /d") == "x\nf\n"
+    harness = ContainerHarness()
+    harness.run("sh", "-c", "mkdir -p /d; echo x > /d/f")
+    assert harness.sh("cat /d/f; ls /d") == "x\nf\n"
 
 
 @pytest.mark.parametrize(
@@ -80,39 +80,39 @@ def test_a_program_that_cannot_be_started_is_an_error(argv: list[str], why: str)
 
 
 def test_the_end_of_a_container_ends_its_commands() -> None:
-    room = ContainerHarness()
-    session = room.run("sleep", "999")
-    room.container.kill()
-    assert session.outlet.code == 137
-    assert room.container.exit_code == 137
+    harness = ContainerHarness()
+    session = harness.run("sleep", "999")
+    harness.container.kill()
+    assert session.output.code == 137
+    assert harness.container.exit_code == 137
 
 
 def test_a_disconnect_ends_the_command() -> None:
-    room = ContainerHarness()
-    session = room.run("sh", "-c", "sleep 1; echo x > /late")
+    harness = ContainerHarness()
+    session = harness.run("sh", "-c", "sleep 1; echo x > /late")
     session.stop()
-    room.clock.advance(2)
-    assert room.files.find("/late") is None
+    harness.clock.advance(2)
+    assert harness.files.find("/late") is None
 
 
 def test_a_command_without_reader_blocks() -> None:
-    room = ContainerHarness(big=b"z" * (1 << 20))
-    session = room.run("sh", "-c", "cat /big; echo x > /written")
-    room.clock.advance(1)
-    assert room.files.find("/written") is None
+    harness = ContainerHarness(big=b"z" * (1 << 20))
+    session = harness.run("sh", "-c", "cat /big; echo x > /written")
+    harness.clock.advance(1)
+    assert harness.files.find("/written") is None
     # The container's own log has no such bound: nobody else would read it.
-    assert len(taken_while(room, session)) == 1 << 20
-    assert room.files.read("/written") == b"x\n"
+    assert len(taken_while(harness, session)) == 1 << 20
+    assert harness.files.read("/written") == b"x\n"
 
 
-def taken_while(room: ContainerHarness, session: object) -> bytes:
+def taken_while(harness: ContainerHarness, session: object) -> bytes:
     import asyncio
 
     async def take() -> bytes:
         found = b""
-        while (piece := await session.outlet.take()) is not None:  # type: ignore[attr-defined]
+        while (piece := await session.output.take()) is not None:  # type: ignore[attr-defined]
             found += piece[1]
-            room.clock.advance(1)
+            harness.clock.advance(1)
         return found
 
     return asyncio.run(take())
@@ -122,60 +122,60 @@ def taken_while(room: ContainerHarness, session: object) -> bytes:
 
 
 def test_a_terminal_echoes_and_has_one_stream() -> None:
-    room = ContainerHarness()
-    session = room.container.run(["sh"], stdin=True, tty=True)
+    harness = ContainerHarness()
+    session = harness.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
-    room.clock.advance()
+    harness.clock.advance()
     session.stdin.send(b"echo hx\x7fi\r")
-    room.clock.advance()
+    harness.clock.advance()
     session.stdin.send(b"nope\r\x04")
-    room.clock.advance()
+    harness.clock.advance()
     assert take_output(session) == {
         1: b"/ # echo hx\b \bi\r\nhi\r\n/ # nope\r\nsh: nope: not found\r\n/ # ",
         2: b"",
     }
-    assert session.outlet.code == 127
+    assert session.output.code == 127
 
 
 def test_a_terminal_interrupts() -> None:
-    room = ContainerHarness()
-    session = room.container.run(["sleep", "99"], stdin=True, tty=True)
+    harness = ContainerHarness()
+    session = harness.container.run(["sleep", "99"], stdin=True, tty=True)
     assert session.stdin is not None
     session.stdin.send(b"\x03")
     assert take_output(session)[1] == b"^C\r\n"
-    assert session.outlet.code == 130
+    assert session.output.code == 130
 
 
 # -- attaching
 
 
 def test_attach_shows_output_and_the_end() -> None:
-    room = ContainerHarness("sh", "-c", "echo a; sleep 1; echo b; exit 3")
-    session = room.container.attach(stdin=False)
-    room.clock.advance(2)
+    harness = ContainerHarness("sh", "-c", "echo a; sleep 1; echo b; exit 3")
+    session = harness.container.attach(stdin=False)
+    harness.clock.advance(2)
     assert take_output(session)[1] == b"b\n"
-    assert session.outlet.code == 0
-    assert [line for _, line in room.container.log] == [b"a", b"b"]
+    assert session.output.code == 0
+    assert [line for _, line in harness.container.log] == [b"a", b"b"]
 
 
 def test_detaching_ends_nothing() -> None:
-    room = ContainerHarness("sh", "-c", "sleep 1; echo b")
-    room.container.attach(stdin=False).stop()
-    assert room.container.running
+    harness = ContainerHarness("sh", "-c", "sleep 1; echo b")
+    harness.container.attach(stdin=False).stop()
+    assert harness.container.running
 
 
 def test_a_shell_that_is_attached_to_is_talked_to() -> None:
-    room = ContainerHarness("sh", stdin=True, tty=True)
-    session = room.container.attach(stdin=True)
+    harness = ContainerHarness("sh", stdin=True, tty=True)
+    session = harness.container.attach(stdin=True)
     assert session.stdin is not None
     session.stdin.send(b"echo hi; exit 2\r")
-    room.clock.advance()
+    harness.clock.advance()
     assert take_output(session)[1] == b"echo hi; exit 2\r\nhi\r\n"
-    assert room.container.exit_code == 2
+    assert harness.container.exit_code == 2
 
 
 def test_a_container_without_an_input_takes_none() -> None:
-    room = ContainerHarness("cat")
-    assert room.container.exit_code == 0
-    room = ContainerHarness("sh", "-c", "sleep 9")
-    assert room.container.attach(stdin=True).stdin is None
+    harness = ContainerHarness("cat")
+    assert harness.container.exit_code == 0
+    harness = ContainerHarness("sh", "-c", "sleep 9")
+    assert harness.container.attach(stdin=True).stdin is None

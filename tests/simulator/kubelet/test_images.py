@@ -131,5 +131,5 @@ _RUNC = (
 def test_a_program_that_is_not_there_cannot_be_started(
     image: str, argv: list[str], failure: str
 ) -> None:
-    around = ContainerHarness().container.around
-    assert find_start_error(parse_image(image), around, argv) == failure
+    context = ContainerHarness().container.context
+    assert find_start_error(parse_image(image), context, argv) == failure

@@ -146,7 +146,7 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
     cluster.create("pods", "asks", pod_spec("sleep", "1000", container=modest))
     cluster.create("pods", "takes", pod_spec("sleep", "1000"))
     cluster.run(5)
-    node.press(what)
+    node.start_pressure(what)
     cluster.run(9)
     assert _condition(cluster, condition) == ("True", short)
     status = cluster.get("pods", "takes")["status"]
@@ -160,7 +160,7 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
         cluster.events(NODE)
     )
     assert _phase(cluster.get("pods", "asks")) == "Running"
-    node.release(what)
+    node.end_pressure(what)
     cluster.run(30)
     assert _condition(cluster, condition) == ("False", enough)
     assert _phase(cluster.get("pods", "asks")) == "Running"
@@ -182,7 +182,7 @@ def test_a_node_under_pressure_takes_no_pods_but_those_it_must(
     cluster: Cluster, node: FaultableNode, short: list[str], spec: Obj, told: str
 ) -> None:
     for what in short:
-        node.press(what)
+        node.start_pressure(what)
     cluster.run(1)
     fields: Obj = {
         "nodeName": NODE,
@@ -207,7 +207,7 @@ def test_critical_pods_are_never_evicted(cluster: Cluster, node: FaultableNode) 
     spec = pod_spec("sleep", "1000", priorityClassName="system-cluster-critical")
     cluster.create("pods", "needed", spec)
     cluster.run(5)
-    node.press("memory")
+    node.start_pressure("memory")
     cluster.run(30)
     assert _phase(cluster.get("pods", "needed")) == "Running"
 

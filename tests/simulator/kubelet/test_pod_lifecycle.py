@@ -644,9 +644,9 @@ def test_commands_run_in_the_container(cluster: Cluster) -> None:
 
     session = run("sh", "-c", "cat /f; echo $A; exit 3")
     assert take_output(session) == {1: b"x\n1\n", 2: b""}
-    assert session.outlet.code == 3
-    assert run("cat", "/nope").outlet.code == 1
-    assert run("sleep", "infinity").outlet.code is None
+    assert session.output.code == 3
+    assert run("cat", "/nope").output.code == 1
+    assert run("sleep", "infinity").output.code is None
     with pytest.raises(LookupError, match='container not found \\("nope"\\)'):
         agent.run(NAMESPACE, "p", "nope", ["true"], stdin=False, tty=False)
     with pytest.raises(LookupError, match=f"container c not found in pod nope_{NAMESPACE}"):

@@ -137,10 +137,10 @@ def _resize(cluster: Cluster, **container: Any) -> list[Any]:
     cluster.create("pods", "p", spec)
     cluster.run(3)
 
-    def grow(pod: Obj) -> None:
+    def increase(pod: Obj) -> None:
         pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "32Mi"
 
-    cluster.api.modify("pods", "p", "t", grow, subresource="resize")
+    cluster.api.modify("pods", "p", "t", increase, subresource="resize")
     cluster.run(6)
     return cluster.states("pods", "p", conditions)
 

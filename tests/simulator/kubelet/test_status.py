@@ -204,7 +204,7 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
 
 def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> None:
     backoff = Backoff(scale=0.1)
-    assert (backoff.delay("k"), backoff.left("k", 100, 100)) == (0, 0)
+    assert (backoff.delay("k"), backoff.remaining("k", 100, 100)) == (0, 0)
     for at, delay in (
         (100, 10),
         (110, 20),
@@ -214,20 +214,20 @@ def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> No
         (150, 300),
         (160, 300),
     ):
-        backoff.grow("k", at)
+        backoff.increase("k", at)
         assert backoff.delay("k") == delay
-        assert backoff.left("k", at, at) == pytest.approx(delay / 10)
-        assert backoff.left("k", at, at + delay / 10) == 0
+        assert backoff.remaining("k", at, at) == pytest.approx(delay / 10)
+        assert backoff.remaining("k", at, at + delay / 10) == 0
     assert backoff.remaining_since_update("k", 170) == pytest.approx(20)
     assert backoff.remaining_since_update("other", 170) == 0
 
 
 def test_trouble_after_a_long_peace_starts_anew() -> None:
     backoff = Backoff(scale=1)
-    backoff.grow("k", 0)
-    backoff.grow("k", 1)
-    assert backoff.left("k", 700, 700) == 0
-    backoff.grow("k", 700)
+    backoff.increase("k", 0)
+    backoff.increase("k", 1)
+    assert backoff.remaining("k", 700, 700) == 0
+    backoff.increase("k", 700)
     assert backoff.delay("k") == 10
     backoff.forget("k")
     assert backoff.delay("k") == 0

@@ -55,7 +55,7 @@ async def wait_until_read(session: Session | None) -> None:
     """Wait while a session has more unread input than it may buffer."""
     if session is None or session.stdin is None:
         return
-    while len(session.stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
+    while len(session.stdin) > _MAX_UNREAD_BYTES and session.output.code is None:
         await async_sleep(_UNREAD_POLL_SECONDS)
 
 

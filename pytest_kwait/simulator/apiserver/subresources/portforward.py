@@ -152,7 +152,7 @@ def _channel_sender(
 
 async def _pump(session: Session, send: Callable[[bytes], Awaitable[None]]) -> None:
     """Send the pod's output until it closes the connection."""
-    while (piece := await session.outlet.take()) is not None:
+    while (piece := await session.output.take()) is not None:
         stream, data = piece
         if stream == 1:
             await send(data)

@@ -253,7 +253,7 @@ async def _exchange(
 
 
 async def _read_bytes(session: Session) -> AsyncIterator[bytes]:
-    while (piece := await session.outlet.take()) is not None:
+    while (piece := await session.output.take()) is not None:
         if piece[0] == 1:
             yield piece[1]
 

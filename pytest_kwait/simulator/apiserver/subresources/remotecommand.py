@@ -136,11 +136,11 @@ class _RemoteCommand:
             await self._channels.send(first, b"")
             if session is not None:
                 feeding = asyncio.create_task(self._feed(session))
-                while (piece := await session.outlet.take()) is not None:
+                while (piece := await session.output.take()) is not None:
                     stream, data = piece
                     if ("stdout" if stream == _STDOUT else "stderr") in self._wanted:
                         await self._channels.send(stream, data)
-                await self._send_exit_status(session.outlet.code or 0)
+                await self._send_exit_status(session.output.code or 0)
             else:
                 await self._send_start_error(failure)
         finally:

@@ -194,18 +194,18 @@ class FileEnd(OpenFile):
         account: who pays for its size.
         now: seconds since the epoch.
         mode: `r`, `w` (which was cut), `a`, or `+` for both ways.
-        room: of the volume that it is in, if that has one.
+        quota: of the volume that it is in, if that has one.
     """
 
-    __slots__ = ("_account", "_now", "_room", "file", "mode", "position")
+    __slots__ = ("_account", "_now", "_quota", "file", "mode", "position")
 
     def __init__(
         self, file: File, account: MemoryAccount | None, now: Callable[[], float], mode: str,
-        room: StorageQuota | None = None,
+        quota: StorageQuota | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.file, self._account, self._now, self.mode = file, account, now, mode
-        self._room = room
+        self._quota = quota
         self.position = 0
 
     def write(self, data: bytes) -> str:
@@ -216,7 +216,7 @@ class FileEnd(OpenFile):
             self.position = len(self.file.data)
         grown = self.position + len(data) - len(self.file.data)
         account = self._account
-        if grown > 0 and account is not None and not account.fits(grown, self._room):
+        if grown > 0 and account is not None and not account.fits(grown, self._quota):
             return ENOSPC
         if self.position > len(self.file.data):
             self.file.data += bytes(self.position - len(self.file.data))
@@ -318,7 +318,7 @@ def open_path(
         return DeviceEnd(node.kind)
     if isinstance(node, Directory) or not isinstance(node, File):
         raise FileSystemError("Is a directory")
-    return FileEnd(node, account, now, mode, files.room(path))
+    return FileEnd(node, account, now, mode, files.quota(path))
 
 
 def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:

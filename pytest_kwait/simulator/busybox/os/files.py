@@ -94,10 +94,10 @@ class Directory(Inode):
 
     Args:
         entries: what is in it at first; shared with others until it is changed.
-        room: of a volume that has an end of its own, as one in memory; None elsewhere.
+        quota: of a volume that has an end of its own, as one in memory; None elsewhere.
     """
 
-    __slots__ = ("_own", "entries", "read_only", "room")
+    __slots__ = ("_own", "entries", "quota", "read_only")
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class Directory(Inode):
         mode: int = 0o755,
         mtime: float = 0.0,
         *,
-        room: StorageQuota | None = None,
+        quota: StorageQuota | None = None,
         read_only: bool = False,
     ) -> None:
         super().__init__(mode, mtime)
         self._own = entries is None
         self.entries: dict[str, Inode] = {} if entries is None else entries
-        self.room = room
+        self.quota = quota
         self.read_only = read_only
 
     def changed(self) -> dict[str, Inode]:
@@ -184,15 +184,15 @@ class FileSystem:
         """Let `node` be at `path` from the beginning."""
         self._mounts.append((path, node))
 
-    def room(self, path: str) -> StorageQuota | None:
+    def quota(self, path: str) -> StorageQuota | None:
         """The room of the volume that an absolute path is in; None where that has none."""
         for place, node in self._mounted:
             if (
                 isinstance(node, Directory)
-                and node.room is not None
+                and node.quota is not None
                 and path.startswith(f"{place}/")
             ):
-                return node.room
+                return node.quota
         return None
 
     def grow(self, size: int = _INODE_SIZE, path: str = "") -> None:
@@ -201,7 +201,7 @@ class FileSystem:
         Raises:
             FileFault: there is no room for them.
         """
-        if self.fits is not None and not self.fits(size, self.room(path) if path else None):
+        if self.fits is not None and not self.fits(size, self.quota(path) if path else None):
             raise FileSystemError(ENOSPC)
 
     # -- paths

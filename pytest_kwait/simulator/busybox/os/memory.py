@@ -48,7 +48,7 @@ class MemoryAccount:
         files: counts the bytes of its files but those of folders that are in the given set, to
             which the others are added.
         machine: what it shares with other containers.
-        starved: called later when the machine has no more memory and this one holds the most.
+        on_out_of_memory: called later when the machine has no more memory and this one holds the most.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class MemoryAccount:
         "files",
         "held",
         "limit",
-        "starved",
+        "on_out_of_memory",
     )
 
     def __init__(
@@ -67,12 +67,12 @@ class MemoryAccount:
         limit: int | None,
         files: Callable[[set[int]], int],
         machine: Machine,
-        starved: Callable[[], None],
+        on_out_of_memory: Callable[[], None],
     ) -> None:
         self.limit = min(limit, _MAX_MEMORY) if limit is not None else _MAX_MEMORY
         self.held = 0
         self.files = files
-        self.starved = starved
+        self.on_out_of_memory = on_out_of_memory
         self._limited = limit is not None
         self._disk = StorageQuota(_MAX_FILES, lambda: files(set()))
         self._machine = machine
@@ -119,16 +119,16 @@ class MemoryAccount:
         finally:
             self.give(hold.size)
 
-    def fits(self, grown: int, room: StorageQuota | None = None) -> bool:
+    def fits(self, grown: int, quota: StorageQuota | None = None) -> bool:
         """Whether the disk has room for so many bytes more, or else a volume in memory.
 
         Raises:
             OutOfMemory: a volume in memory has, but the container may not hold as much.
         """
-        if room is not None:
-            if not room.fits(grown):
+        if quota is not None:
+            if not quota.fits(grown):
                 return False
-            if self._limited and not room.holds(self.limit - self.held):
+            if self._limited and not quota.holds(self.limit - self.held):
                 raise OutOfMemoryError
         # A full machine refuses those who have much.
         return self._disk.fits(grown) and (
@@ -155,7 +155,7 @@ class Machine:
         self._clock = clock
         self.accounts: WeakKeyDictionary[MemoryAccount, int] = WeakKeyDictionary()
         """What each container holds, its processes with it."""
-        self.shelves: WeakSet[StorageOwner] = WeakSet()
+        self.storage_owners: WeakSet[StorageOwner] = WeakSet()
         self.disk = StorageQuota(_MAX_ALL_FILES, self._stored)
         self._held = 0
 
@@ -180,11 +180,11 @@ class Machine:
         self._held = self.held
         if self._held <= _MAX_ALL_MEMORY:
             return
-        greedy = max(self.accounts, key=self.accounts.__getitem__)
-        if greedy is account:
+        largest = max(self.accounts, key=self.accounts.__getitem__)
+        if largest is account:
             raise OutOfMemoryError
-        self._held -= self.accounts.pop(greedy)
-        self._clock.call_later(0, greedy.starved)
+        self._held -= self.accounts.pop(largest)
+        self._clock.call_later(0, largest.on_out_of_memory)
 
     def give(self, account: MemoryAccount, size: int) -> None:
         """Note that a container holds less."""
@@ -197,17 +197,14 @@ class Machine:
         own = sum(account.files(seen) for account in list(self.accounts))
         return own + sum(
             get_stored_size(folder, seen)
-            for shelf in list(self.shelves)
-            for folder in shelf.folders()
+            for owner in list(self.storage_owners)
+            for folder in owner.folders()
         )
 
 
 def get_machine(clock: SimClock) -> Machine:
-    """The one machine of a cluster, which is there as long as its clock."""
-    found = clock.attached.get("machine")
-    if not isinstance(found, Machine):
-        found = clock.attached["machine"] = Machine(clock)
-    return found
+    """Return the machine of a cluster."""
+    return clock.get_shared(Machine, lambda: Machine(clock))
 
 
 class MemoryHold:

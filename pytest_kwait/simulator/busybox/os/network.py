@@ -36,13 +36,13 @@ class ExternalNetwork(Protocol):
 class Network:
     """Who listens where."""
 
-    __slots__ = ("_listeners", "address", "world")
+    __slots__ = ("_listeners", "address", "external")
 
     def __init__(self) -> None:
         self._listeners: dict[int, Callable[[Pipe, Sink | None], Session]] = {}
         self.address = ""
         """The pod's."""
-        self.world: ExternalNetwork | None = None
+        self.external: ExternalNetwork | None = None
 
     def listen(self, port: int, accept: Callable[[Pipe, Sink | None], Session]) -> bool:
         """Let `accept` serve the port; False where somebody else does."""
@@ -68,12 +68,12 @@ class Network:
             return ["127.0.0.1"]
         if name.count(".") == 3 and all(one.isdigit() for one in name.split(".")):
             return [name]
-        return self.world.addresses(name, search=search) if self.world is not None else []
+        return self.external.addresses(name, search=search) if self.external is not None else []
 
     def reach(self, address: str, port: int, sink: Sink) -> Session | str:
         """A connection to an address; why there is none."""
         if address in _LOOPBACK_NAMES or address == self.address:
             return self.connect(port, sink) or "Connection refused"
-        if self.world is None:
+        if self.external is None:
             return "Network is unreachable"
-        return self.world.connect(address, port, sink)
+        return self.external.connect(address, port, sink)

@@ -76,12 +76,12 @@ class CpuCredit:
         clock: the cluster's time.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_debtors", "_left", "_seen")
+    __slots__ = ("__weakref__", "_clock", "_debtors", "_left", "_updated_at")
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self._left = _MAX_CREDIT
-        self._seen = clock.monotonic()
+        self._updated_at = clock.monotonic()
         self._debtors = get_cpu_scheduler(clock).debtors
 
     def spend(self, seconds: float) -> None:
@@ -91,11 +91,11 @@ class CpuCredit:
             self._debtors.add(self)
 
     @property
-    def good(self) -> bool:
+    def is_positive(self) -> bool:
         """Whether any is left."""
         now = self._clock.monotonic()
-        gain = (now - self._seen) * _CREDIT_GAIN
-        self._seen = now
+        gain = (now - self._updated_at) * _CREDIT_GAIN
+        self._updated_at = now
         if self._left > 0:
             self._left = min(_MAX_CREDIT, self._left + gain)
             return True
@@ -117,23 +117,23 @@ class CpuScheduler:
         self._ready: deque[tuple[ProcessTable, Task]] = deque()
         self._busy: deque[tuple[ProcessTable, Task]] = deque()
         self._planned = False
-        self._plodding = False
+        self._debtors_planned = False
         self._woken_at = 0.0
         self._woken = 0.0
         self.debtors: WeakSet[CpuCredit] = WeakSet()
         """Those that have computed more than they may."""
 
-    def schedule(self, tasks: ProcessTable, task: Task) -> None:
+    def schedule(self, table: ProcessTable, task: Task) -> None:
         """Let a process go on in one of the next turns."""
-        if tasks.credit.good:
-            self._ready.append((tasks, task))
+        if table.credit.is_positive:
+            self._ready.append((table, task))
             if not self._planned:
                 self._planned = True
                 self._clock.call_later(0, self._run)
         else:
-            self._busy.append((tasks, task))
-            if not self._plodding:
-                self._plodding = True
+            self._busy.append((table, task))
+            if not self._debtors_planned:
+                self._debtors_planned = True
                 self._clock.call_later(_TIME_SLICE, self._run_debtors, scaled=False)
 
     def _run(self) -> None:
@@ -149,36 +149,36 @@ class CpuScheduler:
                 self._planned = True
                 self._clock.call_later(0, self._run)
 
-    def run_now(self, tasks: ProcessTable) -> None:
+    def run_now(self, table: ProcessTable) -> None:
         """Let a container's processes have their turns now, for as long as one turn of all lasts.
 
         A kubelet looks at containers every second: what ends at once it never sees at work.
         """
-        mine = deque(each for each in self._ready if each[0] is tasks)
-        self._ready = deque(each for each in self._ready if each[0] is not tasks)
+        mine = deque(each for each in self._ready if each[0] is table)
+        self._ready = deque(each for each in self._ready if each[0] is not table)
         spent = 0.0
         while mine and spent <= _TIME_SLICE:
             before = len(self._ready)
             spent += self.turn(*mine.popleft())
             # What that has let go on comes next.
-            news = [self._ready.pop() for _ in range(len(self._ready) - before)]
-            for each in reversed(news):
-                (mine if each[0] is tasks else self._ready).append(each)
+            wake_waiting = [self._ready.pop() for _ in range(len(self._ready) - before)]
+            for each in reversed(wake_waiting):
+                (mine if each[0] is table else self._ready).append(each)
         self._ready.extend(mine)
 
-    def wake(self, tasks: ProcessTable, task: Task) -> None:
+    def wake(self, table: ProcessTable, task: Task) -> None:
         """Let a process go on now whose pause is over, unless many have just done so."""
         now = self._clock.monotonic()
         if now - self._woken_at > 2 * _TIME_SLICE:
             self._woken_at, self._woken = now, 0.0
         if self._woken > _TIME_SLICE:
             task.queued = True
-            self.schedule(tasks, task)
+            self.schedule(table, task)
         else:
-            self._woken += self.turn(tasks, task)
+            self._woken += self.turn(table, task)
 
     def _run_debtors(self) -> None:
-        self._plodding = False
+        self._debtors_planned = False
         spent = 0.0
         try:
             for _ in range(len(self._busy)):
@@ -186,27 +186,24 @@ class CpuScheduler:
                     break
                 spent += self.turn(*self._busy.popleft())
         finally:
-            if self._busy and not self._plodding:
-                self._plodding = True
+            if self._busy and not self._debtors_planned:
+                self._debtors_planned = True
                 self._clock.call_later(
                     max(spent, _TIME_SLICE) * _DEBTOR_PAUSE_FACTOR, self._run_debtors, scaled=False
                 )
 
-    def turn(self, tasks: ProcessTable, task: Task) -> float:
+    def turn(self, table: ProcessTable, task: Task) -> float:
         """Let a process go on now; seconds that it took."""
         began = self._clock.monotonic()
-        steps = tasks.advance(task)
+        steps = table.advance(task)
         spent = max(self._clock.monotonic() - began, steps * _MIN_STEP_SECONDS)
-        tasks.credit.spend(spent)
+        table.credit.spend(spent)
         return spent
 
 
 def get_cpu_scheduler(clock: SimClock) -> CpuScheduler:
-    """The one processor of a cluster, which is there as long as its clock."""
-    found = clock.attached.get("processor")
-    if not isinstance(found, CpuScheduler):
-        found = clock.attached["processor"] = CpuScheduler(clock)
-    return found
+    """Return the CPU scheduler of a cluster."""
+    return clock.get_shared(CpuScheduler, lambda: CpuScheduler(clock))
 
 
 _log = logging.getLogger(__name__)
@@ -226,17 +223,21 @@ class ProcessTable:
         clock: the cluster's time.
         network: the ports of the pod.
         account: the container's memory.
-        starved: called when the container holds more memory than there is.
+        on_out_of_memory: called when the container holds more memory than there is.
     """
 
     def __init__(
-        self, clock: SimClock, network: Network, account: MemoryAccount, starved: Callable[[], None]
+        self,
+        clock: SimClock,
+        network: Network,
+        account: MemoryAccount,
+        on_out_of_memory: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.account = account
         self.credit = CpuCredit(clock)
         self._network = network
-        self._starved = starved
+        self._on_out_of_memory = on_out_of_memory
         self._all: dict[int, Task] = {}
         self._waiting: dict[int, Task] = {}
         self._next = 1
@@ -247,14 +248,14 @@ class ProcessTable:
     # -- starting and ending
 
     def start(
-        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
         """Start a process, which has `fds` from then on.
 
         Args:
             make: its program.
-            around: what it sees but for its number and its files.
+            context: what it sees but for its number and its files.
             name: what it is started as.
             fds: its open files, which it closes at its end.
             parent: the number of the one that starts it.
@@ -271,7 +272,7 @@ class ProcessTable:
             self.account.begin_process()
         task = Task(self._next, parent, name, [], fds, sink)
         self._next += 1
-        task.stack.append(make(around.of(self, task, fds)))
+        task.stack.append(make(context.of(self, task, fds)))
         self._all[task.pid] = task
         if now:
             self.advance(task)
@@ -280,13 +281,13 @@ class ProcessTable:
         return task
 
     def follow(
-        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         stdin: OpenFile, sink: Sink,
     ) -> Task:  # fmt: skip
         """Start a process at once that writes to a sink."""
         fds = {0: stdin.retain()}
         fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
-        task = self.start(make, around, name, fds, sink=sink, now=True)
+        task = self.start(make, context, name, fds, sink=sink, now=True)
         get_cpu_scheduler(self.clock).run_now(self)
         return task
 
@@ -302,7 +303,7 @@ class ProcessTable:
         """End a process at once."""
         if task is self._running:
             # It ends itself: its program cannot be closed while it does something.
-            task.doom = code
+            task.pending_exit_code = code
         elif task.code is None:
             task.code = code
             while task.stack:
@@ -330,11 +331,11 @@ class ProcessTable:
             self.account.end_process()
         if task.sink is not None:
             task.sink.end(code)
-        for told in task.on_end:
-            told()
-        self.news()
+        for callback in task.on_end:
+            callback()
+        self.wake_waiting()
 
-    def news(self) -> None:
+    def wake_waiting(self) -> None:
         """Let those look who wait for something."""
         for task in list(self._waiting.values()):
             awaited = task.awaits
@@ -394,7 +395,7 @@ class ProcessTable:
     def _end_sleep(self, task: Task) -> None:
         """Its pause is over: it goes on at once where it may."""
         task.timer = None
-        if self.credit.good and not task.queued and not task.stopped:
+        if self.credit.is_positive and not task.queued and not task.stopped:
             get_cpu_scheduler(self.clock).wake(self, task)
         else:
             self._queue(task)
@@ -419,7 +420,7 @@ class ProcessTable:
                 if self._step(task):
                     return step + 1 + self._written
             except OutOfMemoryError:
-                self._starved()
+                self._on_out_of_memory()
                 return step + 1
             if self._written > _MAX_STEPS or (step & 1 and self.clock.monotonic() > end):
                 break
@@ -437,7 +438,9 @@ class ProcessTable:
             task.stack.pop()
             if not task.stack:
                 self._running = before
-                self._finish(task, end.value if task.doom is None else task.doom)
+                self._finish(
+                    task, end.value if task.pending_exit_code is None else task.pending_exit_code
+                )
             return not task.stack
         except NonlocalExit as raised:
             task.stack.pop()
@@ -456,8 +459,8 @@ class ProcessTable:
             effect = STEP
         finally:
             self._running = before
-        if task.doom is not None:
-            self.stop(task, task.doom)
+        if task.pending_exit_code is not None:
+            self.stop(task, task.pending_exit_code)
             return True
         match effect:
             case Step():
@@ -553,12 +556,12 @@ class ProcessTable:
 
     def _listen(self, effect: Listen) -> None:
         def accept(stdin: Pipe, sink: Sink | None = None) -> Session:
-            outlet = OutputBuffer()
+            output = OutputBuffer()
             task = self.follow(
-                lambda around: effect.serve(around, stdin), effect.around, "server",
-                PipeEnd(stdin), sink or outlet,
+                lambda context: effect.serve(context, stdin), effect.context, "server",
+                PipeEnd(stdin), sink or output,
             )  # fmt: skip
-            return Session(stdin, outlet, lambda: self.stop(task, 0))
+            return Session(stdin, output, lambda: self.stop(task, 0))
 
         if self._network.listen(effect.port, accept):
             self._ports.append(effect.port)

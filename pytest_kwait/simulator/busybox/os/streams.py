@@ -58,7 +58,7 @@ class Pipe:
         """Say that this was all."""
         self.closed = True
         self._wake()
-        self.drained()
+        self.notify_drained()
 
     def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
         """What is there, at most so many bytes or one line of it; nothing at the end."""
@@ -66,7 +66,7 @@ class Pipe:
         size = min(most, end or len(self._data))
         data = bytes(self._data[:size])
         del self._data[:size]
-        self.drained()
+        self.notify_drained()
         return data
 
     def put_back(self, data: bytes) -> None:
@@ -83,7 +83,7 @@ class Pipe:
         """Call `writer` once, as soon as something was taken."""
         self._waiting.append(writer)
 
-    def drained(self) -> None:
+    def notify_drained(self) -> None:
         """Let those go on who wait until there is room."""
         waiting, self._waiting = self._waiting, []
         for writer in waiting:
@@ -133,11 +133,11 @@ class OutputBuffer:
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._size = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._resume: list[Callable[[], None]] = []
         self.code: int | None = None
         """How the process ended; None as long as it has not."""
-        self.on_news: Callable[[], None] | None = None
+        self.on_output: Callable[[], None] | None = None
         """Called whenever there is a piece to take, and at the end."""
 
     def write(self, stream: int, data: bytes) -> None:
@@ -145,7 +145,7 @@ class OutputBuffer:
         if data and self.code is None:
             self._pieces.append((stream, data))
             self._size += len(data)
-            self._tell()
+            self._notify()
 
     def hold(self, resume: Callable[[], None]) -> bool:
         """Whether too much waits to be taken."""
@@ -158,22 +158,22 @@ class OutputBuffer:
         """No more comes."""
         if self.code is None:
             self.code = code
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
-        self._news.set()
-        if self.on_news is not None:
-            self.on_news()
+    def _notify(self) -> None:
+        self._changed.set()
+        if self.on_output is not None:
+            self.on_output()
 
     def drain(self) -> list[tuple[int, bytes]]:
         """All the pieces that wait to be taken, with their streams."""
         pieces = list(self._pieces)
         self._pieces.clear()
         self._size = 0
-        self._go_on()
+        self._resume_writers()
         return pieces
 
-    def _go_on(self) -> None:
+    def _resume_writers(self) -> None:
         waiting, self._resume = self._resume, []
         for resume in waiting:
             resume()
@@ -183,12 +183,12 @@ class OutputBuffer:
         while not self._pieces:
             if self.code is not None:
                 return None
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         stream, data = self._pieces.popleft()
         self._size -= len(data)
         if self._size < _MAX_PENDING:
-            self._go_on()
+            self._resume_writers()
         return stream, data
 
 
@@ -198,12 +198,12 @@ class Session:
 
     Args:
         stdin: where to send its input; None where it takes none.
-        outlet: its output and how it ended.
+        output: its output and how it ended.
         stop: ends it, or lets go of it.
     """
 
     stdin: Input | None
-    outlet: OutputBuffer
+    output: OutputBuffer
     stop: Callable[[], None]
 
 
@@ -216,12 +216,12 @@ class Terminal:
 
     Args:
         stdin: where finished lines go; None where nobody reads them.
-        outlet: what the person sees.
+        output: what the person sees.
     """
 
-    def __init__(self, stdin: Pipe | None, outlet: OutputBuffer) -> None:
+    def __init__(self, stdin: Pipe | None, output: OutputBuffer) -> None:
         self._stdin = stdin
-        self._outlet = outlet
+        self._output = output
         self._line = bytearray()
         self.interrupted: Callable[[], None] | None = None
         """Called for Ctrl-C."""
@@ -251,7 +251,7 @@ class Terminal:
             else:
                 self._line.append(key)
                 shown.append(key)
-        self._outlet.write(1, bytes(shown))
+        self._output.write(1, bytes(shown))
         if stopped and self.interrupted is not None:
             self.interrupted()
 
@@ -275,12 +275,12 @@ class Terminal:
     def write(self, stream: int, data: bytes) -> None:
         """Show what the process writes; there is one stream for all of it."""
         del stream
-        self._outlet.write(1, data.replace(b"\n", b"\r\n"))
+        self._output.write(1, data.replace(b"\n", b"\r\n"))
 
     def hold(self, resume: Callable[[], None]) -> bool:
         """Whether the person has too much to read."""
-        return self._outlet.hold(resume)
+        return self._output.hold(resume)
 
     def end(self, code: int) -> None:
         """The process has ended."""
-        self._outlet.end(code)
+        self._output.end(code)

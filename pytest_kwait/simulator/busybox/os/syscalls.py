@@ -99,7 +99,7 @@ class Listen:
     """
 
     port: int
-    around: ProcessContext
+    context: ProcessContext
     serve: Callable[[ProcessContext, Pipe], Process]
     error: str = ""
 
@@ -153,7 +153,7 @@ class Processes(Protocol):
         ...
 
     def start(
-        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
         """Start a process that owns `fds`."""
@@ -295,7 +295,7 @@ class Task:
     stopped: bool = False
     queued: bool = False
     signalled: int = 0
-    doom: int | None = None
+    pending_exit_code: int | None = None
     error: NonlocalExit | None = None
     handler: Callable[[int], bool] | None = None
     """Told of a signal: whether it takes care of it."""
@@ -306,8 +306,8 @@ class Task:
     def end_by(self, signal: str) -> int:
         """Let it end by a signal of its own once it has done what it does; with which code."""
         self.signalled = SIGNALS[signal]
-        self.doom = 128 + self.signalled
-        return self.doom
+        self.pending_exit_code = 128 + self.signalled
+        return self.pending_exit_code
 
     def ended(self) -> bool:
         """Whether it is over."""

@@ -17,8 +17,7 @@ from pytest_kwait.simulator.busybox.libbb import (
 )
 from pytest_kwait.simulator.busybox.os.files import Directory, FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import Call, Read, Write
-from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES as CLASSES
-from pytest_kwait.simulator.busybox.patterns import compile_regex
+from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES, compile_regex
 from pytest_kwait.simulator.busybox.programs.shellutils import process_escapes
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def _parse_ranges(text: str) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def cut(around: ProcessContext, args: list[str]) -> Process:
+def cut(context: ProcessContext, args: list[str]) -> Process:
     """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
     given, names = parse_options("cut", args, "sn", "bcfd", "DFO")
     kinds = [kind for kind in "bcf" if kind in given]
@@ -56,7 +55,7 @@ def cut(around: ProcessContext, args: list[str]) -> Process:
         return any(first <= index < last for first, last in ranges)
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 pieces = []
@@ -73,7 +72,7 @@ def cut(around: ProcessContext, args: list[str]) -> Process:
                 yield write_out("".join(pieces))
         return None
 
-    return (yield from for_each_input(around, "cut", names, act))
+    return (yield from for_each_input(context, "cut", names, act))
 
 
 def _expand_set(text: str) -> list[str]:
@@ -83,8 +82,8 @@ def _expand_set(text: str) -> list[str]:
     text = process_escapes(text, echo=False)[0]
     while position < len(text):
         match = re.match(r"\[:(\w+):\]", text[position:])
-        if match is not None and match[1] in CLASSES:
-            allowed = re.compile(f"[{CLASSES[match[1]]}]", re.ASCII)
+        if match is not None and match[1] in CHARACTER_CLASSES:
+            allowed = re.compile(f"[{CHARACTER_CLASSES[match[1]]}]", re.ASCII)
             found += [chr(code) for code in range(256) if allowed.match(chr(code))]
             position += match.end()
         elif text[position + 1 : position + 2] == "-" and position + 2 < len(text):
@@ -130,22 +129,22 @@ def tr(_: ProcessContext, args: list[str]) -> Process:
         yield Write(1, "".join(pieces).encode("latin-1", errors="replace"))
 
 
-def grep(around: ProcessContext, args: list[str]) -> Process:
+def grep(context: ProcessContext, args: list[str]) -> Process:
     """Print lines that match: `-E -F -i -v -c -l -L -q -n -o -w -x -s -h -H -r -m -e -A -B -C`."""
-    return (yield from _run_grep(around, args, ""))
+    return (yield from _run_grep(context, args, ""))
 
 
-def egrep(around: ProcessContext, args: list[str]) -> Process:
+def egrep(context: ProcessContext, args: list[str]) -> Process:
     """`grep -E`."""
-    return (yield from _run_grep(around, args, "E"))
+    return (yield from _run_grep(context, args, "E"))
 
 
-def fgrep(around: ProcessContext, args: list[str]) -> Process:
+def fgrep(context: ProcessContext, args: list[str]) -> Process:
     """`grep -F`."""
-    return (yield from _run_grep(around, args, "F"))
+    return (yield from _run_grep(context, args, "F"))
 
 
-def _run_grep(around: ProcessContext, args: list[str], kind: str) -> Process:
+def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
     given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
     if "f" in given:
         raise UsageError("grep: option -f: not simulated by the embedded kubelet")
@@ -157,13 +156,13 @@ def _run_grep(around: ProcessContext, args: list[str], kind: str) -> Process:
         given["e"] = rest.pop(0)
     found_kind = "E" if "E" in given or kind == "E" else "F" if "F" in given else kind
     searches = [_compile_search(one, found_kind, given) for one in given["e"].split("\n")]
-    names = list(_find_files(around, rest or ["."])) if "r" in given else rest
+    names = list(_find_files(context, rest or ["."])) if "r" in given else rest
     named = ("H" in given or len(names) > 1 or "r" in given) and "h" not in given
-    grep_of = _Grep(around, given, searches, named=named)
+    grep_of = _Grep(context, given, searches, named=named)
     code = 0
     for name in names or ["-"]:
         try:
-            with open_input(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(context, name) as number, context.tasks.account.hold() as hold:
                 yield from grep_of.run(
                     "(standard input)" if name == "-" else name, LineReader(number, hold)
                 )
@@ -191,13 +190,13 @@ def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Patter
     return re.compile(text, re.I if ignore else 0)
 
 
-def _find_files(around: ProcessContext, names: list[str]) -> list[str]:
+def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
     found: list[str] = []
     for name in names:
-        node = around.files.find(around.path(name))
+        node = context.files.find(context.path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            found += _find_files(around, [f"{prefix}/{one}" for one in sorted(node.entries)])
+            found += _find_files(context, [f"{prefix}/{one}" for one in sorted(node.entries)])
         else:
             found.append(name)
     return found
@@ -207,15 +206,15 @@ class _Grep:
     """What is searched for, and what was found so far."""
 
     def __init__(
-        self, around: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
+        self, context: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
         named: bool,
     ) -> None:  # fmt: skip
-        self._around, self._given, self._searches = around, given, searches
+        self._context, self._given, self._searches = context, given, searches
         self._named = named
         self.matched = False
-        context = given.get("C", "0")
-        self._before = int(given.get("B", context) or 0)
-        self._after = int(given.get("A", context) or 0)
+        around_lines = given.get("C", "0")
+        self._before = int(given.get("B", around_lines) or 0)
+        self._after = int(given.get("A", around_lines) or 0)
         self._apart = False
 
     def _line(self, name: str, number: int, mark: str, text: str) -> str:
@@ -274,11 +273,11 @@ class _Grep:
         )
 
 
-def xargs(around: ProcessContext, args: list[str]) -> Process:
+def xargs(context: ProcessContext, args: list[str]) -> Process:
     """Run a program with the words that come at stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
     given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
     command = command or ["echo"]
-    with around.tasks.account.hold() as hold:
+    with context.tasks.account.hold() as hold:
         data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
         if "I" in given:
             words = [line.strip() for line in data.split("\n") if line.strip()]
@@ -302,10 +301,10 @@ def xargs(around: ProcessContext, args: list[str]) -> Process:
                 argv = [*command, *group]
             if "t" in given:
                 yield write_error(" ".join(argv))
-            if not has_program(around, argv[0]):
+            if not has_program(context, argv[0]):
                 yield write_error(f"xargs: {argv[0]}: No such file or directory")
                 return 127
-            call = Call(run_program(around, argv))
+            call = Call(run_program(context, argv))
             yield call
             if call.code:
                 code = 123

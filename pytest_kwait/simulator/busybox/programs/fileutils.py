@@ -49,13 +49,13 @@ def _format_long(name: str, node: Inode) -> str:
     return f"{kind}{mode}    {links} root     root     {size:9d} {stamp} {shown}"
 
 
-def ls(around: ProcessContext, args: list[str]) -> Process:
+def ls(context: ProcessContext, args: list[str]) -> Process:
     """List files by name: `-l -a -A -1 -d -R -r -t -S`."""
     given, names = parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
     code, listed = 0, []
     for name in names or ["."]:
         try:
-            node = around.files.node(around.path(name), follow="l" not in given)
+            node = context.files.node(context.path(name), follow="l" not in given)
             listed.append((name, node))
         except FileSystemError as fault:
             yield write_error(f"ls: {name}: {fault}")
@@ -112,7 +112,7 @@ def _sort_entries(
 _FIND_TESTS = {"-name": 1, "-iname": 1, "-type": 1, "-path": 1, "-maxdepth": 1, "-mindepth": 1}
 
 
-def find(around: ProcessContext, args: list[str]) -> Process:
+def find(context: ProcessContext, args: list[str]) -> Process:
     """Print paths: `-name -iname -path -type f|d|l -maxdepth -mindepth -print -delete`."""
     names: list[str] = []
     rest = list(args)
@@ -132,7 +132,7 @@ def find(around: ProcessContext, args: list[str]) -> Process:
     least, most = int(given.get("-mindepth", "0")), int(given.get("-maxdepth", "999"))
     code = 0
     for name in names or ["."]:
-        start = around.files.find(around.path(name), follow=False)
+        start = context.files.find(context.path(name), follow=False)
         if start is None:
             yield write_error(f"find: {name}: No such file or directory")
             code = 1
@@ -144,7 +144,7 @@ def find(around: ProcessContext, args: list[str]) -> Process:
                 found.append(path)
         for path in reversed(found) if delete else found:
             if delete:
-                around.files.remove(around.path(path))
+                context.files.remove(context.path(path))
             else:
                 yield write_out(path + "\n")
     return code
@@ -164,11 +164,11 @@ def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
     return True
 
 
-def du(around: ProcessContext, args: list[str]) -> Process:
+def du(context: ProcessContext, args: list[str]) -> Process:
     """Print what files take: `-s -k -h`, in KiB."""
     given, names = parse_options("du", args, "skh", "", "aHLldmcx")
     for name in names or ["."]:
-        start = around.files.find(around.path(name))
+        start = context.files.find(context.path(name))
         if start is None:
             yield write_error(f"du: {name}: No such file or directory")
             return 1
@@ -179,14 +179,14 @@ def du(around: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def stat(around: ProcessContext, args: list[str]) -> Process:
+def stat(context: ProcessContext, args: list[str]) -> Process:
     """Print what is known of files in a format: `-c` with `%n %s %a %Y %F`."""
     given, names = parse_options("stat", args, "Lt", "c", "fz")
     if "c" not in given:
         raise UsageError("stat: without -c: not simulated by the embedded kubelet")
     code = 0
     for name in names:
-        node = around.files.find(around.path(name), follow="L" in given)
+        node = context.files.find(context.path(name), follow="L" in given)
         if node is None:
             yield write_error(f"stat: can't stat '{name}': No such file or directory")
             code = 1
@@ -204,73 +204,73 @@ def stat(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def mkdir(around: ProcessContext, args: list[str]) -> Process:
+def mkdir(context: ProcessContext, args: list[str]) -> Process:
     """Make folders; `-p` is content with one that is there."""
     given, names = parse_options("mkdir", args, "p", "m")
     code = 0
     for name in names:
         try:
-            around.files.make_directory(around.path(name), parents="p" in given)
+            context.files.make_directory(context.path(name), parents="p" in given)
         except FileSystemError as fault:
             yield write_error(f"mkdir: can't create directory '{name}': {fault}")
             code = 1
     return code
 
 
-def rmdir(around: ProcessContext, args: list[str]) -> Process:
+def rmdir(context: ProcessContext, args: list[str]) -> Process:
     """Remove empty folders."""
     _, names = parse_options("rmdir", args, "", "", "p")
     code = 0
     for name in names:
         try:
-            found = around.files.node(around.path(name), follow=False)
+            found = context.files.node(context.path(name), follow=False)
             if not isinstance(found, Directory):
                 raise FileSystemError("Not a directory")
             if found.entries:
                 raise FileSystemError("Directory not empty")
-            around.files.remove(around.path(name))
+            context.files.remove(context.path(name))
         except FileSystemError as fault:
             yield write_error(f"rmdir: '{name}': {fault}")
             code = 1
     return code
 
 
-def touch(around: ProcessContext, args: list[str]) -> Process:
+def touch(context: ProcessContext, args: list[str]) -> Process:
     """Make files that are not there, and let others be as of now."""
     given, names = parse_options("touch", args, "c", "", "amhdrt")
     code = 0
     for name in names:
-        path = around.path(name)
+        path = context.path(name)
         try:
-            found = around.files.find(path)
+            found = context.files.find(path)
             if found is not None:
-                around.files.parent(path)
-                found.mtime = around.now()
+                context.files.parent(path)
+                found.mtime = context.now()
             elif "c" not in given:
-                around.files.open(path)
+                context.files.open(path)
         except FileSystemError as fault:
             yield write_error(f"touch: {name}: {fault}")
             code = 1
     return code
 
 
-def rm(around: ProcessContext, args: list[str]) -> Process:
+def rm(context: ProcessContext, args: list[str]) -> Process:
     """Remove files; with `-r` folders, with `-f` silently what is not there."""
     given, names = parse_options("rm", args, "rRf", "", "i")
     code = 0
     for name in names:
-        path = around.path(name)
+        path = context.path(name)
         try:
             if name.rstrip("/").rpartition("/")[2] in (".", "..") or path == "/":
                 yield write_error(f"rm: '{name}' cannot be removed")
                 code = 1
                 continue
-            found = around.files.node(path.rstrip("/"), follow=False)
+            found = context.files.node(path.rstrip("/"), follow=False)
             if isinstance(found, Directory) and not ("r" in given or "R" in given):
                 yield write_error(f"rm: '{name}' is a directory")
                 code = 1
                 continue
-            around.files.remove(path)
+            context.files.remove(path)
         except FileSystemError as fault:
             missing = str(fault) in ("No such file or directory", "Not a directory")
             if not ("f" in given and missing):
@@ -293,7 +293,7 @@ def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
 
 
 def _resolve_targets(
-    around: ProcessContext, program: str, names: list[str]
+    context: ProcessContext, program: str, names: list[str]
 ) -> Iterator[tuple[str, str]]:
     """Each source and where it goes.
 
@@ -303,7 +303,7 @@ def _resolve_targets(
     """
     if len(names) < 2:
         raise UsageError(f"BusyBox: usage: {program} SOURCE... DEST")
-    target = around.files.find(around.path(names[-1]))
+    target = context.files.find(context.path(names[-1]))
     for name in names[:-1]:
         if isinstance(target, Directory):
             last = name.rstrip("/").rpartition("/")[2]
@@ -314,20 +314,20 @@ def _resolve_targets(
             yield name, names[-1]
 
 
-def cp(around: ProcessContext, args: list[str]) -> Process:
+def cp(context: ProcessContext, args: list[str]) -> Process:
     """Copy files; with `-r` folders."""
     given, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
     code = 0
     try:
-        for name, target in _resolve_targets(around, "cp", names):
+        for name, target in _resolve_targets(context, "cp", names):
             try:
-                found = around.files.node(around.path(name))
+                found = context.files.node(context.path(name))
                 if isinstance(found, Directory) and not set("rRa") & set(given):
                     yield write_error(f"cp: omitting directory '{name}'")
                     code = 1
                     continue
-                there = around.files.find(around.path(target))
-                copy = _copy_inode(found, around.now(), around.files, around.path(target))
+                there = context.files.find(context.path(target))
+                copy = _copy_inode(found, context.now(), context.files, context.path(target))
                 if isinstance(there, Directory) and isinstance(copy, Directory):
                     there.changed().update(copy.entries)
                 elif isinstance(copy, File):
@@ -335,14 +335,14 @@ def cp(around: ProcessContext, args: list[str]) -> Process:
                         yield write_error(f"cp: '{name}' and '{target}' are the same file")
                         code = 1
                         continue
-                    made = around.files.open(around.path(target), truncate=True)
+                    made = context.files.open(context.path(target), truncate=True)
                     if isinstance(made, File):
                         made.data, made.mode = copy.data, copy.mode
                 else:
-                    folder, last = around.files.parent(around.path(target))
+                    folder, last = context.files.parent(context.path(target))
                     folder.changed()[last] = copy
             except FileSystemError as fault:
-                source = around.files.find(around.path(name)) is None
+                source = context.files.find(context.path(name)) is None
                 told = f"can't stat '{name}'" if source else f"can't create '{target}'"
                 yield write_error(f"cp: {told}: {fault}")
                 code = 1
@@ -352,23 +352,23 @@ def cp(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def mv(around: ProcessContext, args: list[str]) -> Process:
+def mv(context: ProcessContext, args: list[str]) -> Process:
     """Move files."""
     given, names = parse_options("mv", args, "f", "", "inTt")
     del given
     code = 0
     try:
-        for name, target in _resolve_targets(around, "mv", names):
-            path, goal = around.path(name).rstrip("/"), around.path(target).rstrip("/")
+        for name, target in _resolve_targets(context, "mv", names):
+            path, goal = context.path(name).rstrip("/"), context.path(target).rstrip("/")
             try:
-                found = around.files.node(path, follow=False)
+                found = context.files.node(path, follow=False)
                 if goal == path or goal.startswith(path + "/"):
                     yield write_error(f"mv: '{name}' and '{target}' are the same file" if goal == path
                                 else f"mv: can't rename '{name}': Invalid argument")  # fmt: skip
                     code = 1
                     continue
-                folder, last = around.files.parent(goal)
-                around.files.remove(path)
+                folder, last = context.files.parent(goal)
+                context.files.remove(path)
                 folder.changed()[last] = found
             except FileSystemError as fault:
                 yield write_error(f"mv: can't rename '{name}': {fault}")
@@ -379,21 +379,21 @@ def mv(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def ln(around: ProcessContext, args: list[str]) -> Process:
+def ln(context: ProcessContext, args: list[str]) -> Process:
     """Link files; `-s` by their paths."""
     given, names = parse_options("ln", args, "sfn", "", "bSvT")
     names = names if len(names) > 1 else [*names, "."]
     code = 0
-    for name, target in _resolve_targets(around, "ln", names):
+    for name, target in _resolve_targets(context, "ln", names):
         try:
-            path = around.path(target)
-            if around.files.find(path, follow=False) is not None:
+            path = context.path(target)
+            if context.files.find(path, follow=False) is not None:
                 if "f" not in given:
                     raise FileSystemError("File exists")
-                around.files.remove(path)
-            node = Symlink(name) if "s" in given else around.files.node(around.path(name))
-            folder, last = around.files.parent(path)
-            around.files.grow()
+                context.files.remove(path)
+            node = Symlink(name) if "s" in given else context.files.node(context.path(name))
+            folder, last = context.files.parent(path)
+            context.files.grow()
             folder.changed()[last] = node
         except FileSystemError as fault:
             yield write_error(f"ln: {target}: {fault}")
@@ -401,18 +401,18 @@ def ln(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def readlink(around: ProcessContext, args: list[str]) -> Process:
+def readlink(context: ProcessContext, args: list[str]) -> Process:
     """Print where a link leads; `-f` the whole path."""
     given, names = parse_options("readlink", args, "fn", "", "v")
     code = 0
     for name in names:
-        found = around.files.find(around.path(name), follow=False)
+        found = context.files.find(context.path(name), follow=False)
         if isinstance(found, Symlink) and "f" not in given:
             yield write_out(found.target + "\n")
         elif "f" in given:
-            folder = around.path(name).rpartition("/")[0]
-            target = found.target if isinstance(found, Symlink) else around.path(name)
-            yield write_out(around.files.join_path(folder, target) + "\n")
+            folder = context.path(name).rpartition("/")[0]
+            target = found.target if isinstance(found, Symlink) else context.path(name)
+            yield write_out(context.files.join_path(folder, target) + "\n")
         else:
             code = 1
     return code
@@ -444,7 +444,7 @@ def _parse_mode(node: Inode, text: str) -> int | None:
     return mode
 
 
-def chmod(around: ProcessContext, args: list[str]) -> Process:
+def chmod(context: ProcessContext, args: list[str]) -> Process:
     """Change what may be done with files; `-R` with all that is in them."""
     flags = [arg for arg in args if arg in ("-R", "-f")]
     names = [arg for arg in args if arg not in flags]
@@ -452,7 +452,7 @@ def chmod(around: ProcessContext, args: list[str]) -> Process:
         raise UsageError("BusyBox: usage: chmod [-R] MODE[,MODE]... FILE...")
     code = 0
     for name in names[1:]:
-        found = around.files.find(around.path(name))
+        found = context.files.find(context.path(name))
         if found is None:
             yield write_error(f"chmod: {name}: No such file or directory")
             code = 1
@@ -466,30 +466,30 @@ def chmod(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def chown(around: ProcessContext, args: list[str]) -> Process:
+def chown(context: ProcessContext, args: list[str]) -> Process:
     """Give files to somebody, as far as they are there: everybody here is root."""
     names = [arg for arg in args if not arg.startswith("-")][1:]
     code = 0
     for name in names:
-        if around.files.find(around.path(name)) is None:
+        if context.files.find(context.path(name)) is None:
             yield write_error(f"chown: {name}: No such file or directory")
             code = 1
     return code
 
 
-def mktemp(around: ProcessContext, args: list[str]) -> Process:
+def mktemp(context: ProcessContext, args: list[str]) -> Process:
     """Make a file, or with `-d` a folder, of a new name and print that."""
     given, names = parse_options("mktemp", args, "dutq", "p")
     template = names[0] if names else f"{given.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
     start = template.rstrip("X")
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     end = "".join(random.choice(letters) for _ in range(len(template) - len(start)))  # noqa: S311 - a name
-    path = around.path(start + end)
+    path = context.path(start + end)
     try:
         if "d" in given:
-            around.files.make_directory(path)
+            context.files.make_directory(path)
         else:
-            around.files.open(path)
+            context.files.open(path)
     except FileSystemError as fault:
         yield write_error(f"mktemp: (null): {fault}")
         return 1

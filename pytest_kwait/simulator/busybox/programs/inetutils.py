@@ -70,21 +70,21 @@ class UnreachableError(Exception):
     """There is no connection; `str` is why."""
 
 
-def _get_network(around: ProcessContext) -> Network:
-    if around.network is None:
+def _get_network(context: ProcessContext) -> Network:
+    if context.network is None:
         raise UnreachableError("Network is unreachable")
-    return around.network
+    return context.network
 
 
 def connect(
-    around: ProcessContext, host: str, port: int, seconds: float | None
+    context: ProcessContext, host: str, port: int, seconds: float | None
 ) -> Generator[Effect, None, tuple[Session, Pipe, str]]:
     """A connection, what comes from it, and the address.
 
     Raises:
         Unreachable: there is none.
     """
-    network = _get_network(around)
+    network = _get_network(context)
     found = network.addresses(host)
     if not found:
         raise UnreachableError(f"bad address '{host}'")
@@ -97,13 +97,13 @@ def connect(
     return session, sink.pipe, found[0]
 
 
-def nslookup(around: ProcessContext, args: list[str]) -> Process:
+def nslookup(context: ProcessContext, args: list[str]) -> Process:
     """Print the addresses of a name, which is looked for as it stands."""
     names = [arg for arg in args if not arg.startswith("-")]
     if not names:
         raise UsageError("BusyBox: usage: nslookup [-type=QUERY_TYPE] HOST [DNS_SERVER]")
     yield write_out("Server:\t\t10.0.0.10\nAddress:\t10.0.0.10:53\n\n")
-    found = _get_network(around).addresses(names[0], search=False)
+    found = _get_network(context).addresses(names[0], search=False)
     if not found:
         yield write_out(f"** server can't find {names[0]}: NXDOMAIN\n\n")
         return 1
@@ -111,11 +111,11 @@ def nslookup(around: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def netcat_client(around: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
+def netcat_client(context: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
     """`nc HOST PORT`: stdin goes there, and what comes to stdout; `-z` only connects."""
     seconds = float(given["w"]) if given.get("w", "").isdigit() else None
     try:
-        session, arrived, address = yield from connect(around, host, port, seconds)
+        session, arrived, address = yield from connect(context, host, port, seconds)
     except UnreachableError as fault:
         yield write_error(f"nc: {fault}")
         return 1
@@ -124,8 +124,12 @@ def netcat_client(around: ProcessContext, host: str, port: int, given: dict[str,
     if "z" in given:
         session.stop()
         return 0
-    sender = around.tasks.start(
-        lambda _: _send_stdin(session), around, "nc", copy_fds(around.fds), parent=around.task.pid
+    sender = context.tasks.start(
+        lambda _: _send_stdin(session),
+        context,
+        "nc",
+        copy_fds(context.fds),
+        parent=context.task.pid,
     )
     try:
         while True:
@@ -135,7 +139,7 @@ def netcat_client(around: ProcessContext, host: str, port: int, given: dict[str,
                 return 0
             yield Write(1, read.data)
     finally:
-        around.tasks.stop(sender, 0)
+        context.tasks.stop(sender, 0)
         session.stop()
 
 
@@ -181,7 +185,7 @@ def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], l
     return {**given, **short}, headers, names
 
 
-def wget(around: ProcessContext, args: list[str]) -> Process:
+def wget(context: ProcessContext, args: list[str]) -> Process:
     """Fetch over HTTP: `-q -O FILE -T SECONDS -S --spider --header --post-data`."""
     given, headers, names = _parse_wget_arguments(args)
     if not names:
@@ -189,7 +193,7 @@ def wget(around: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name in names:
         try:
-            code = yield from _fetch(around, name, given, headers, _MAX_REDIRECTS)
+            code = yield from _fetch(context, name, given, headers, _MAX_REDIRECTS)
         except (UnreachableError, FileSystemError) as fault:
             yield write_error(f"wget: {fault}")
             return 1
@@ -197,7 +201,7 @@ def wget(around: ProcessContext, args: list[str]) -> Process:
 
 
 def _fetch(
-    around: ProcessContext, name: str, given: dict[str, str], headers: list[str], redirects: int
+    context: ProcessContext, name: str, given: dict[str, str], headers: list[str], redirects: int
 ) -> Process:
     if "://" not in name:
         name = f"http://{name}"
@@ -214,12 +218,12 @@ def _fetch(
     except ValueError:
         raise UsageError(f"wget: invalid number '{given['T']}'") from None
     quiet = "q" in given
-    found = _get_network(around).addresses(host)
+    found = _get_network(context).addresses(host)
     if not quiet:
         shown = host if address.port is None else f"{host}:{port}"
         if found:
             yield write_error(f"Connecting to {shown} ({found[0]}:{port})")
-    session, arrived, _ = yield from connect(around, host, port, seconds)
+    session, arrived, _ = yield from connect(context, host, port, seconds)
     try:
         body = given.get("p", "")
         path = (address.path or "/") + (f"?{address.query}" if address.query else "")
@@ -243,7 +247,7 @@ def _fetch(
         location = next((f[9:].strip() for f in fields if f.lower().startswith("location:")), "")
         if match[1] in ("301", "302", "303", "307", "308") and location and redirects:
             target = location if "://" in location else f"http://{address.netloc}{location}"
-            return (yield from _fetch(around, target, given, headers, redirects - 1))
+            return (yield from _fetch(context, target, given, headers, redirects - 1))
         if match[1][0] != "2":
             raise UnreachableError(f"server returned error: {status}")
         if "s" in given:
@@ -251,7 +255,7 @@ def _fetch(
                 yield write_error("remote file exists")
             return 0
         chunked = any(re.fullmatch(r"transfer-encoding:\s*chunked", f, re.I) for f in fields)
-        yield from _save_body(around, given, address.path, rest, arrived, seconds, chunked=chunked)
+        yield from _save_body(context, given, address.path, rest, arrived, seconds, chunked=chunked)
     finally:
         session.stop()
     return 0
@@ -272,7 +276,7 @@ def _read_head(arrived: Pipe, seconds: float) -> Generator[Effect, None, tuple[s
 
 
 def _save_body(
-    around: ProcessContext, given: dict[str, str], path: str, rest: bytes, arrived: Pipe,
+    context: ProcessContext, given: dict[str, str], path: str, rest: bytes, arrived: Pipe,
     seconds: float, *, chunked: bool,
 ) -> Generator[Effect, None, None]:  # fmt: skip
     target = given.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
@@ -280,7 +284,7 @@ def _save_body(
     shown = "stdout" if target == "-" else f"'{target}'"
     if not quiet:
         yield write_error("writing to stdout" if target == "-" else f"saving to {shown}")
-    with around.tasks.account.hold() as hold:
+    with context.tasks.account.hold() as hold:
         kept = bytearray(rest)
         streams = target == "-" and not chunked
         while True:
@@ -300,7 +304,7 @@ def _save_body(
             if data:
                 yield Write(1, data)
         else:
-            around.files.write(around.path(target), data)
+            context.files.write(context.path(target), data)
     if not quiet:
         name = "-" if target == "-" else target
         yield write_error(f"{name[:20]:<20} 100% |{'*' * 32}| {len(data):5d}  0:00:00 ETA")
@@ -337,7 +341,7 @@ _ERROR_PAGES = {
 _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
-def httpd(around: ProcessContext, args: list[str]) -> Process:
+def httpd(context: ProcessContext, args: list[str]) -> Process:
     """Serve the files under `-h` on port `-p`; beside the caller without `-f`."""
     try:
         given, _ = parse_options("httpd", args, "ifv", "pchuremd")
@@ -346,19 +350,19 @@ def httpd(around: ProcessContext, args: list[str]) -> Process:
         yield Write(2, b"Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n")
         return 1
     home = given.get("h", ".").rstrip("/")
-    if not isinstance(around.files.find(around.path(home or "/")), Directory):
+    if not isinstance(context.files.find(context.path(home or "/")), Directory):
         text = f"httpd: can't change directory to '{home}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
-    root = around.path(home or "/").rstrip("/")
-    listen = Listen(port, around, lambda inner, stdin: _answer_request(inner, root, stdin))
+    root = context.path(home or "/").rstrip("/")
+    listen = Listen(port, context, lambda inner, stdin: _answer_request(inner, root, stdin))
     yield listen
     if listen.error:
         yield Write(2, f"httpd: bind: {listen.error}\n".encode())
         return 1
     if "f" not in given:
-        around.tasks.start(
-            lambda _: _run_idle(), around, "httpd", copy_fds(around.fds), parent=around.task.pid
+        context.tasks.start(
+            lambda _: _run_idle(), context, "httpd", copy_fds(context.fds), parent=context.task.pid
         )
         return 0
     return (yield from _run_idle())
@@ -369,7 +373,7 @@ def _run_idle() -> Process:
     return 0
 
 
-def _answer_request(around: ProcessContext, home: str, stdin: Pipe) -> Process:
+def _answer_request(context: ProcessContext, home: str, stdin: Pipe) -> Process:
     """Answer one request, as all of them with the connection closed then."""
     head = b""
     while b"\n\r\n" not in head and b"\n\n" not in head:
@@ -380,7 +384,7 @@ def _answer_request(around: ProcessContext, home: str, stdin: Pipe) -> Process:
         head += read.data
     method, _, rest = head.partition(b"\n")[0].decode(errors="replace").strip().partition(" ")
     path = unquote(rest.partition(" ")[0].partition("?")[0])
-    date = _format_http_date(around.now())
+    date = _format_http_date(context.now())
     if method not in _METHODS or not path.startswith("/") or ".." in path.split("/"):
         yield Write(1, _make_error(400, date))
         return 0
@@ -393,11 +397,11 @@ def _answer_request(around: ProcessContext, home: str, stdin: Pipe) -> Process:
         return 0
     if path.endswith("/"):
         name += "index.html"
-    elif isinstance(around.files.find(name), Directory):
+    elif isinstance(context.files.find(name), Directory):
         head_text = f"{_make_head(302, 'Found', date, 'text/html')}Location: {path}/\r\n\r\n"
         yield Write(1, head_text.encode())
         return 0
-    found = around.files.find(name)
+    found = context.files.find(name)
     content = bytes(found.data) if isinstance(found, File) else None
     if content is None:
         yield Write(1, _make_error(404, date))
@@ -433,7 +437,7 @@ def _make_error(code: int, date: str) -> bytes:
     ).encode()
 
 
-def netcat(around: ProcessContext, args: list[str]) -> Process:
+def netcat(context: ProcessContext, args: list[str]) -> Process:
     """`nc -l -p PORT`: one connection, to its own streams or with `-e` to a program.
 
     With `-ll -e` every connection gets a program of its own. Without `-l` it is the client.
@@ -444,7 +448,7 @@ def netcat(around: ProcessContext, args: list[str]) -> Process:
         if "l" not in given and len(rest) == 2 and rest[1].isdigit():
             # Only who connects needs it.
 
-            return (yield from netcat_client(around, rest[0], int(rest[1]), given))
+            return (yield from netcat_client(context, rest[0], int(rest[1]), given))
         port = int(given.get("p") or (rest[-1] if rest else ""))
     except (UsageError, ValueError):
         given, port, program = {}, 0, []
@@ -471,7 +475,7 @@ def netcat(around: ProcessContext, args: list[str]) -> Process:
         left.close()
         return code
 
-    listen = Listen(port, around, serve)
+    listen = Listen(port, context, serve)
     yield listen
     if listen.error:
         yield Write(2, f"nc: bind: {listen.error}\n".encode())
@@ -483,13 +487,13 @@ def netcat(around: ProcessContext, args: list[str]) -> Process:
         yield Read(left)
         return 0
     # Before anybody connects: what is there to send is sent to who is gone at once as well.
-    sender = around.tasks.start(
-        lambda _: _copy_to(sent), around, "nc", copy_fds(around.fds), parent=around.task.pid
+    sender = context.tasks.start(
+        lambda _: _copy_to(sent), context, "nc", copy_fds(context.fds), parent=context.task.pid
     )
     yield Read(arrived)
     yield from copy_to_stdout(accepted[0])
     sent.close()
-    around.tasks.stop(sender, 0)
+    context.tasks.stop(sender, 0)
     return 0
 
 

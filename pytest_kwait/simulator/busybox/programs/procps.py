@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SIGTERM, _SIGKILL = 15, 9
 
 
-def timeout(around: ProcessContext, args: list[str]) -> Process:
+def timeout(context: ProcessContext, args: list[str]) -> Process:
     """Run a program and end it after so many seconds: `-s SIGNAL`, `-k SECONDS`."""
     given, rest = parse_options("timeout", args, "", "sk", mixed=False)
     if len(rest) < 2:
@@ -28,13 +28,13 @@ def timeout(around: ProcessContext, args: list[str]) -> Process:
     if number is None:
         raise UsageError(f"timeout: bad signal name '{given['s']}'")
     argv = rest[1:]
-    if not has_program(around, argv[0]):
+    if not has_program(context, argv[0]):
         yield write_error(f"timeout: can't execute '{argv[0]}': No such file or directory")
         return 127
     try:
-        task = around.tasks.start(
-            lambda inner: run_program(inner, argv), around, argv[0], copy_fds(around.fds),
-            parent=around.task.pid,
+        task = context.tasks.start(
+            lambda inner: run_program(inner, argv), context, argv[0], copy_fds(context.fds),
+            parent=context.task.pid,
         )  # fmt: skip
     except ForkError:
         yield write_error("timeout: vfork: Resource temporarily unavailable")
@@ -42,34 +42,34 @@ def timeout(around: ProcessContext, args: list[str]) -> Process:
     try:
         yield Await(task.ended, seconds=seconds)
         if not task.ended():
-            around.tasks.signal(task.pid, number)
+            context.tasks.signal(task.pid, number)
             if later and not task.ended():
                 yield Await(task.ended, seconds=later)
-                around.tasks.signal(task.pid, _SIGKILL)
+                context.tasks.signal(task.pid, _SIGKILL)
             yield Await(task.ended)
             if task.signalled == _SIGTERM:
                 yield write_error("Terminated")
     finally:
         if not task.ended():
-            around.tasks.signal(task.pid, _SIGTERM)
+            context.tasks.signal(task.pid, _SIGTERM)
     return task.code or 0
 
 
-def ps(around: ProcessContext, args: list[str]) -> Process:
+def ps(context: ProcessContext, args: list[str]) -> Process:
     """Print the processes of the container."""
     parse_options("ps", args, "aefwx", "", "oT")
     yield write_out("PID   USER     COMMAND\n")
-    for task in around.tasks.all():
+    for task in context.tasks.all():
         yield write_out(f"{task.pid:5d} root     {task.name}\n")
     return 0
 
 
-def pidof(around: ProcessContext, args: list[str]) -> Process:
+def pidof(context: ProcessContext, args: list[str]) -> Process:
     """Print the numbers of the processes of a name."""
     _, names = parse_options("pidof", args, "s", "o")
     found = [
         str(task.pid)
-        for task in reversed(around.tasks.all())
+        for task in reversed(context.tasks.all())
         if task.name.split(" ")[0].rpartition("/")[2] in names
     ]
     if found:
@@ -77,7 +77,7 @@ def pidof(around: ProcessContext, args: list[str]) -> Process:
     return int(not found)
 
 
-def kill(around: ProcessContext, args: list[str]) -> Process:
+def kill(context: ProcessContext, args: list[str]) -> Process:
     """Send a signal to processes."""
     number, rest = _SIGTERM, list(args)
     if rest and rest[0].startswith("-"):
@@ -89,17 +89,17 @@ def kill(around: ProcessContext, args: list[str]) -> Process:
         number = found
     code = 0
     for pid in rest:
-        if not pid.isdigit() or not around.tasks.signal(int(pid), number):
+        if not pid.isdigit() or not context.tasks.signal(int(pid), number):
             yield write_error(f"kill: can't kill pid {pid}: No such process")
             code = 1
     return code
 
 
-def which(around: ProcessContext, args: list[str]) -> Process:
+def which(context: ProcessContext, args: list[str]) -> Process:
     """Print where programs are."""
     code = 0
     for name in args:
-        if not has_program(around, name):
+        if not has_program(context, name):
             code = 1
         else:
             yield write_out(
@@ -108,37 +108,37 @@ def which(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def _run_other(program: str, around: ProcessContext, argv: list[str]) -> Process:
+def _run_other(program: str, context: ProcessContext, argv: list[str]) -> Process:
     if not argv:
         raise UsageError(f"BusyBox: usage: {program} PROG ARGS")
-    if not has_program(around, argv[0]):
+    if not has_program(context, argv[0]):
         yield write_error(f"{program}: can't execute '{argv[0]}': No such file or directory")
         return 127
-    return (yield from run_program(around, argv))
+    return (yield from run_program(context, argv))
 
 
-def nohup(around: ProcessContext, args: list[str]) -> Process:
+def nohup(context: ProcessContext, args: list[str]) -> Process:
     """Run a program."""
-    return (yield from _run_other("nohup", around, args))
+    return (yield from _run_other("nohup", context, args))
 
 
-def setsid(around: ProcessContext, args: list[str]) -> Process:
+def setsid(context: ProcessContext, args: list[str]) -> Process:
     """Run a program in a session of its own, which makes no difference here."""
     _, argv = parse_options("setsid", args, "c", mixed=False)
-    return (yield from _run_other("setsid", around, argv))
+    return (yield from _run_other("setsid", context, argv))
 
 
-def nice(around: ProcessContext, args: list[str]) -> Process:
+def nice(context: ProcessContext, args: list[str]) -> Process:
     """Run a program, as nice as any other."""
     _, argv = parse_options("nice", args, "", "n", mixed=False)
-    return (yield from _run_other("nice", around, argv))
+    return (yield from _run_other("nice", context, argv))
 
 
-def time(around: ProcessContext, args: list[str]) -> Process:
+def time(context: ProcessContext, args: list[str]) -> Process:
     """Run a program and print how long that took."""
-    began = around.now()
-    code = yield from _run_other("time", around, args)
-    took = around.now() - began
+    began = context.now()
+    code = yield from _run_other("time", context, args)
+    took = context.now() - began
     minutes, seconds = divmod(took, 60)
     yield write_error(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s")
     return code

@@ -291,7 +291,7 @@ def _make_replacement(text: str, match: re.Match[str]) -> str:
     return "".join(pieces)
 
 
-def sed(around: ProcessContext, args: list[str]) -> Process:
+def sed(context: ProcessContext, args: list[str]) -> Process:
     """Edit lines: `-n`, `-e`, `-E`/`-r`, `-i`."""
     given, names = parse_options("sed", args, "nErsi", "e", "fz")
     if "e" not in given:
@@ -310,7 +310,7 @@ def sed(around: ProcessContext, args: list[str]) -> Process:
     for name in names or ["-"]:
         try:
             pieces: list[str] = []
-            with open_input(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(context, name) as number, context.tasks.account.hold() as hold:
                 final = "i" in given or name == (names or ["-"])[-1]
                 async_lines = _edit(run, LineReader(number, hold), final=final)
                 if "i" in given:
@@ -319,7 +319,7 @@ def sed(around: ProcessContext, args: list[str]) -> Process:
                     yield from _print_edited(async_lines)
             if "i" in given:
                 data = "".join(pieces).encode(errors="surrogateescape")
-                around.files.write(around.path(name), data)
+                context.files.write(context.path(name), data)
         except FileSystemError as fault:
             yield write_error(f"sed: {name}: {fault}")
             code = 1

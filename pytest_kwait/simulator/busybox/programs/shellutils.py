@@ -7,7 +7,13 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.libbb import (
+    ESCAPES,
+    UsageError,
+    parse_options,
+    write_error,
+    write_out,
+)
 from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, Write
 
 if TYPE_CHECKING:
@@ -15,10 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["format_once", "parse_number", "process_escapes"]
 
-_ESCAPES = {
-    "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
-    "e": "\x1b",
-}  # fmt: skip
 _ESCAPE = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)", re.DOTALL)
 _OCTAL_OR_TEXT = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")
@@ -33,8 +35,8 @@ def process_escapes(text: str, *, echo: bool) -> tuple[str, bool]:
         position, code = match.end(), match[1]
         if code == "c":
             return "".join(pieces), True
-        if code in _ESCAPES:
-            pieces.append(_ESCAPES[code])
+        if code in ESCAPES:
+            pieces.append(ESCAPES[code])
         elif code[0] == "x" and len(code) > 1:
             pieces.append(_to_byte(int(code[1:], 16)))
         elif code[0] in "01234567":
@@ -235,10 +237,10 @@ def printf(_: ProcessContext, args: list[str]) -> Process:
             return code
 
 
-def date(around: ProcessContext, args: list[str]) -> Process:
+def date(context: ProcessContext, args: list[str]) -> Process:
     """Print the time, UTC; `+%s` and other strftime formats; `-d @SECONDS`."""
     given, rest = parse_options("date", args, "uI", "d", "sDrRk")
-    moment, when = around.now(), given.get("d")
+    moment, when = context.now(), given.get("d")
     if when is not None:
         if not re.fullmatch(r"@-?\d+", when, re.ASCII):
             text = when.replace("T", " ").rstrip("Z")
@@ -258,10 +260,10 @@ def date(around: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def env(around: ProcessContext, args: list[str]) -> Process:
+def env(context: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
     given, rest = parse_options("env", args, "i0", "u", mixed=False)
-    found = {} if "i" in given else dict(around.env)
+    found = {} if "i" in given else dict(context.env)
     for name in given.get("u", "").split("\n"):
         found.pop(name, None)
     while rest and "=" in rest[0]:
@@ -270,23 +272,23 @@ def env(around: ProcessContext, args: list[str]) -> Process:
     if rest:
         from pytest_kwait.simulator.busybox.applets import has_program, run_program
 
-        if not has_program(around, rest[0]):
+        if not has_program(context, rest[0]):
             yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
-        return (yield from run_program(around.with_env(found), rest))
+        return (yield from run_program(context.with_env(found), rest))
     end = "\0" if "0" in given else "\n"
     yield write_out("".join(f"{name}={value}{end}" for name, value in found.items()))
     return 0
 
 
-def printenv(around: ProcessContext, args: list[str]) -> Process:
+def printenv(context: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or the values of the named ones."""
     if not args:
-        return (yield from env(around, []))
+        return (yield from env(context, []))
     code = 0
     for name in args:
-        if name in around.env:
-            yield write_out(around.env[name] + "\n")
+        if name in context.env:
+            yield write_out(context.env[name] + "\n")
         else:
             code = 1
     return code
@@ -340,14 +342,14 @@ def yes(_: ProcessContext, args: list[str]) -> Process:
             return 1
 
 
-def hostname(around: ProcessContext, args: list[str]) -> Process:
+def hostname(context: ProcessContext, args: list[str]) -> Process:
     """Print the pod's host name; `-i` its address, `-s` without a domain."""
     given, rest = parse_options("hostname", args, "is", "", "adfF")
     if rest:
         yield write_error("hostname: sethostname: Operation not permitted")
         return 1
-    address = around.network.address if around.network is not None else ""
-    name = around.hostname.partition(".")[0] if "s" in given else around.hostname
+    address = context.network.address if context.network is not None else ""
+    name = context.hostname.partition(".")[0] if "s" in given else context.hostname
     yield write_out((address or "127.0.0.1" if "i" in given else name) + "\n")
     return 0
 
@@ -370,11 +372,11 @@ def id(_: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def uname(around: ProcessContext, args: list[str]) -> Process:
+def uname(context: ProcessContext, args: list[str]) -> Process:
     """Print what system this is."""
     given, _ = parse_options("uname", args, "asnrmpvio")
     parts = {
-        "s": "Linux", "n": around.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
+        "s": "Linux", "n": context.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
     }  # fmt: skip
     wanted = "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
@@ -403,9 +405,9 @@ def dirname(_: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def pwd(around: ProcessContext, _: list[str]) -> Process:
+def pwd(context: ProcessContext, _: list[str]) -> Process:
     """Print the folder."""
-    yield write_out(around.cwd + "\n")
+    yield write_out(context.cwd + "\n")
     return 0
 
 

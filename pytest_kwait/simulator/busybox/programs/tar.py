@@ -23,19 +23,19 @@ _MAX_ARCHIVE = 64 << 20
 _LONG_OPTIONS = ("--no-same-permissions", "--no-same-owner", "--overwrite")
 
 
-def tar(around: ProcessContext, args: list[str]) -> Process:
+def tar(context: ProcessContext, args: list[str]) -> Process:
     """Make (`c`), list (`t`) or unpack (`x`) an archive, in or below `-C DIR`."""
     mode, file, folder, names = _parse_arguments(args)
     if not mode:
         yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
         return 1
-    if folder and not isinstance(around.files.find(around.path(folder)), Directory):
+    if folder and not isinstance(context.files.find(context.path(folder)), Directory):
         text = f"tar: can't change directory to '{folder}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
     if mode == "c":
-        return (yield from _create(around, file, folder, names))
-    data = yield from _open_archive(around, file)
+        return (yield from _create(context, file, folder, names))
+    data = yield from _open_archive(context, file)
     if data is None:
         text = f"tar: can't open '{file}': No such file or directory\n"
         yield Write(2, text.encode())
@@ -50,7 +50,7 @@ def tar(around: ProcessContext, args: list[str]) -> Process:
                     suffix = "/" if member.isdir() else ""
                     yield Write(1, f"{member.name}{suffix}\n".encode())
                 else:
-                    _unpack(around, archive, member, folder)
+                    _unpack(context, archive, member, folder)
     except tarfile.ReadError:
         yield Write(2, b"tar: short read\n" if len(data) < 1024 else b"tar: invalid magic\n")
         return 1
@@ -81,14 +81,14 @@ def _parse_arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
     return mode, file, folder, names
 
 
-def _create(around: ProcessContext, file: str, folder: str, names: list[str]) -> Process:
+def _create(context: ProcessContext, file: str, folder: str, names: list[str]) -> Process:
     import tarfile
 
     buffer = io.BytesIO()
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in names:
-            found = around.files.find(_resolve_within(around, folder, name))
+            found = context.files.find(_resolve_within(context, folder, name))
             if found is None:
                 yield Write(2, f"tar: {name}: No such file or directory\n".encode())
                 code = 1
@@ -100,7 +100,7 @@ def _create(around: ProcessContext, file: str, folder: str, names: list[str]) ->
         yield Write(2, b"tar: error exit delayed from previous errors\n")
     data = buffer.getvalue()
     if file != "-":
-        around.files.write(around.path(file), data)
+        context.files.write(context.path(file), data)
         return code
     for start in range(0, len(data), _CHUNK):
         yield Write(1, data[start : start + _CHUNK])
@@ -126,33 +126,33 @@ def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
         archive.addfile(entry, io.BytesIO(bytes(node.data)))
 
 
-def _open_archive(around: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
+def _open_archive(context: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
     """The whole archive; None where there is no such file."""
     if file != "-":
-        return around.files.read(around.path(file))
+        return context.files.read(context.path(file))
     return (yield from read_all_up_to(0, _MAX_ARCHIVE))
 
 
 def _unpack(
-    around: ProcessContext, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
+    context: ProcessContext, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
 ) -> None:
     if ".." in member.name.split("/"):
         return
-    path = _resolve_within(around, folder, member.name)
+    path = _resolve_within(context, folder, member.name)
     if member.isdir():
-        around.files.make_directory(path, parents=True)
+        context.files.make_directory(path, parents=True)
     elif member.issym():
-        around.files.put(path, Symlink(member.linkname))
+        context.files.put(path, Symlink(member.linkname))
     elif member.isfile():
         content = archive.extractfile(member)
         parent = path.rpartition("/")[0]
         if parent:
-            around.files.make_directory(parent, parents=True)
-        around.files.write(path, content.read() if content is not None else b"")
-        found = around.files.find(path)
+            context.files.make_directory(parent, parents=True)
+        context.files.write(path, content.read() if content is not None else b"")
+        found = context.files.find(path)
         if found is not None:
             found.mode, found.mtime = member.mode & 0o777, float(member.mtime)
 
 
-def _resolve_within(around: ProcessContext, folder: str, name: str) -> str:
-    return around.files.join_path(around.path(folder or "."), name).rstrip("/") or "/"
+def _resolve_within(context: ProcessContext, folder: str, name: str) -> str:
+    return context.files.join_path(context.path(folder or "."), name).rstrip("/") or "/"

@@ -33,13 +33,15 @@ class _Test:
     """One expression of `test`, by recursive descent as busybox does it.
 
     Args:
-        around: where the files are.
+        context: where the files are.
         words: the expression.
         patterns: whether what follows `=` is a pattern.
     """
 
-    def __init__(self, around: ProcessContext, words: list[str], *, patterns: bool = False) -> None:
-        self._around, self._words, self._position = around, words, 0
+    def __init__(
+        self, context: ProcessContext, words: list[str], *, patterns: bool = False
+    ) -> None:
+        self._context, self._words, self._position = context, words, 0
         self._patterns = patterns
 
     def run(self) -> bool:
@@ -117,8 +119,8 @@ class _Test:
         numeric = _NUMERIC.get(operator)
         if numeric is not None:
             return bool(numeric(_parse_integer(left), _parse_integer(right)))
-        files = self._around.files
-        one, other = (files.find(self._around.path(name)) for name in (left, right))
+        files = self._context.files
+        one, other = (files.find(self._context.path(name)) for name in (left, right))
         if operator == "-ef":
             return one is not None and one is other
         before, after = (one, other) if operator == "-ot" else (other, one)
@@ -132,10 +134,10 @@ class _Test:
         if operator == "-z":
             return not text
         if operator == "-t":
-            return self._around.tty and text in ("0", "1", "2")
-        files = self._around.files
+            return self._context.tty and text in ("0", "1", "2")
+        files = self._context.files
         found = (
-            files.find(self._around.path(text), follow=operator not in ("-h", "-L"))
+            files.find(self._context.path(text), follow=operator not in ("-h", "-L"))
             if text
             else None
         )
@@ -170,9 +172,9 @@ def _parse_integer(text: str) -> int:
     return int(number)
 
 
-def test(around: ProcessContext, args: list[str]) -> Process:
+def test(context: ProcessContext, args: list[str]) -> Process:
     """Succeed where the expression holds."""
-    return (yield from _run_test(_Test(around, args)))
+    return (yield from _run_test(_Test(context, args)))
 
 
 def _run_test(expression: _Test) -> Process:
@@ -183,12 +185,12 @@ def _run_test(expression: _Test) -> Process:
         return 2
 
 
-def bracket(around: ProcessContext, args: list[str]) -> Process:
+def bracket(context: ProcessContext, args: list[str]) -> Process:
     """`[ … ]`."""
     if args[-1:] != ["]"]:
         yield write_error("sh: missing ]")
         return 2
-    return (yield from test(around, args[:-1]))
+    return (yield from test(context, args[:-1]))
 
 
 # -- expr
@@ -279,9 +281,9 @@ def _combine(left: str, operator: str, right: str) -> str:
     return str({"+": one + other, "-": one - other, "*": one * other}[operator])
 
 
-def double_bracket(around: ProcessContext, args: list[str]) -> Process:
+def double_bracket(context: ProcessContext, args: list[str]) -> Process:
     """`[[ … ]]`, whose `=` takes a pattern."""
     if args[-1:] != ["]]"]:
         yield write_error("sh: missing ]]")
         return 2
-    return (yield from _run_test(_Test(around, args[:-1], patterns=True)))
+    return (yield from _run_test(_Test(context, args[:-1], patterns=True)))

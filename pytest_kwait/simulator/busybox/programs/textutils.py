@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.busybox.libbb import (
     LineReader,
     UsageError,
+    copy_to_stdout,
     for_each_input,
     open_input,
     parse_options,
@@ -34,16 +35,16 @@ _FOLLOW_SECONDS = 1.0
 _CHUNK = 1 << 16
 
 
-def cat(around: ProcessContext, args: list[str]) -> Process:
+def cat(context: ProcessContext, args: list[str]) -> Process:
     """Print files, or what comes at stdin; `-n` with numbers."""
     given, names = parse_options("cat", args, "un", "", "bvetAET")
     count = 0
     code = 0
     for name in names or ["-"]:
         try:
-            with open_input(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(context, name) as number, context.tasks.account.hold() as hold:
                 if "n" not in given:
-                    yield from _copy_through(number)
+                    yield from copy_to_stdout(number)
                     continue
                 lines = LineReader(number, hold)
                 while batch := (yield from lines.batch()):
@@ -59,37 +60,28 @@ def cat(around: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def _copy_through(number: int) -> Generator[Effect, None, None]:
-    while True:
-        read = Read(number)
-        yield read
-        if not read.data:
-            return
-        yield Write(1, read.data)
-
-
-def tac(around: ProcessContext, args: list[str]) -> Process:
+def tac(context: ProcessContext, args: list[str]) -> Process:
     """Print lines, last first."""
     given, names = parse_options("tac", args, "")
     del given
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             data = yield from read_whole(number, hold)
             yield Write(1, b"".join(reversed(data.splitlines(keepends=True))))
         return None
 
-    return (yield from for_each_input(around, "tac", names, act))
+    return (yield from for_each_input(context, "tac", names, act))
 
 
-def rev(around: ProcessContext, args: list[str]) -> Process:
+def rev(context: ProcessContext, args: list[str]) -> Process:
     """Print each line backwards."""
-    return (yield from _map_lines(around, "rev", args, lambda line: line[::-1]))
+    return (yield from _map_lines(context, "rev", args, lambda line: line[::-1]))
 
 
-def _map_lines(around: ProcessContext, program: str, names: list[str], change: object) -> Process:
+def _map_lines(context: ProcessContext, program: str, names: list[str], change: object) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 pieces = []
@@ -101,7 +93,7 @@ def _map_lines(around: ProcessContext, program: str, names: list[str], change: o
                 yield write_out("".join(pieces))
         return None
 
-    return (yield from for_each_input(around, program, names, act))
+    return (yield from for_each_input(context, program, names, act))
 
 
 def _parse_count_options(
@@ -119,7 +111,7 @@ def _parse_size(program: str, text: str) -> int:
     return int(match[1]) * {"": 1, "b": 512, "k": 1024, "m": 1 << 20}[match[2].lower()]
 
 
-def head(around: ProcessContext, args: list[str]) -> Process:
+def head(context: ProcessContext, args: list[str]) -> Process:
     """Print the first ten lines, `-n` so many, `-c` so many bytes; negative: all but the last."""
     given, names = _parse_count_options("head", args, "")
     by_bytes = "c" in given
@@ -132,7 +124,7 @@ def head(around: ProcessContext, args: list[str]) -> Process:
         if titled:
             yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
             first = False
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             if most < 0:
                 data = yield from read_whole(number, hold)
                 lines = data.splitlines(keepends=True)
@@ -150,14 +142,14 @@ def head(around: ProcessContext, args: list[str]) -> Process:
                 left -= len(read.data) if by_bytes else read.data.count(b"\n")
         return None
 
-    return (yield from for_each_input(around, "head", names, act))
+    return (yield from for_each_input(context, "head", names, act))
 
 
 def _make_title(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def tail(around: ProcessContext, args: list[str]) -> Process:
+def tail(context: ProcessContext, args: list[str]) -> Process:
     """Print the last ten lines, `-n` so many, `-c` so many bytes, `+N` from there; `-f`: go on."""
     args = [
         "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
@@ -176,14 +168,14 @@ def tail(around: ProcessContext, args: list[str]) -> Process:
         if titled:
             yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
             first = False
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             yield from _read_last(number, hold, most, by_bytes=by_bytes, from_start=from_start)
         return None
 
-    code = yield from for_each_input(around, "tail", names, act)
+    code = yield from for_each_input(context, "tail", names, act)
     if "f" not in given and "F" not in given:
         return code
-    return (yield from _follow(around, names, code))
+    return (yield from _follow(context, names, code))
 
 
 def _read_last(
@@ -212,17 +204,17 @@ def _read_last(
     yield Write(1, b"".join(last))
 
 
-def _follow(around: ProcessContext, names: list[str], code: int) -> Process:
+def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
     """What is added to files from now on."""
-    paths = [around.path(name) for name in names if name != "-"]
-    sizes = {path: len(around.files.read(path) or b"") for path in paths}
-    if code and not any(around.files.find(path) for path in paths):
+    paths = [context.path(name) for name in names if name != "-"]
+    sizes = {path: len(context.files.read(path) or b"") for path in paths}
+    if code and not any(context.files.find(path) for path in paths):
         yield write_error("tail: no files")
         return 1
     while True:
         yield Sleep(_FOLLOW_SECONDS)
         for path, size in sizes.items():
-            data = around.files.read(path) or b""
+            data = context.files.read(path) or b""
             if len(data) > size:
                 yield Write(1, data[size:])
             elif len(data) < size and data:
@@ -230,7 +222,7 @@ def _follow(around: ProcessContext, names: list[str], code: int) -> Process:
             sizes[path] = len(data)
 
 
-def wc(around: ProcessContext, args: list[str]) -> Process:
+def wc(context: ProcessContext, args: list[str]) -> Process:
     """Count lines, words and bytes."""
     given, names = parse_options("wc", args, "lwcmL")
     wanted = [letter for letter in "lwmcL" if letter in given] or ["l", "w", "c"]
@@ -266,13 +258,13 @@ def wc(around: ProcessContext, args: list[str]) -> Process:
         yield shown(counts, name if names else "")
         return None
 
-    code = yield from for_each_input(around, "wc", names, act)
+    code = yield from for_each_input(context, "wc", names, act)
     if len(names) > 1:
         yield shown(totals, "total")
     return code
 
 
-def tee(around: ProcessContext, args: list[str]) -> Process:
+def tee(context: ProcessContext, args: list[str]) -> Process:
     """Write stdin to stdout and to files; `-a` at their ends."""
     given, names = parse_options("tee", args, "ai")
     from pytest_kwait.simulator.busybox.os.fds import open_path
@@ -281,8 +273,8 @@ def tee(around: ProcessContext, args: list[str]) -> Process:
     for name in names:
         try:
             one = open_path(
-                around.files, around.path(name), "a" if "a" in given else "w",
-                around.tasks.account, around.now, around.fds,
+                context.files, context.path(name), "a" if "a" in given else "w",
+                context.tasks.account, context.now, context.fds,
             )  # fmt: skip
             open_files.append(one.retain())
         except FileSystemError as fault:
@@ -349,7 +341,7 @@ class _Order:
         return (0.0, _encode_line(text.upper() if "f" in flags else text))
 
 
-def sort(around: ProcessContext, args: list[str]) -> Process:
+def sort(context: ProcessContext, args: list[str]) -> Process:
     """Sort lines: `-n -r -u -f -b`, `-k` and `-t`."""
     given, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
     keys: list[tuple[int, int | None, str]] = []
@@ -359,14 +351,14 @@ def sort(around: ProcessContext, args: list[str]) -> Process:
             raise UsageError(f"sort: option -k {text}: not simulated by the embedded kubelet")
         keys.append((int(match[1]), int(match[4]) if match[4] else None, match[3]))
     collected: list[str] = []
-    with around.tasks.account.hold() as hold:
+    with context.tasks.account.hold() as hold:
 
         def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
             data = yield from read_whole(number, hold)
             collected.extend(data.decode(errors="surrogateescape").splitlines())
             return None
 
-        code = yield from for_each_input(around, "sort", names, act)
+        code = yield from for_each_input(context, "sort", names, act)
 
         order = _Order(given, keys)
         backwards = "r" in given
@@ -385,13 +377,13 @@ def sort(around: ProcessContext, args: list[str]) -> Process:
             collected[:] = unique
         data = "".join(f"{line}\n" for line in collected)
         if "o" in given:
-            around.files.write(around.path(given["o"]), data.encode(errors="surrogateescape"))
+            context.files.write(context.path(given["o"]), data.encode(errors="surrogateescape"))
         else:
             yield write_out(data)
     return code
 
 
-def uniq(around: ProcessContext, args: list[str]) -> Process:
+def uniq(context: ProcessContext, args: list[str]) -> Process:
     """Print lines that follow each other only once: `-c -d -u -i`."""
     given, names = parse_options("uniq", args, "cdui", "", "fsw")
     last: str | None = None
@@ -404,7 +396,7 @@ def uniq(around: ProcessContext, args: list[str]) -> Process:
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal last, count
-        with around.tasks.account.hold() as hold:
+        with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 for raw in batch:
@@ -420,7 +412,7 @@ def uniq(around: ProcessContext, args: list[str]) -> Process:
                     count += 1
         return None
 
-    code = yield from for_each_input(around, "uniq", names[:1], act)
+    code = yield from for_each_input(context, "uniq", names[:1], act)
     effect = shown()
     if effect is not None:
         yield effect
@@ -436,7 +428,7 @@ _MAX_BLOCK = 1 << 16
 
 
 def _make_digest_program(algorithm: str) -> Callable[[ProcessContext, list[str]], Process]:
-    def run(around: ProcessContext, args: list[str]) -> Process:
+    def run(context: ProcessContext, args: list[str]) -> Process:
         _, names = parse_options(f"{algorithm}sum", args, "", "", "csw")
 
         def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
@@ -450,7 +442,7 @@ def _make_digest_program(algorithm: str) -> Callable[[ProcessContext, list[str]]
             yield write_out(f"{digest.hexdigest()}  {name}\n")
             return None
 
-        return (yield from for_each_input(around, f"{algorithm}sum", names, act))
+        return (yield from for_each_input(context, f"{algorithm}sum", names, act))
 
     return run
 
@@ -459,13 +451,13 @@ md5sum, sha1sum = _make_digest_program("md5"), _make_digest_program("sha1")
 sha256sum, sha512sum = _make_digest_program("sha256"), _make_digest_program("sha512")
 
 
-def base64(around: ProcessContext, args: list[str]) -> Process:
+def base64(context: ProcessContext, args: list[str]) -> Process:
     """Encode, or with `-d` decode; `-w` is the width of lines."""
     given, names = parse_options("base64", args, "d", "w")
     width = int(given.get("w") or 76)
     with (
-        open_input(around, names[0] if names else "-") as number,
-        around.tasks.account.hold() as hold,
+        open_input(context, names[0] if names else "-") as number,
+        context.tasks.account.hold() as hold,
     ):
         data = yield from read_whole(number, hold)
     if "d" in given:
@@ -492,7 +484,7 @@ def _parse_dd_number(text: str) -> int:
     return int(digits) * _DD_UNITS[unit]
 
 
-def dd(around: ProcessContext, args: list[str]) -> Process:
+def dd(context: ProcessContext, args: list[str]) -> Process:
     """Copy blocks: `if= of= bs= count= skip=`."""
     given = {}
     for arg in args:
@@ -508,13 +500,13 @@ def dd(around: ProcessContext, args: list[str]) -> Process:
     try:
         if "of" in given:
             target = open_path(
-                around.files, around.path(given["of"]), "w", around.tasks.account, around.now,
-                around.fds,
+                context.files, context.path(given["of"]), "w", context.tasks.account, context.now,
+                context.fds,
             ).retain()  # fmt: skip
         # The block is what `dd` holds in memory.
         with (
-            open_input(around, given.get("if", "-")) as number,
-            around.tasks.account.hold() as hold,
+            open_input(context, given.get("if", "-")) as number,
+            context.tasks.account.hold() as hold,
         ):
             hold.to(size)
             while left > 0:

@@ -126,7 +126,7 @@ def _kill(shell: ShellContext, args: list[str]) -> Process:
             yield shell.make_message(f"invalid number '{target}'")
             code = 1
             continue
-        sent = shell.around.tasks.signal(abs(int(text)), number)
+        sent = shell.context.tasks.signal(abs(int(text)), number)
         if not sent and (task is None or task.code is None):
             yield shell.make_message(f"can't kill pid {text}: No such process")
             code = 1
@@ -313,7 +313,7 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
         if not is_name(name):
             yield shell.make_message(f"{name}: bad variable name", "read")
             raise ShellExit(2)
-    if prompt and shell.around.tty:
+    if prompt and shell.context.tty:
         yield Write(2, prompt.encode())
     data, code = yield from _read_line(shell, raw=raw, seconds=seconds)
     text = data.decode(errors="surrogateescape")
@@ -517,8 +517,8 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
     where = [path] if "/" in path else [
         *(f"{folder}/{path}" for folder in (shell.variables.get("PATH") or "").split(":")), path,
     ]  # fmt: skip
-    files = shell.around.files
-    contents = (files.read(shell.around.path(one)) for one in where)
+    files = shell.context.files
+    contents = (files.read(shell.context.path(one)) for one in where)
     found = next((data for data in contents if data is not None), None)
     if found is None:
         yield shell.make_message(f"can't open '{path}': No such file or directory", ".")
@@ -546,12 +546,12 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
 def _exec(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         return 0
-    if not has_program(shell.around, args[0]):
+    if not has_program(shell.context, args[0]):
         yield shell.make_message(f"{args[0]}: not found", "exec")
         raise ShellExit(127)
     # The program takes the shell's place, its traps with it.
     shell.traps.clear()
-    shell.around.task.handler = shell.around.task.traps = None
+    shell.context.task.handler = shell.context.task.traps = None
     raise ShellExit((yield from shell.call(args)))
 
 
@@ -559,22 +559,22 @@ def _cd(shell: ShellContext, args: list[str]) -> Process:
     args = [arg for arg in args if arg not in ("-P", "-L", "--")]
     target = args[0] if args else shell.variables.get("HOME") or ""
     if target == "-":
-        target = shell.variables.get("OLDPWD") or shell.around.cwd
+        target = shell.variables.get("OLDPWD") or shell.context.cwd
         yield Write(1, f"{target}\n".encode())
-    path = shell.around.path(target).rstrip("/") or "/"
-    found = shell.around.files.find(path)
+    path = shell.context.path(target).rstrip("/") or "/"
+    found = shell.context.files.find(path)
     if not isinstance(found, Directory):
         why = "No such file or directory" if found is None else "Not a directory"
         yield shell.make_message(f"can't cd to {target}: {why}", "cd")
         return 2
-    shell.variables.set("OLDPWD", shell.around.cwd)
-    shell.around.cwd = path
+    shell.variables.set("OLDPWD", shell.context.cwd)
+    shell.context.cwd = path
     shell.variables.set("PWD", path)
     return 0
 
 
 def _pwd(shell: ShellContext, _: list[str]) -> Process:
-    yield Write(1, f"{shell.around.cwd}\n".encode())
+    yield Write(1, f"{shell.context.cwd}\n".encode())
     return 0
 
 
@@ -599,9 +599,9 @@ def _describe_command(shell: ShellContext, name: str) -> str:
     if name in BUILTINS:
         return "a special shell builtin" if name in SPECIAL else "a shell builtin"
     if "/" in name:
-        found = shell.around.files.find(shell.around.path(name))
+        found = shell.context.files.find(shell.context.path(name))
         return name if isinstance(found, File) else ""
-    return name if has_program(shell.around, name) else ""
+    return name if has_program(shell.context, name) else ""
 
 
 def _command(shell: ShellContext, args: list[str]) -> Process:

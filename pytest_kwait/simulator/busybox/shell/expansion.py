@@ -367,7 +367,7 @@ class Expander:
         fields = _Fields(shell.variables.ifs)
         items = yield from self._items(word, split=True)
         found: list[str] = []
-        with shell.around.tasks.account.hold() as hold:
+        with shell.context.tasks.account.hold() as hold:
             for number, item in enumerate(_split_portions(items), start=1):
                 fields.add(item)
                 if not number % _MANY_ITEMS:
@@ -378,7 +378,7 @@ class Expander:
                     hold.to(WORD_SIZE * number)
                     yield STEP
                 if active and "f" not in shell.options and has_glob(pattern):
-                    names = expand_glob(pattern, shell.around.files, shell.around.cwd)
+                    names = expand_glob(pattern, shell.context.files, shell.context.cwd)
                     if names:
                         found += names
                         continue

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.libbb import ESCAPES
 from pytest_kwait.simulator.busybox.shell.tree import (
     Arithmetic,
     Literal,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "END",
-    "ESCAPES",
     "NEWLINE",
     "OPERATORS",
     "Lexer",
@@ -38,9 +38,6 @@ OPERATORS = (
     "<<-", "&&", "||", ";;", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "<", ">", "|", "&", ";", "(",
     ")",
 )  # fmt: skip
-ESCAPES = {
-    "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b",
-}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ class Shell:
     """One shell.
 
     Args:
-        around: the process that it is.
+        context: the process that it is.
         name: what its messages begin with.
         arguments: `$1` and so on.
         file: whether it reads a file, whose lines its messages name.
@@ -100,13 +100,13 @@ class Shell:
 
     def __init__(
         self,
-        around: ProcessContext,
+        context: ProcessContext,
         name: str = "sh",
         arguments: tuple[str, ...] = (),
         *,
         file: bool = False,
     ) -> None:
-        self.around = around
+        self.context = context
         self.name = name
         self.arguments = arguments
         self.file = file
@@ -114,7 +114,7 @@ class Shell:
         self.line = 0
         self.reading = ""
         """What of the shell reads the script that runs: `eval`, or a file for `.`."""
-        self.pid = around.task.pid
+        self.pid = context.task.pid
         self.last_job = 0
         self.options: set[str] = set()
         self.functions: dict[str, Node] = {}
@@ -122,7 +122,7 @@ class Shell:
         self.children: dict[int, Task] = {}
         self.loops = 0
         self.option_offset = 0
-        self.variables = ShellVariables(around.env, around.tasks.account)
+        self.variables = ShellVariables(context.env, context.tasks.account)
         self.expander = Expander(self)
         self._tested = 0
         self._pending: list[int] = []
@@ -156,10 +156,10 @@ class Shell:
             where += f"line {self.line}: "
         return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
 
-    def subshell(self, around: ProcessContext) -> Self:
+    def subshell(self, context: ProcessContext) -> Self:
         """The same shell in another process, or for a while in this one."""
         inner = copy(self)
-        inner.around = around
+        inner.context = context
         inner.options = set(self.options)
         inner.functions = dict(self.functions)
         inner.traps = {name: "" for name, script in self.traps.items() if not script}
@@ -200,27 +200,27 @@ class Shell:
 
     def within(self, node: Node) -> Generator[Effect, None, None]:
         """Run a subshell in this process, which has its files back afterwards."""
-        around = self.around
-        kept = copy_fds(around.fds)
-        inner = self.subshell(around.with_env(around.env))
+        context = self.context
+        kept = copy_fds(context.fds)
+        inner = self.subshell(context.with_env(context.env))
         call = Call(inner.ended(node))
         try:
             yield call
         finally:
             inner.variables.close()
-            for one in around.fds.values():
+            for one in context.fds.values():
                 one.release()
-            around.fds.clear()
-            around.fds.update(kept)
+            context.fds.clear()
+            context.fds.update(kept)
         self.status = call.code
 
     def substitute(self, script: Node) -> Generator[Effect, None, str]:
         """What a script writes, without the newlines at its end."""
-        fds = self.around.fds
+        fds = self.context.fds
         if isinstance(script, Command) and not script.words and not script.assignments:
             # `$(<file)`.
             script = Command((_CAT_WORD,), (), script.redirects, script.line)
-        capture = CaptureEnd(self.around.tasks.account)
+        capture = CaptureEnd(self.context.tasks.account)
         capture.retain()
         kept = fds.get(1)
         fds[1] = capture.retain()
@@ -250,15 +250,15 @@ class Shell:
             Exit: the container has too many processes.
         """
 
-        def make(around: ProcessContext) -> Process:
-            inner = self.subshell(around)
+        def make(context: ProcessContext) -> Process:
+            inner = self.subshell(context)
             # Whoever is killed before its first turn closes nothing itself.
-            around.task.on_end.append(inner.variables.close)
-            around.task.handler, around.task.traps = inner.signal, inner.handles
+            context.task.on_end.append(inner.variables.close)
+            context.task.handler, context.task.traps = inner.signal, inner.handles
             return inner.ended(node)
 
-        around = self.around
-        return around.tasks.start(make, around, self.name, fds, parent=around.task.pid)
+        context = self.context
+        return context.tasks.start(make, context, self.name, fds, parent=context.task.pid)
 
     def _forked(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
         try:
@@ -271,7 +271,7 @@ class Shell:
         members: list[Task] = []
         previous: OpenFile | None = None
         for command in commands:
-            fds = copy_fds(self.around.fds)
+            fds = copy_fds(self.context.fds)
             if previous is not None:
                 _replace_fd(fds, 0, previous)
                 previous.release()
@@ -299,9 +299,9 @@ class Shell:
             yield Write(2, f"{_SIGNAL_MESSAGES[task.signalled]}\n".encode())
 
     def _background(self, command: Node) -> Generator[Effect, None, None]:
-        fds = copy_fds(self.around.fds)
-        account = self.around.tasks.account
-        null = open_path(self.around.files, "/dev/null", "r", account, self.around.now, {})
+        fds = copy_fds(self.context.fds)
+        account = self.context.tasks.account
+        null = open_path(self.context.files, "/dev/null", "r", account, self.context.now, {})
         _replace_fd(fds, 0, null)
         task = yield from self._forked(command, fds)
         self.children[task.pid] = task
@@ -335,7 +335,7 @@ class Shell:
                 raise ShellExit(1)
             return
         kept: list[tuple[str, str | None, bool]] = []
-        account, held = self.around.tasks.account, measure_words(words)
+        account, held = self.context.tasks.account, measure_words(words)
         try:
             account.take(held)
             traced: list[str] = []
@@ -402,8 +402,8 @@ class Shell:
 
     def call(self, words: list[str]) -> Process:
         """Run a program that is none of the shell's own commands."""
-        self.around.env = self.variables.env
-        return run_program(self.around, words, self.make_message)
+        self.context.env = self.variables.env
+        return run_program(self.context, words, self.make_message)
 
     def evaluate_number(self, expression: str) -> Generator[Effect, None, int]:
         """Return the value of an arithmetic expression."""
@@ -424,7 +424,7 @@ class Shell:
 
     def run(self, script: str | None) -> Process:
         """Run a script, or what comes at stdin; its exit code is its last command's."""
-        task = self.around.task
+        task = self.context.task
         task.handler, task.traps = self.signal, self.handles
         try:
             try:
@@ -481,8 +481,8 @@ class Shell:
         text = ""
         while True:
             try:
-                if self.around.tty:
-                    prompt = "> " if text else f"{self.around.cwd} # "
+                if self.context.tty:
+                    prompt = "> " if text else f"{self.context.cwd} # "
                     yield Write(2, prompt.encode())
                 read = Read(0, line=True)
                 yield read
@@ -509,7 +509,7 @@ class Shell:
                     continue
                 yield self.make_message(f"syntax error: {error}")
                 text, self.status = "", 2
-                if not self.around.tty:
+                if not self.context.tty:
                     raise ShellExit(2) from None
             except Interrupted:
                 text, self.status = "", 130
@@ -681,15 +681,15 @@ def open_redirects(
             restore_fds(shell, saved)
             return None
         for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
-            saved.append((stream, shell.around.fds.pop(stream, None)))
+            saved.append((stream, shell.context.fds.pop(stream, None)))
             if isinstance(opened_one, OpenFile):
-                shell.around.fds[stream] = opened_one.retain()
+                shell.context.fds[stream] = opened_one.retain()
     return saved
 
 
 def restore_fds(shell: Shell, saved: SavedFds) -> None:
     """Have the files open again that were before."""
-    fds = shell.around.fds
+    fds = shell.context.fds
     for stream, before in reversed(saved):
         now = fds.pop(stream, None)
         if before is not None:
@@ -703,7 +703,7 @@ def _open_redirect(
     shell: Shell, redirect: Redirect
 ) -> Generator[Effect, None, OpenFile | bool | None]:
     """The open file; None to close, False where that failed and has been told."""
-    around, operator = shell.around, redirect.operator
+    context, operator = shell.context, redirect.operator
     if operator in ("<<", "<<-"):
         try:
             text = yield from shell.expander.text(redirect.target)
@@ -711,13 +711,13 @@ def _open_redirect(
             # What would end the shell elsewhere is a document that cannot be opened here.
             return False
         data = text.encode(errors="surrogateescape")
-        return FileEnd(File(data), None, around.now, "r")
+        return FileEnd(File(data), None, context.now, "r")
     target = yield from shell.expander.text(redirect.target)
     if operator in (">&", "<&"):
         if target == "-":
             return None
         if target.isdigit():
-            found = around.fds.get(int(target))
+            found = context.fds.get(int(target))
             if found is None:
                 yield shell.make_message(f"{target}: Bad file descriptor")
                 return False
@@ -727,12 +727,12 @@ def _open_redirect(
             return False
     mode = _MODES.get(operator, "w")
     exclusive = "C" in shell.options and operator == ">"
-    path = around.path(target) if target else ""
+    path = context.path(target) if target else ""
     try:
         if not path:
             raise FileSystemError(ENOENT)
         return open_path(
-            around.files, path, mode, around.tasks.account, around.now, around.fds,
+            context.files, path, mode, context.tasks.account, context.now, context.fds,
             exclusive=exclusive,
         )  # fmt: skip
     except FileSystemError as fault:
@@ -752,7 +752,7 @@ def _quote_traced(word: str) -> str:
     return word if plain else "'" + word.replace("'", "'\\''") + "'"
 
 
-def sh(around: ProcessContext, argv: list[str]) -> Process:
+def sh(context: ProcessContext, argv: list[str]) -> Process:
     """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
     flags, rest = "", argv[1:]
     named: list[str] = []
@@ -778,20 +778,20 @@ def sh(around: ProcessContext, argv: list[str]) -> Process:
             name, rest = rest[0], rest[1:]
     elif rest and "s" not in flags:
         name, rest, file = rest[0], rest[1:], True
-        content = around.files.read(around.path(name))
+        content = context.files.read(context.path(name))
         if content is None:
             yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
             return 2
         script = content.decode(errors="surrogateescape")
-    shell = Shell(around, name, tuple(rest), file=file)
+    shell = Shell(context, name, tuple(rest), file=file)
     shell.options |= {letter for letter in flags if letter in "cefuxnC"}
     short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
     shell.options |= {short.get(one, one) for one in named}
-    kept, traps = around.task.handler, around.task.traps
-    fds = dict(around.fds)
+    kept, traps = context.task.handler, context.task.traps
+    fds = dict(context.fds)
     try:
         return (yield from shell.run(script))
     finally:
-        around.task.handler, around.task.traps = kept, traps
-        for number in [one for one in around.fds if one not in fds]:
-            around.fds.pop(number).release()
+        context.task.handler, context.task.traps = kept, traps
+        for number in [one for one in context.fds if one not in fds]:
+            context.fds.pop(number).release()

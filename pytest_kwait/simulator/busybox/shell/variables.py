@@ -217,7 +217,7 @@ class ShellVariables:
 class ShellContext(Protocol):
     """A shell as its builtins and expansions see it."""
 
-    around: ProcessContext
+    context: ProcessContext
     name: str
     arguments: tuple[str, ...]
     file: bool

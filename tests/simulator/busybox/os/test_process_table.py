@@ -28,10 +28,10 @@ def test_a_cluster_has_one_processor() -> None:
 
 
 def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
-    room = ContainerHarness("sh", "-c", "while :; do :; done")
-    room.clock.advance(0.1)
-    gone = weakref.ref(room.clock)
-    del room
+    harness = ContainerHarness("sh", "-c", "while :; do :; done")
+    harness.clock.advance(0.1)
+    gone = weakref.ref(harness.clock)
+    del harness
     gc.collect()
     assert gone() is None
 
@@ -40,8 +40,8 @@ def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
     "script", ["exit 4", "cat /no | grep port || exit 4", "x=$(true); (exit 4)"]
 )
 def test_a_process_that_ends_at_once_is_never_seen_running(script: str) -> None:
-    room = ContainerHarness("sh", "-c", script)
-    assert (room.container.running, room.container.exit_code) == (False, 4)
+    harness = ContainerHarness("sh", "-c", script)
+    assert (harness.container.running, harness.container.exit_code) == (False, 4)
 
 
 @pytest.mark.parametrize("count", [1, 8])
@@ -50,12 +50,12 @@ def test_debtors_share_one_credit_gain(count: int) -> None:
     shared = [CpuCredit(clock) for _ in range(count)]
     for credit in shared:
         credit.spend(0.3)
-    assert not any(credit.good for credit in shared)
+    assert not any(credit.is_positive for credit in shared)
     # A debt of 0.2 s, of which 0.1 s is made good in a second.
     clock.advance(1.9 * count)
-    assert not any(credit.good for credit in shared)
+    assert not any(credit.is_positive for credit in shared)
     clock.advance(0.2 * count)
-    assert all(credit.good for credit in shared)
+    assert all(credit.is_positive for credit in shared)
 
 
 def test_a_debt_has_an_end() -> None:
@@ -63,7 +63,7 @@ def test_a_debt_has_an_end() -> None:
     credit = CpuCredit(clock)
     credit.spend(1000)
     clock.advance(6)
-    assert credit.good
+    assert credit.is_positive
 
 
 def test_processes_that_wake_together_are_spread_over_time(

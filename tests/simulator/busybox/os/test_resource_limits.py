@@ -31,20 +31,20 @@ TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
     ],
 )
 def test_an_endless_loop_yields(script: str) -> None:
-    room = ContainerHarness("sh", "-c", script)
-    room.clock.advance(1)
-    assert room.container.running
+    harness = ContainerHarness("sh", "-c", script)
+    harness.clock.advance(1)
+    assert harness.container.running
     # Somebody else still has a turn, and the log has an end.
-    room.container.kill()
-    assert room.container.exit_code == 137
-    assert len(room.container.log) < 200_000
+    harness.container.kill()
+    assert harness.container.exit_code == 137
+    assert len(harness.container.log) < 200_000
 
 
 def test_a_loop_leaves_its_neighbours_their_time() -> None:
-    room = ContainerHarness("sh", "-c", "while :; do :; done")
-    room.clock.advance(1)
-    session = room.run("sh", "-c", "sleep 1; echo done")
-    room.clock.advance(3)
+    harness = ContainerHarness("sh", "-c", "while :; do :; done")
+    harness.clock.advance(1)
+    session = harness.run("sh", "-c", "sleep 1; echo done")
+    harness.clock.advance(3)
     assert take_output(session)[1] == b"done\n"
 
 
@@ -65,24 +65,24 @@ def test_a_loop_leaves_its_neighbours_their_time() -> None:
     ],
 )
 def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
-    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
-    room.clock.advance(60)
-    assert room.container.exit_code == 137
-    assert room.container.reason == "OOMKilled"
+    harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    harness.clock.advance(60)
+    assert harness.container.exit_code == 137
+    assert harness.container.reason == "OOMKilled"
 
 
 def test_memory_without_a_limit_ends_with_the_node() -> None:
-    room = ContainerHarness("sh", "-c", "tail /dev/zero")
-    room.clock.advance(60)
-    assert room.container.reason == "OOMKilled"
+    harness = ContainerHarness("sh", "-c", "tail /dev/zero")
+    harness.clock.advance(60)
+    assert harness.container.reason == "OOMKilled"
 
 
 def test_a_process_below_the_memory_limit_lives() -> None:
     turn = "x=$(head -c 100000 /dev/zero | tr '\\0' x); i=$((i+1))"
     script = f"i=0; while [ $i -lt 50 ]; do {turn}; done"
-    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
-    room.clock.advance(60)
-    assert room.container.exit_code == 0
+    harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    harness.clock.advance(60)
+    assert harness.container.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_a_process_below_the_memory_limit_lives() -> None:
     ],
 )
 def test_recursion_and_sizes_are_limited(script: str, code: int, err: bytes) -> None:
-    room = ContainerHarness()
-    session = room.run("sh", "-c", script)
-    room.clock.advance(60)
-    assert session.outlet.code == code
+    harness = ContainerHarness()
+    session = harness.run("sh", "-c", script)
+    harness.clock.advance(60)
+    assert session.output.code == code
     assert take_output(session)[2] == err
 
 
 def test_processes_are_counted() -> None:
-    room = ContainerHarness()
-    session = room.run("sh", "-c", "i=0; while :; do sleep 99 & done")
-    room.clock.advance(60)
-    assert session.outlet.code == 2
+    harness = ContainerHarness()
+    session = harness.run("sh", "-c", "i=0; while :; do sleep 99 & done")
+    harness.clock.advance(60)
+    assert session.output.code == 2
     assert take_output(session)[2] == b"sh: can't fork: Resource temporarily unavailable\n"
 
 
@@ -125,8 +125,8 @@ def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> Non
         ContainerHarness("sh", "-c", script),
         ContainerHarness("sh", "-c", "sleep 1; echo done; sleep 99"),
     )
-    for room in (bomb, other):
-        room.clock.advance(60)
+    for harness in (bomb, other):
+        harness.clock.advance(60)
     assert bomb.container.exit_code == code
     assert {line for _, line in bomb.container.log} == {err}
     assert [line for _, line in other.container.log] == [b"done"]
@@ -142,28 +142,28 @@ def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> Non
     ],
 )
 def test_an_endless_loop_of_processes_leaves_turns_and_keeps_nothing(script: str) -> None:
-    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
-    session = room.run("sh", "-c", "sleep 0.2; echo done")
-    room.clock.advance(1)
+    harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    session = harness.run("sh", "-c", "sleep 0.2; echo done")
+    harness.clock.advance(1)
     assert take_output(session)[1] == b"done\n"
-    assert room.container.running
-    assert len(room.container.log) == 0
+    assert harness.container.running
+    assert len(harness.container.log) == 0
 
 
 def test_a_process_killed_before_it_ran_holds_no_memory() -> None:
     turn = "i=$((i+1)); sleep 99 & kill $!; wait"
     script = f"i=0; while [ $i -lt 400 ]; do {turn}; done"
-    room = ContainerHarness("sh", "-c", script, memory=64 << 10)
-    room.clock.advance(60)
-    assert room.container.exit_code == 0
+    harness = ContainerHarness("sh", "-c", script, memory=64 << 10)
+    harness.clock.advance(60)
+    assert harness.container.exit_code == 0
 
 
 def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
-    room = ContainerHarness("sh", "-c", "seq 200000")
-    while room.container.running:
-        room.clock.advance(60)
-    lines = [line for _, line in room.container.log]
-    assert room.container.exit_code == 0
+    harness = ContainerHarness("sh", "-c", "seq 200000")
+    while harness.container.running:
+        harness.clock.advance(60)
+    lines = [line for _, line in harness.container.log]
+    assert harness.container.exit_code == 0
     assert lines[-1] == b"200000"
     assert lines == [b"%d" % number for number in range(200_001 - len(lines), 200_001)]
     assert sum(map(len, lines)) <= 10 << 20
@@ -177,7 +177,7 @@ def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
     session = ContainerHarness("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
     clock.advance(1)
     assert take_output(session)[1] == b"done\n"
-    assert all(room.container.running for room in hogs)
+    assert all(harness.container.running for harness in hogs)
 
 
 def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
@@ -192,14 +192,14 @@ def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
     fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
     hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
     clock.advance(60)
-    ended = [room.container.reason for room in hogs if room.container.exited]
+    ended = [harness.container.reason for harness in hogs if harness.container.exited]
     assert 0 < len(ended) < len(hogs)
     assert set(ended) == {"OOMKilled"}
     assert get_machine(clock).held <= 2 << 20
     assert [line for _, line in small.container.log] == [b"1000"]
     assert small.container.running
-    for room in [*hogs, small]:
-        room.container.kill()
+    for harness in [*hogs, small]:
+        harness.container.kill()
     assert get_machine(clock).held == 0
 
 
@@ -228,11 +228,11 @@ def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
 def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_MAX_FILES", 200_000)
     loop = f"while {make}; do i=$((i+1)); done"
-    room = ContainerHarness(
+    harness = ContainerHarness(
         "sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999"
     )
-    room.clock.advance(60)
-    assert [line for _, line in room.container.log] == [b"1"]
+    harness.clock.advance(60)
+    assert [line for _, line in harness.container.log] == [b"1"]
 
 
 def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
@@ -244,28 +244,29 @@ def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
         logs.add(log)
         for _ in range(11):
             log.write(0.0, 1, b"x" * 900_000 + b"\n")
-    assert sum(log.taken for log in hogs) <= 256 << 20
+    assert sum(log.memory_size for log in hogs) <= 256 << 20
     assert [line for _, line in small] == [b"kept"]
     hogs[0].write(0.0, 1, b"last\n")
     assert hogs[0].last(1) == [(0.0, b"last")]
 
 
 def test_a_long_word_is_read_at_one_go() -> None:
-    room = ContainerHarness()
+    harness = ContainerHarness()
     assert (
-        room.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}') == "108893 108893\n"
+        harness.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}')
+        == "108893 108893\n"
     )
 
 
 def test_many_words_are_read_in_turns() -> None:
-    room = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
-    room.clock.advance(60)
-    assert [line for _, line in room.container.log] == [b"30000 30000"]
-    assert room.sh("set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#") == (
-        "10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n"
-    )
-    room.container.kill()
-    assert get_machine(room.clock).held == 0
+    harness = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
+    harness.clock.advance(60)
+    assert [line for _, line in harness.container.log] == [b"30000 30000"]
+    assert harness.sh(
+        "set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#"
+    ) == ("10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n")
+    harness.container.kill()
+    assert get_machine(harness.clock).held == 0
 
 
 DIGITS = "9" * 5000
@@ -286,31 +287,31 @@ DIGITS = "9" * 5000
     ],
 )
 def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
-    room = ContainerHarness("sh", "-c", "sleep 3600")
-    session = room.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
-    room.clock.advance(5)
+    harness = ContainerHarness("sh", "-c", "sleep 3600")
+    session = harness.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
+    harness.clock.advance(5)
     assert take_output(session)[1].decode() == f"{said.format(DIGITS)}on\n"
 
 
 @pytest.mark.parametrize("script", ["exit {}", "f() {{ return {}; }}; f; exit $?"])
 def test_an_exit_code_of_any_length_ends_a_shell(script: str) -> None:
-    room = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
-    room.clock.advance(5)
-    assert (room.container.exit_code, len(room.container.log)) == (0, 0)
+    harness = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
+    harness.clock.advance(5)
+    assert (harness.container.exit_code, len(harness.container.log)) == (0, 0)
 
 
 def test_an_internal_error_ends_only_its_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_around: ProcessContext, _args: list[str]) -> Process:
+    def broken(_context: ProcessContext, _args: list[str]) -> Process:
         yield Step()
         raise LookupError("nobody has thought of this")
 
     monkeypatch.setattr(shellutils, "usleep", broken)
-    room = ContainerHarness("sh", "-c", "sleep 3600")
-    ended = room.run("sh", "-c", "echo before; usleep 1; echo after")
-    other = room.run("sh", "-c", "sleep 1; echo other")
-    room.clock.advance(5)
-    assert (take_output(ended), ended.outlet.code) == ({1: b"before\n", 2: b""}, 134)
-    assert (take_output(other)[1], room.container.running) == (b"other\n", True)
+    harness = ContainerHarness("sh", "-c", "sleep 3600")
+    ended = harness.run("sh", "-c", "echo before; usleep 1; echo after")
+    other = harness.run("sh", "-c", "sleep 1; echo other")
+    harness.clock.advance(5)
+    assert (take_output(ended), ended.output.code) == ({1: b"before\n", 2: b""}, 134)
+    assert (take_output(other)[1], harness.container.running) == (b"other\n", True)
     assert "nobody has thought of this" in caplog.text

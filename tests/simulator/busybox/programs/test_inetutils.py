@@ -50,21 +50,21 @@ def page(title: str, text: str) -> str:
     ],
 )
 def test_httpd_answers(request_text: str, answer: str) -> None:
-    room = ContainerHarness("sh", "-c", f"{WEB}exec httpd -f -p 8080 -h /www")
-    assert room.container.running
-    found = room.ask(8080, request_text.encode())
+    harness = ContainerHarness("sh", "-c", f"{WEB}exec httpd -f -p 8080 -h /www")
+    assert harness.container.running
+    found = harness.ask(8080, request_text.encode())
     assert found is not None
     assert found.decode() == answer
 
 
 def test_httpd_without_f_serves_beside_the_script() -> None:
-    room = ContainerHarness("sh", "-c", f"{WEB}httpd -p 127.0.0.1:8080 -h /www; sleep 9")
-    room.clock.advance(1)
-    assert room.container.running
-    assert (room.ask(8080, b"GET / HTTP/1.0\r\n\r\n") or b"").endswith(b"hi\n")
-    room.clock.advance(9)
-    assert room.container.exit_code == 0
-    assert room.network.connect(8080) is None
+    harness = ContainerHarness("sh", "-c", f"{WEB}httpd -p 127.0.0.1:8080 -h /www; sleep 9")
+    harness.clock.advance(1)
+    assert harness.container.running
+    assert (harness.ask(8080, b"GET / HTTP/1.0\r\n\r\n") or b"").endswith(b"hi\n")
+    harness.clock.advance(9)
+    assert harness.container.exit_code == 0
+    assert harness.network.connect(8080) is None
 
 
 @pytest.mark.parametrize(
@@ -91,41 +91,41 @@ def test_httpd_without_f_serves_beside_the_script() -> None:
     ],
 )
 def test_servers_that_do_not_start(argv: tuple[str, ...], code: int, text: str) -> None:
-    room = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
-    session = room.run(*argv)
+    harness = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
+    session = harness.run(*argv)
     assert take_output(session)[2].decode() == text
-    assert session.outlet.code == code
+    assert session.output.code == code
 
 
 def test_nc_runs_a_program_for_its_one_client() -> None:
-    room = ContainerHarness("nc", "-l", "-p", "1", "-e", "sh", "-c", "echo hi; cat")
-    assert room.ask(1, b"there", close=True) == b"hi\nthere"
-    room.clock.advance()
-    assert room.container.exit_code == 0
-    assert room.ask(1, b"") is None
+    harness = ContainerHarness("nc", "-l", "-p", "1", "-e", "sh", "-c", "echo hi; cat")
+    assert harness.ask(1, b"there", close=True) == b"hi\nthere"
+    harness.clock.advance()
+    assert harness.container.exit_code == 0
+    assert harness.ask(1, b"") is None
 
 
 def test_nc_runs_a_program_for_each_client() -> None:
-    room = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
-    assert room.ask(1, b"a", close=True) == b"a"
-    assert room.ask(1, b"b", close=True) == b"b"
-    assert room.container.running
+    harness = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
+    assert harness.ask(1, b"a", close=True) == b"a"
+    assert harness.ask(1, b"b", close=True) == b"b"
+    assert harness.container.running
 
 
 def test_nc_writes_what_comes_and_sends_what_it_is_given() -> None:
-    room = ContainerHarness("sh", "-c", "echo hello > /in; nc -l -p 1 < /in; sleep 9")
-    session = room.network.connect(1)
+    harness = ContainerHarness("sh", "-c", "echo hello > /in; nc -l -p 1 < /in; sleep 9")
+    session = harness.network.connect(1)
     assert session is not None
     assert session.stdin is not None
     session.stdin.send(b"from outside\n")
     session.stdin.close()
-    room.clock.advance()
+    harness.clock.advance()
     assert take_output(session)[1] == b"hello\n"
-    assert [line for _, line in room.container.log] == [b"from outside"]
+    assert [line for _, line in harness.container.log] == [b"from outside"]
 
 
 def test_containers_of_a_pod_share_their_ports() -> None:
-    room = ContainerHarness()
-    room.run("nc", "-ll", "-p", "1", "-e", "cat")
-    assert room.ask(1, b"x", close=True) == b"x"
-    assert room.ask(2, b"x") is None
+    harness = ContainerHarness()
+    harness.run("nc", "-ll", "-p", "1", "-e", "cat")
+    assert harness.ask(1, b"x", close=True) == b"x"
+    assert harness.ask(2, b"x") is None

@@ -40,18 +40,18 @@ def members(data: bytes) -> dict[str, bytes | None]:
     ],
 )
 def test_files_come_in(argv: tuple[str, ...], root: str) -> None:
-    room = ContainerHarness()
-    session = room.run(*argv, stdin=archive(a=b"1", b=b"z" * 200_000))
+    harness = ContainerHarness()
+    session = harness.run(*argv, stdin=archive(a=b"1", b=b"z" * 200_000))
     assert take_output(session) == {1: b"", 2: b""}
-    assert session.outlet.code == 0
-    assert room.files.read(f"{root}/d/a") == b"1"
-    assert room.files.read(f"{root}/d/b") == b"z" * 200_000
+    assert session.output.code == 0
+    assert harness.files.read(f"{root}/d/a") == b"1"
+    assert harness.files.read(f"{root}/d/b") == b"z" * 200_000
 
 
 def test_files_go_out() -> None:
-    room = ContainerHarness()
-    room.run("sh", "-c", "mkdir -p /s/t/empty; echo a > /s/a; echo b > /s/t/b")
-    session = room.run("tar", "cf", "-", "/s")
+    harness = ContainerHarness()
+    harness.run("sh", "-c", "mkdir -p /s/t/empty; echo a > /s/a; echo b > /s/t/b")
+    session = harness.run("tar", "cf", "-", "/s")
     written = take_output(session)
     assert written[2] == b"tar: removing leading '/' from member names\n"
     assert members(written[1]) == {
@@ -61,13 +61,13 @@ def test_files_go_out() -> None:
         "s/t/b": b"b\n",
         "s/t/empty": None,
     }
-    assert members(take_output(room.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
+    assert members(take_output(harness.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
 
 
 def test_what_went_out_comes_in_elsewhere() -> None:
-    room = ContainerHarness()
-    room.run("sh", "-c", "mkdir -p /s; echo a > /s/a")
-    data = take_output(room.run("tar", "cf", "-", "/s"))[1]
+    harness = ContainerHarness()
+    harness.run("sh", "-c", "mkdir -p /s; echo a > /s/a")
+    data = take_output(harness.run("tar", "cf", "-", "/s"))[1]
     other = ContainerHarness()
     other.run("tar", "-xmf", "-", "-C", "/tmp", stdin=data)
     assert other.files.read("/tmp/s/a") == b"a\n"
@@ -78,10 +78,10 @@ def test_files_are_kept_where_they_belong() -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as made:
         made.addfile(tarfile.TarInfo("../out"))
-    room = ContainerHarness()
-    room.run("tar", "xf", "-", "-C", "/tmp", stdin=buffer.getvalue())
-    assert room.files.find("/out") is None
-    assert room.files.find("/tmp/out") is None
+    harness = ContainerHarness()
+    harness.run("tar", "xf", "-", "-C", "/tmp", stdin=buffer.getvalue())
+    assert harness.files.find("/out") is None
+    assert harness.files.find("/tmp/out") is None
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_files_are_kept_where_they_belong() -> None:
 def test_archives_that_are_none(argv: tuple[str, ...], stdin: bytes | None, text: str) -> None:
     session = ContainerHarness().run(*argv, stdin=stdin)
     assert take_output(session)[2].decode() == text
-    assert session.outlet.code == 1
+    assert session.output.code == 1

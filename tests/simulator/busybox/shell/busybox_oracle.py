@@ -82,14 +82,14 @@ class BusyboxOracle:
 
 def run_simulated(script: str) -> Outcome:
     """Run a script in an empty folder of a container."""
-    room = ContainerHarness()
-    room.sh("mkdir /place")
-    session = room.run("sh", "-c", f"cd /place;{script}")
-    room.clock.advance(_SECONDS)
-    if session.outlet.code is None:
+    harness = ContainerHarness()
+    harness.sh("mkdir /place")
+    session = harness.run("sh", "-c", f"cd /place;{script}")
+    harness.clock.advance(_SECONDS)
+    if session.output.code is None:
         session.stop()
     written = take_output(session)
-    return Outcome(session.outlet.code, _text(written[1]), _text(written[2]))
+    return Outcome(session.output.code, _text(written[1]), _text(written[2]))
 
 
 def _text(data: bytes) -> str:

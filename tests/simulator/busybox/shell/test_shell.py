@@ -11,13 +11,13 @@ from tests.simulator.kubelet.container_harness import ContainerHarness, take_out
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
     """Exit code, stdout and stderr of a script that has 30 seconds."""
-    room = ContainerHarness(env=env)
-    session = room.run("sh", "-c", script)
-    room.clock.advance(30)
-    if session.outlet.code is None:
+    harness = ContainerHarness(env=env)
+    session = harness.run("sh", "-c", script)
+    harness.clock.advance(30)
+    if session.output.code is None:
         session.stop()
     written = take_output(session)
-    return session.outlet.code, written[1].decode(), written[2].decode()
+    return session.output.code, written[1].decode(), written[2].decode()
 
 
 @pytest.mark.parametrize(
@@ -129,66 +129,66 @@ def test_a_file_names_its_lines() -> None:
 
 
 def test_programs_take_their_time() -> None:
-    room = ContainerHarness("sh", "-c", "sleep 2 && sleep 1m; exit 5")
-    room.clock.advance(61.9)
-    assert room.container.running
-    room.clock.advance(0.2)
-    assert room.container.exit_code == 5
+    harness = ContainerHarness("sh", "-c", "sleep 2 && sleep 1m; exit 5")
+    harness.clock.advance(61.9)
+    assert harness.container.running
+    harness.clock.advance(0.2)
+    assert harness.container.exit_code == 5
 
 
 def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground() -> None:
-    room = ContainerHarness("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
-    room.clock.advance(1)
-    room.container.stop(30)
-    room.clock.advance(1)
-    assert room.container.running
-    room.clock.advance(9)
-    assert room.container.exit_code == 7
-    assert list(room.container.log) == []
+    harness = ContainerHarness("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
+    harness.clock.advance(1)
+    harness.container.stop(30)
+    harness.clock.advance(1)
+    assert harness.container.running
+    harness.clock.advance(9)
+    assert harness.container.exit_code == 7
+    assert list(harness.container.log) == []
 
 
 def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
-    room = ContainerHarness("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
-    room.clock.advance(1)
-    room.container.stop(30)
-    room.clock.advance()
-    assert room.container.exit_code == 0
+    harness = ContainerHarness("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
+    harness.clock.advance(1)
+    harness.container.stop(30)
+    harness.clock.advance()
+    assert harness.container.exit_code == 0
 
 
 def test_without_trap_the_first_process_ignores_the_signal() -> None:
-    room = ContainerHarness("sh", "-c", "sleep 100")
-    room.container.stop(2)
-    room.clock.advance(1.9)
-    assert room.container.running
-    room.clock.advance(0.2)
-    assert room.container.exit_code == 137
+    harness = ContainerHarness("sh", "-c", "sleep 100")
+    harness.container.stop(2)
+    harness.clock.advance(1.9)
+    assert harness.container.running
+    harness.clock.advance(0.2)
+    assert harness.container.exit_code == 137
 
 
 def test_the_first_process_cannot_be_killed_from_within() -> None:
-    room = ContainerHarness("sh", "-c", "sleep 100")
-    assert take_output(room.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
-    assert room.container.running
+    harness = ContainerHarness("sh", "-c", "sleep 100")
+    assert take_output(harness.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
+    assert harness.container.running
 
 
 def test_tail_follows_what_another_process_writes() -> None:
-    room = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
-    room.sh("echo a >> /log")
-    room.clock.advance(2)
-    assert [line for _, line in room.container.log] == [b"a"]
+    harness = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
+    harness.sh("echo a >> /log")
+    harness.clock.advance(2)
+    assert [line for _, line in harness.container.log] == [b"a"]
 
 
 def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> None:
-    room = ContainerHarness()
-    session = room.container.run(["sh"], stdin=True, tty=True)
+    harness = ContainerHarness()
+    session = harness.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
     session.stdin.send(b"sleep 99\r")
-    room.clock.advance()
+    harness.clock.advance()
     session.stdin.send(b"\x03")
-    room.clock.advance()
+    harness.clock.advance()
     session.stdin.send(b"echo $?; exit 3\r")
-    room.clock.advance()
+    harness.clock.advance()
     assert b"130\r\n" in take_output(session)[1]
-    assert session.outlet.code == 3
+    assert session.output.code == 3
 
 
 @pytest.mark.parametrize(
