@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_LENGTH",
     "Quantity",
+    "canonicalize_quantity",
     "parse_milli_value",
     "parse_quantity",
     "parse_value",
     "resolve_int_or_percent",
+    "round_quantity",
     "sum_quantities",
 ]
 
@@ -38,6 +41,17 @@ MAX_LENGTH = 2000
 """How long a text may be, and how large an exponent: enough for all there is, and to compute."""
 
 _NANO = Fraction(1, 10**9)
+_SERVER_PARTS = re.compile(
+    r"(?P<sign>[+-]?)0*(?P<whole>\d*)(?:\.(?P<rest>\d*))?"
+    r"(?P<suffix>[eEinumkKMGTP]*[+-]?\d*)"
+)
+_EXPONENT = re.compile(r"[eE][+-]?\d+")
+_MAX_QUANTITY_DIGITS = 18
+"""Digits that upstream reads without arbitrary precision."""
+_SUFFIX_ERROR = "unable to parse quantity's suffix"
+_FORMAT_ERROR = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 
 
 @total_ordering
@@ -174,3 +188,64 @@ def resolve_int_or_percent(value: object, total: int, *, up: bool) -> int:
         hundredths = int(value[:-1]) * total
         return -(-hundredths // 100) if up else hundredths // 100
     return value if isinstance(value, int) else 0
+
+
+@lru_cache(maxsize=4096)
+def canonicalize_quantity(text: str) -> str:
+    """Return a quantity as the API server stores it.
+
+    Raises:
+        ValueError: `text` is not a quantity; in the server's own words.
+    """
+    text = text.strip()
+    match = _SERVER_PARTS.fullmatch(text) if text else None
+    if match is None:
+        raise ValueError(_FORMAT_ERROR)
+    whole, rest, suffix = match["whole"] or "0", match["rest"] or "", match["suffix"]
+    binary = suffix in _BINARY
+    if not binary and suffix not in _DECIMAL and not _EXPONENT.fullmatch(suffix):
+        raise ValueError(_SUFFIX_ERROR)
+    exponent = "" if suffix in _DECIMAL or binary else suffix[1:]
+    if len(exponent) > _MAX_QUANTITY_DIGITS or abs(int(exponent or 0)) > MAX_LENGTH:
+        raise ValueError(_SUFFIX_ERROR)
+    if len(text) > MAX_LENGTH:
+        raise ValueError("unable to parse numeric part of quantity")
+    if _keep_as_written(whole, rest, suffix, binary=binary):
+        return text
+    number = f"{match['sign']}{whole}.{rest or '0'}{suffix}"
+    parsed = parse_quantity(number)
+    if binary and 0 < parsed.amount < 1:
+        parsed = Quantity(parsed.amount)
+    if binary and parsed.amount > 2**63 - 1:
+        parsed = Quantity(Fraction(2**63 - 1), "BinarySI")
+    return str(parsed)
+
+
+@lru_cache(maxsize=4096)
+def round_quantity(text: str) -> str:
+    """Return a resource's quantity as the API server stores it, rounded up to thousandths.
+
+    Raises:
+        ValueError: `text` is not a quantity; in the server's own words.
+
+    Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_ResourceList.
+    """
+    canonical = canonicalize_quantity(text)
+    if canonical[-1] not in "nu":
+        return canonical
+    amount = parse_quantity(canonical).amount
+    thousandths = math.ceil(abs(amount) * 1000)
+    return str(Quantity(Fraction(thousandths if amount > 0 else -thousandths, 1000)))
+
+
+def _keep_as_written(whole: str, rest: str, suffix: str, *, binary: bool) -> bool:
+    """Whether upstream keeps the text without parsing it."""
+    digits = whole + rest
+    if binary:
+        room = 15 - len(whole) - (list(_BINARY).index(suffix) + 1) * 3 - 1
+        return not rest and room >= 0 and int(whole) % 8 != 0
+    power = int(suffix[1:]) if suffix not in _DECIMAL else _DECIMAL[suffix]
+    scale = power - len(rest)
+    if len(digits) > _MAX_QUANTITY_DIGITS or scale < -9:
+        return False
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
 
 from pytest_kwait.apimachinery.quantities import (
     Quantity,
+    canonicalize_quantity,
     parse_milli_value,
     parse_quantity,
     parse_value,
+    round_quantity,
     sum_quantities,
 )
 from pytest_kwait.errors import InvalidArgument
@@ -88,3 +91,73 @@ def test_quantities_add_subtract_and_compare_whatever_their_notation() -> None:
     assert parse_quantity("1") != 1
     assert str(sum_quantities([parse_quantity("100m"), parse_quantity("1.9")])) == "2"
     assert sum_quantities([]) == Quantity(Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("0", "0"),
+        ("1.5", "1500m"),
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("1024Mi", "1Gi"),
+        ("1500Mi", "1500Mi"),
+        ("0.5Ki", "512"),
+        (".5Mi", "512Ki"),
+        ("1e3", "1e3"),
+        ("1.500", "1.500"),
+        ("+2", "+2"),
+        ("-1", "-1"),
+        ("k", "0"),
+        (" 5 ", "5"),
+        ("0.0000000001", "1n"),
+        ("9Ei", "9223372036854775807"),
+    ],
+)
+def test_canonical_form(given: str, written: str) -> None:
+    assert canonicalize_quantity(given) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [("0.0005", "1m"), ("-1.2345", "-1235m"), ("2", "2"), ("1.500", "1.500")]
+)
+def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
+    assert round_quantity(given) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            text,
+            "quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        )
+        for text in ("", "x", "1.2.3", "1z", "true", "[1]")
+    ]
+    + [("1ee", "unable to parse quantity's suffix"), ("1mi", "unable to parse quantity's suffix")],
+)
+def test_invalid_quantities_are_refused_in_the_servers_words(given: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        canonicalize_quantity(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("1e999999999", "unable to parse quantity's suffix"),
+        ("1e-999999999", "unable to parse quantity's suffix"),
+        (f"1e{'9' * 5000}", "unable to parse quantity's suffix"),
+        ("9" * 5000, "unable to parse numeric part of quantity"),
+        (f"0.{'0' * 5000}1", "unable to parse numeric part of quantity"),
+    ],
+)
+def test_too_large_quantities_are_refused(given: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        canonicalize_quantity(given)
+
+
+def test_long_quantities_are_kept() -> None:
+    assert canonicalize_quantity("9" * 1990) == "9" * 1990
+    assert canonicalize_quantity("1e1998") == "1e1998"
+    assert round_quantity(f"{'9' * 1000}.{'9' * 900}") == f"1{'0' * 982}E"

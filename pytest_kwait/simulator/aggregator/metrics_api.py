@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import canonicalize_quantity
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed, resource_not_found
 from pytest_kwait.simulator.apiserver.discovery import to_aggregated
 from pytest_kwait.simulator.apiserver.request import parse_request_info
 from pytest_kwait.simulator.apiserver.responses import json_response
-from pytest_kwait.simulator.codec.go_text import canonicalize_quantity
 from pytest_kwait.simulator.fake_metrics import read_container_usage
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.selectors import parse_labels

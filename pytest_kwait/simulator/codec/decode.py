@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.apimachinery.quantities import canonicalize_quantity, round_quantity
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.codec.go_text import canonicalize_quantity, round_quantity
 from pytest_kwait.simulator.codec.schema import Form, Shape
 from pytest_kwait.simulator.objects import DuplicateKeysObj, clone
 

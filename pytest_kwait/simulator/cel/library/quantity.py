@@ -8,9 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_quantity
 from pytest_kwait.simulator.cel.values import OpaqueValue
-from pytest_kwait.simulator.codec.go_text import canonicalize_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

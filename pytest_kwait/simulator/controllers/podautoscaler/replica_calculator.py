@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition, get_phase, is_condition_true
-from pytest_kwait.apimachinery.quantities import parse_milli_value
-from pytest_kwait.simulator.codec.go_text import canonicalize_quantity
+from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_milli_value
 from pytest_kwait.simulator.fake_metrics import read_container_usage, read_metric_value
 from pytest_kwait.simulator.objects import (
     Obj,
