@@ -114,7 +114,7 @@ def _wait(
         ],
     )
     if number % 97 == 41:
-        return _doomed(record, namespace)
+        return _fail_early(record, namespace)
     if number % 211 == 60:
         record.outcome, record.seconds = "timed out", round(28 + seconds, 3)
         record.headline = f"{record.subject} did not {goal} within 30s: 1 of 3 pods is Running"
@@ -124,7 +124,7 @@ def _wait(
     return record
 
 
-def _doomed(record: WaitRecord, namespace: str) -> WaitRecord:
+def _fail_early(record: WaitRecord, namespace: str) -> WaitRecord:
     container: dict[str, Any] = {
         "name": "main",
         "init": False,
@@ -136,7 +136,7 @@ def _doomed(record: WaitRecord, namespace: str) -> WaitRecord:
         "ready": False,
         "failing": True,
     }
-    record.outcome, record.seconds = "doomed", 6.3
+    record.outcome, record.seconds = "failed early", 6.3
     record.subject, record.goal = f"job {namespace}/sleepers", "have 3 pods Running"
     record.text = _TEXT.format(ns=namespace)
     record.headline = record.text.partition("\n")[0]

@@ -41,7 +41,7 @@ def test_a_cluster_that_is_ready(kwait_cluster: Cluster, tmp_path: Path) -> None
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert "3 passed" in done.stdout
     assert "kwait: waited " in done.stdout
-    assert " in 3 waits, 0 doomed, 0 retries" in done.stdout, done.stdout
+    assert " in 3 waits, 0 failed early, 0 retries" in done.stdout, done.stdout
 
 
 def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_it(kwait):
     assert found is not None, said
     try:
         assert status == 0, said
-        assert "kwait: 1 namespace is not gone after 3s; the server goes on trying" in said
+        assert "kwait: 1 namespace is not gone after 3s; the server is still deleting" in said
         assert re.search(rf"  {found[1]}: .*example\.com/hold", said), said
     finally:
         core: Any = CoreV1Api(kwait.client)

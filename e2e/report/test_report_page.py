@@ -92,7 +92,7 @@ def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
     )
     page.mouse.move(x, y)
     tip = page.inner_text(".tip")
-    assert "doomed after 6.30 s" in tip
+    assert "failed early after 6.30 s" in tip
     assert "job sleepers to have 3 pods Running" in tip
     assert "seen: pod sleepers-x7k2p: ErrImagePull: manifest unknown" in tip
     page.mouse.click(x, y)
@@ -104,7 +104,7 @@ def test_page_works_by_keyboard(visit: Visit, url: str) -> None:
     press(page, "Tab", "Enter")
     assert page.evaluate("document.activeElement.id") == "failures"
     press(page, "Tab", "Enter")
-    assert "doomed" in page.inner_text("dialog[open] h2")
+    assert "failed early" in page.inner_text("dialog[open] h2")
     page.keyboard.press("ArrowRight")
     assert "00138/sleepers" in page.inner_text("dialog[open] h2")
     press(page, "ArrowLeft", "Escape")
@@ -138,7 +138,7 @@ def test_tables_are_sorted_and_filtered(visit: Visit, url: str) -> None:
     page.click(".head .start button")
     assert page.locator(".rows .start").all_inner_texts()[0] == "20:26:44"
     page.click(".filters input")
-    page.keyboard.insert_text("sleepers doomed-nothing")
+    page.keyboard.insert_text("sleepers no-such-thing")
     assert page.inner_text(".rows") == "Nothing here."
     page.evaluate("document.querySelector('.filters input').value = ''")
     page.keyboard.insert_text("latst")

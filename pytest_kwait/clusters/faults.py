@@ -37,12 +37,12 @@ class Fault:
     """One fault; it ends with `undo`, with its `with` block, or with the test.
 
     Args:
-        desk: where it was made.
+        client: where it was made.
         name: the id that the cluster knows it by; empty where it was over at once.
     """
 
-    def __init__(self, desk: FaultClient, name: str) -> None:
-        self._desk = desk
+    def __init__(self, client: FaultClient, name: str) -> None:
+        self._client = client
         self._name = name
 
     @property
@@ -52,11 +52,11 @@ class Fault:
         Raises:
             KwaitError: it has ended.
         """
-        return self._desk.hits(self._name)
+        return self._client.hits(self._name)
 
     def undo(self) -> None:
         """End it; nothing to do the second time."""
-        self._desk.undo(self._name)
+        self._client.undo(self._name)
 
     def __enter__(self) -> Self:
         """Give the fault itself."""
@@ -213,7 +213,7 @@ class Faults:
         place: Callable[[], FaultScope] = FaultScope,
     ) -> None:
         self._place = place
-        self._desk = FaultClient(session, server)
+        self._client = FaultClient(session, server)
         self._named: ApiClient | None = None
 
     # -- requests
@@ -253,7 +253,7 @@ class Faults:
             raise InvalidArgument("retry_after", retry_after, "whole seconds above 0, with 429")
         asked = self._scoped("refuse", whom, namespace, resources, verbs)
         retry = {} if retry_after is None else {"retryAfter": retry_after}
-        return self._desk.make(
+        return self._client.make(
             {"kind": "refusal", "status": status, **retry, **_check_times(times), **asked}
         )
 
@@ -284,7 +284,7 @@ class Faults:
         """
         asked = self._scoped("delay", whom, namespace, resources, verbs)
         length = _check_positive("seconds", seconds)
-        return self._desk.make(
+        return self._client.make(
             {"kind": "latency", "seconds": length, **_check_times(times), **asked}
         )
 
@@ -308,7 +308,7 @@ class Faults:
             KwaitError: everybody would feel it, and the test is not serial.
         """
         asked = self._scoped("cut_watches", whom, namespace, resources, ())
-        return self._desk.make({"kind": "cut-watches", **asked})
+        return self._client.make({"kind": "cut-watches", **asked})
 
     def expire_history(
         self,
@@ -330,7 +330,7 @@ class Faults:
             KwaitError: everybody would feel it, and the test is not serial.
         """
         asked = self._scoped("expire_history", whom, namespace, resources, ())
-        return self._desk.make({"kind": "expired-history", **asked})
+        return self._client.make({"kind": "expired-history", **asked})
 
     # -- pods
 
@@ -349,7 +349,7 @@ class Faults:
             ClusterError: the cluster is no embedded one.
         """
         asked = {"namespace": self._namespace(namespace), "image": image}
-        return self._desk.make(
+        return self._client.make(
             {"kind": "pulls", "seconds": _check_positive("seconds", seconds), **asked}
         )
 
@@ -374,7 +374,7 @@ class Faults:
         if not message:
             raise InvalidArgument("message", message, "what the container runtime says")
         asked = {"namespace": self._namespace(namespace), "image": image}
-        return self._desk.make({"kind": "pulls", "message": message, **asked})
+        return self._client.make({"kind": "pulls", "message": message, **asked})
 
     def run_out_of_memory(
         self, pod: str, container: str | None = None, *, namespace: str | None = None
@@ -392,7 +392,7 @@ class Faults:
         """
         asked = {"namespace": self._namespace(namespace), "pod": pod}
         which = {} if container is None else {"container": container}
-        self._desk.make({"kind": "out-of-memory", **asked, **which})
+        self._client.make({"kind": "out-of-memory", **asked, **which})
 
     def rule(self, asked: dict[str, Any], namespace: str | None) -> Fault:
         """Make a rule for pods; what `kwait_cluster.pods(…)` does.
@@ -401,7 +401,7 @@ class Faults:
             asked: what it says.
             namespace: of the pods; None for the test's.
         """
-        return self._desk.make({**asked, "namespace": self._namespace(namespace)})
+        return self._client.make({**asked, "namespace": self._namespace(namespace)})
 
     # -- nodes and time: everybody feels these
 
@@ -417,7 +417,7 @@ class Faults:
             KwaitError: the test is not serial.
         """
         self._alone("partition_node")
-        return self._desk.make({"kind": "partition", "node": node})
+        return self._client.make({"kind": "partition", "node": node})
 
     def stop_kubelet(self, node: str) -> Fault:
         """End a node's kubelet: what runs goes on, nothing is started, restarted or probed.
@@ -431,7 +431,7 @@ class Faults:
             KwaitError: the test is not serial.
         """
         self._alone("stop_kubelet")
-        return self._desk.make({"kind": "dead-kubelet", "node": node})
+        return self._client.make({"kind": "dead-kubelet", "node": node})
 
     def pressure(self, node: str, resource: Literal["disk", "memory"]) -> Fault:
         """Let a node run short of something: its condition says so, and it evicts pods in turn.
@@ -449,7 +449,7 @@ class Faults:
         if resource not in ("disk", "memory"):
             raise InvalidArgument("resource", resource, "disk or memory")
         self._alone("pressure")
-        return self._desk.make({"kind": "pressure", "node": node, "resource": resource})
+        return self._client.make({"kind": "pressure", "node": node, "resource": resource})
 
     def jump_clock(self, seconds: float | str) -> Fault:
         """Set the cluster's wall clock ahead, or back; the end of the fault sets it right.
@@ -472,7 +472,7 @@ class Faults:
             length = float(seconds)
             _check_positive("seconds", abs(length))
         self._alone("jump_clock")
-        return self._desk.make({"kind": "clock-jump", "seconds": length})
+        return self._client.make({"kind": "clock-jump", "seconds": length})
 
     def undo_all(self) -> None:
         """End every fault; the cluster does it by itself where it cannot be asked.
@@ -483,7 +483,7 @@ class Faults:
         named, self._named = self._named, None
         if named is not None:
             named.default_headers.pop(_HEADER, None)
-        self._desk.undo_all()
+        self._client.undo_all()
 
     def _alone(self, what: str) -> None:
         if not self._place().alone:

@@ -1,6 +1,4 @@
-"""Scripted pods of the embedded cluster: the behaviour of containers in place of their
-commands.
-"""
+"""Scripted pods of the embedded cluster: what containers do instead of their commands."""
 
 from __future__ import annotations
 
@@ -66,7 +64,9 @@ class ScriptedPods:
             raise InvalidArgument("for_", None, "a duration, as there is an exit code to end with")
         return self._rule(
             run="forever" if seconds is None else seconds,
-            exit=code, reason=_check_text("reason", reason), message=_check_text("message", message),
+            exit=code,
+            reason=_check_text("reason", reason),
+            message=_check_text("message", message),
         )  # fmt: skip
 
     def crash_loop(self, exit: int = 1) -> Fault:  # as in `run`

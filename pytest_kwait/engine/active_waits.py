@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTIVE_WAITS", "OUTCOMES", "ActiveWait", "ActiveWaits"]
 
-OUTCOMES = ("met", "doomed", "timed out", "error", "interrupted")
+OUTCOMES = ("met", "failed early", "timed out", "error", "interrupted")
 """How a wait can end: an error is one of the API, interrupted is whatever else ended it."""
 
 
@@ -71,9 +71,9 @@ class ActiveWait:
         """Takes out of a text what must not be shown."""
 
     @property
-    def doomed(self) -> bool:
+    def failed_early(self) -> bool:
         """Whether it has ended because what is awaited can no longer come."""
-        return self.outcome == "doomed"
+        return self.outcome == "failed early"
 
     @property
     def left(self) -> str:

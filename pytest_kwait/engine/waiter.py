@@ -73,7 +73,7 @@ def wait_for_condition(
         with ACTIVE_WAITS.entered(pending):
             try:
                 verdict = looking.run().verdict
-                pending.outcome = "doomed" if isinstance(verdict, Failed) else "met"
+                pending.outcome = "failed early" if isinstance(verdict, Failed) else "met"
                 pending.retries = troubles.count
             except DeadlineExceeded:
                 pending.outcome = "timed out"

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest

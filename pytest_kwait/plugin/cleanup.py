@@ -78,7 +78,7 @@ def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> 
     """
     lines = [f"  {line}" for line in left]
     if lines:
-        first = f"kwait: what {owner} has made is not gone; the server goes on trying:"
+        first = f"kwait: what {owner} has made is not gone; the server is still deleting:"
         config.stash.setdefault(_remaining_key, []).extend([first, *lines])
 
 
@@ -91,8 +91,8 @@ def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
 
     untidy = config.stash.get(_crashed_key, False)
     told = config.stash.get(_terminating_key, {})
-    for place, pulse in registrations_of(config).items():
+    for place, registration in registrations_of(config).items():
         going = {**told.get(place, {}), **told.get(_CONTROLLER, {})}
-        yield from pulse.end(
+        yield from registration.end(
             untidy=untidy, kept=bool(kept_lines(config)), going=going, patient=patient
         )

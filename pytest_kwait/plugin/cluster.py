@@ -21,7 +21,7 @@ from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
-    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
 
 __all__ = ["check_rights", "cluster_of", "uses_cluster"]
 
@@ -60,7 +60,7 @@ def pytest_configure_node(node: Any) -> None:
     if _server_key not in config.stash:
         from pytest_kwait.plugin.cluster_source import ClusterServer
 
-        def pulse(cluster: Cluster) -> RunRegistration | None:
+        def registration(cluster: Cluster) -> RunRegistration | None:
             from pytest_kwait.plugin.run_lease import registration_of
 
             return registration_of(config, cluster)
@@ -70,9 +70,9 @@ def pytest_configure_node(node: Any) -> None:
 
             show_worker_status(config, worker, line)
 
-        config.stash[_server_key] = ClusterServer(run.source, pulse, told)
-    desk = config.stash[_server_key]
-    node.workerinput["kwait"] = {"run": run.id, "port": desk.port, "secret": desk.secret}
+        config.stash[_server_key] = ClusterServer(run.source, registration, told)
+    server = config.stash[_server_key]
+    node.workerinput["kwait"] = {"run": run.id, "port": server.port, "secret": server.secret}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -138,9 +138,9 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
         raise ClusterError(missing)
     from pytest_kwait.plugin.run_lease import registration_of
 
-    pulse = registration_of(config, cluster)
-    if pulse is not None:
-        pulse.place()
+    registration = registration_of(config, cluster)
+    if registration is not None:
+        registration.place()
 
 
 def _is_worker(config: pytest.Config) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.clusters.provider import Cluster, Provider
-    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.namespaces.permissions import MissingRights
     from pytest_kwait.suite.readiness import Readiness
@@ -121,7 +121,7 @@ class ClusterSource(Protocol):
         """End a cluster that was started here."""
         ...
 
-    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+    def registration(self, cluster: Cluster) -> RunRegistration | None:
         """Return the run's sign of life in a cluster if another process gives it, else None."""
         ...
 
@@ -215,7 +215,7 @@ class OwnedSource:
         if cluster is not None:
             cluster.stop()
 
-    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+    def registration(self, cluster: Cluster) -> RunRegistration | None:
         """Leave it to this process."""
         return None
 
@@ -280,7 +280,7 @@ class RemoteSource:
     def stop(self) -> None:
         """Leave the cluster to the controller."""
 
-    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+    def registration(self, cluster: Cluster) -> RunRegistration | None:
         """Return what asks the controller, if it is the controller's cluster."""
         return RemoteRegistration(self._ask) if cluster is self._cluster else None
 
@@ -335,13 +335,13 @@ class RemoteRegistration:
     def place(self) -> str:
         """Return namespace/name of the Lease; empty where there can be none."""
         if self._place is None:
-            self._place = str(self._ask("pulse")["place"])
+            self._place = str(self._ask("registration")["place"])
         return self._place
 
     def record(self, kind: str) -> None:
         """Note that an object of a kind is about to be made."""
         if kind not in self._kinds:
-            self._ask("pulse", kind)
+            self._ask("registration", kind)
             self._kinds.add(kind)
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
@@ -352,29 +352,29 @@ class RemoteRegistration:
 class ClusterServer:
     """The controller's side: answers each worker that knows the secret.
 
-    The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
+    The secret alone asks for the cluster, followed by `registration` for the run's Lease there, and
     by a kind for a note of it; by `ready` and a test for the cluster being ready for it; by
     `show`, the worker and a line for what it waits for; by `turn`, a name and seconds for leave
     to make that namespace.
 
     Args:
         source: the cluster.
-        pulse: returns the sign of life in a cluster; None where it needs none.
+        registration: returns the sign of life in a cluster; None where it needs none.
         told: hears what a worker waits for, as a line.
     """
 
     def __init__(
         self,
         source: ClusterSource,
-        pulse: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
+        registration: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
         told: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
         self._source = source
-        self._pulse = pulse
+        self._registration = registration
         self._told = told
         self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
             b"": self._cluster_facts,
-            b"pulse": self._beat,
+            b"registration": self._register,
             b"ready": self._problem,
             b"show": self._show,
             b"turn": self._turn,
@@ -384,7 +384,7 @@ class ClusterServer:
         self.port: int = self._listener.getsockname()[1]
         self._closing = False
         self._thread: threading.Thread = threading.Thread(
-            target=self._serve, name="kwait cluster desk", daemon=True
+            target=self._serve, name="kwait cluster server", daemon=True
         )
         self._thread.start()
 
@@ -425,24 +425,26 @@ class ClusterServer:
                 # The worker is gone; it will not miss the answer.
                 return
 
-    def _beat(self, *kinds: bytes) -> dict[str, Any]:
+    def _register(self, *kinds: bytes) -> dict[str, Any]:
         try:
-            pulse = self._pulse(self._source.cluster())
-            if pulse is None:
+            registration = self._registration(self._source.cluster())
+            if registration is None:
                 return {"place": ""}
             for kind in kinds:
-                pulse.record(kind.decode())
-            return {"place": pulse.place()}
+                registration.record(kind.decode())
+            return {"place": registration.place()}
         except KwaitError as error:
             return {"error": str(error)}
 
     def _turn(self, name: bytes, seconds: bytes) -> dict[str, Any]:
         try:
-            pulse = self._pulse(self._source.cluster())
+            registration = self._registration(self._source.cluster())
         except KwaitError as error:
             return {"error": str(error)}
         return {
-            "reason": pulse.acquire_namespace_quota(name.decode(), float(seconds)) if pulse else ""
+            "reason": registration.acquire_namespace_quota(name.decode(), float(seconds))
+            if registration
+            else ""
         }
 
     def _problem(self, test: bytes) -> dict[str, Any]:

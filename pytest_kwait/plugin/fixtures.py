@@ -237,7 +237,7 @@ def kwait_leader_election(
     from pytest_kwait.plugin.run import time_budget_of
     from pytest_kwait.suite.election.candidates import Candidates
 
-    def allowance() -> TimeBudget | None:
+    def time_budget() -> TimeBudget | None:
         return time_budget_of(request.node)
 
     with ExitStack() as held:
@@ -247,7 +247,7 @@ def kwait_leader_election(
         ) -> Candidates:
             place = kwait_namespace if namespace is None else namespace
             candidates = Candidates(
-                kwait_cluster, kwait_client, place, number, **options, allowance=allowance
+                kwait_cluster, kwait_client, place, number, **options, time_budget=time_budget
             )
             held.callback(candidates.stop)
             return candidates

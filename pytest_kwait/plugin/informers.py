@@ -1,6 +1,4 @@
-"""The value of the fixture `kwait_informers`: starts synced informers that record their
-events.
-"""
+"""The value of the fixture `kwait_informers`: synced informers that record their events."""
 
 from __future__ import annotations
 

@@ -65,10 +65,10 @@ class StatusWriter:
     """Where it is written to.
 
     Args:
-        descriptor: an open file descriptor, which is the outlet's own from then on.
+        descriptor: an open file descriptor, which is the writer's own from then on.
         prefix: what each line starts with.
         live: whether there is a terminal to draw a line on.
-        heartbeat: whether a line may be written from time to time.
+        periodic: whether a line may be written from time to time.
         break_line: called before whole lines are written: ends what pytest has begun to write in
             its own books, and returns whether there is anything begun.
     """
@@ -79,13 +79,13 @@ class StatusWriter:
         prefix: str,
         *,
         live: bool,
-        heartbeat: bool,
+        periodic: bool,
         break_line: Callable[[], bool],
     ) -> None:
         self._descriptor = descriptor
         self._prefix = prefix
         self.live = live
-        self.heartbeat = heartbeat
+        self.periodic = periodic
         self._break_line = break_line
         self._drawn = False
 
@@ -134,7 +134,7 @@ class StatusWriter:
 
 
 class RelayedStatusWriter(StatusWriter):
-    """The outlet of a worker whose controller has the terminal, and draws for all.
+    """The writer of a worker whose controller has the terminal, and draws for all.
 
     Args:
         descriptor: where whole lines are written to.
@@ -143,7 +143,7 @@ class RelayedStatusWriter(StatusWriter):
     """
 
     def __init__(self, descriptor: int, prefix: str, relay: Callable[[str], None]) -> None:
-        super().__init__(descriptor, prefix, live=True, heartbeat=False, break_line=lambda: True)
+        super().__init__(descriptor, prefix, live=True, periodic=False, break_line=lambda: True)
         self._relay = relay
         self._shown = ""
 
@@ -166,7 +166,7 @@ class StatusReporter:
     """Tells of the waits of this process, from a thread that lives while something waits.
 
     Args:
-        outlet: where to.
+        writer: where to.
         pending: the waits.
         limit: the moment from which on the running test's own timeout counts as near, and that
             timeout in seconds; None without one.
@@ -175,12 +175,12 @@ class StatusReporter:
 
     def __init__(
         self,
-        outlet: StatusWriter,
+        writer: StatusWriter,
         pending: ActiveWaits,
         limit: Callable[[], tuple[Deadline, float] | None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._outlet = outlet
+        self._writer = writer
         self._pending = pending
         self._limit = limit
         self._clock = clock
@@ -190,7 +190,7 @@ class StatusReporter:
         self._closed = False
         self._hushed = False
         self._draw_at = 0.0
-        self._beat_at = 0.0
+        self._write_at = 0.0
         self._warned: Deadline | None = None
 
     def begun(self, wait: ActiveWait) -> None:
@@ -199,15 +199,15 @@ class StatusReporter:
             if self._closed or self._thread is not None:
                 return
             now = self._clock.monotonic()
-            self._draw_at, self._beat_at = now + _SHOW_AFTER, now + STATUS_INTERVAL
+            self._draw_at, self._write_at = now + _SHOW_AFTER, now + STATUS_INTERVAL
             self._wake.clear()
-            self._thread = threading.Thread(target=self._run, name="kwait-narrator", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="kwait-reporter", daemon=True)
             self._thread.start()
 
     def over(self, wait: ActiveWait) -> None:
         """Hear that a wait is over: what is printed next must not find a line of ours."""
         with self._lock:
-            self._outlet.erase()
+            self._writer.erase()
             if not self._pending.waits():
                 self._wake.set()
 
@@ -215,7 +215,7 @@ class StatusReporter:
         """Draw nothing from now on: pytest is about to print."""
         with self._lock:
             self._hushed = True
-            self._outlet.erase()
+            self._writer.erase()
 
     def resume(self) -> None:
         """Draw again: pytest prints nothing while a test runs."""
@@ -224,34 +224,34 @@ class StatusReporter:
     def show(self, text: str) -> None:
         """Draw what another process tells of its waits, unless pytest prints; nothing for ''."""
         with self._lock:
-            if self._closed or self._hushed or not self._outlet.live:
+            if self._closed or self._hushed or not self._writer.live:
                 return
             if text:
-                self._outlet.draw(text)
+                self._writer.draw(text)
             else:
-                self._outlet.erase()
+                self._writer.erase()
 
     def say(self, line: str) -> None:
         """Write a line that stays."""
         with self._lock:
-            self._outlet.lines(line)
+            self._writer.lines(line)
 
     def close(self) -> None:
         """Tell nothing more."""
         with self._lock:
             self._closed = True
-            self._outlet.erase()
+            self._writer.erase()
             thread = self._thread
             self._wake.set()
         if thread is not None:
             thread.join(1.0)
-        self._outlet.close()
+        self._writer.close()
 
     def report(self, why: str) -> None:
         """List what is pending; takes no lock, so that a signal handler may call it."""
         waits = self._pending.waits()
         noun = "1 wait is" if len(waits) == 1 else f"{len(waits) or 'no'} waits are"
-        self._outlet.lines(f"{noun} pending ({why})", [str(wait) for wait in waits])
+        self._writer.lines(f"{noun} pending ({why})", [str(wait) for wait in waits])
 
     def _run(self) -> None:
         while True:
@@ -266,7 +266,7 @@ class StatusReporter:
 
     def _pause(self) -> float:
         now = self._clock.monotonic()
-        if self._outlet.live:
+        if self._writer.live:
             return max(self._draw_at - now, _POLL_INTERVAL)
         limit = self._limit()
         near = (
@@ -274,7 +274,7 @@ class StatusReporter:
             if limit is not None and limit[0] is not self._warned
             else now + _LIMIT_POLL_INTERVAL
         )
-        return max(0.01, min(self._beat_at, near, now + _LIMIT_POLL_INTERVAL) - now)
+        return max(0.01, min(self._write_at, near, now + _LIMIT_POLL_INTERVAL) - now)
 
     def _tell(self, waits: list[ActiveWait]) -> None:
         now = self._clock.monotonic()
@@ -284,12 +284,12 @@ class StatusReporter:
             self.report(f"the test's own timeout of {format_duration(limit[1])} is near")
         first = min(waits, key=lambda wait: wait.deadline.at)
         more = f", {len(waits) - 1} more" if len(waits) > 1 else ""
-        if self._outlet.live:
+        if self._writer.live:
             if now >= self._draw_at and not self._hushed:
-                self._outlet.draw(f"{first.left} left{more}: {first.text}")
-        elif self._outlet.heartbeat and now >= self._beat_at:
-            self._beat_at = now + STATUS_INTERVAL
-            self._outlet.lines(f"still waiting{more}: {first}")
+                self._writer.draw(f"{first.left} left{more}: {first.text}")
+        elif self._writer.periodic and now >= self._write_at:
+            self._write_at = now + STATUS_INTERVAL
+            self._writer.lines(f"still waiting{more}: {first}")
 
 
 def _to_printable(text: str) -> str:
@@ -387,7 +387,7 @@ class LiveStatus:
     def __init__(self, config: pytest.Config, descriptor: int) -> None:
         self._config = config
         self._descriptor = descriptor
-        self._narrator: StatusReporter | None = None
+        self._reporter: StatusReporter | None = None
         self._signal: SignalHandler | None = None
         self.quiet = True
         """Whether the terminal is left to pytest."""
@@ -396,17 +396,17 @@ class LiveStatus:
 
     def begun(self, wait: ActiveWait) -> None:
         """Hear that a wait has begun."""
-        self.narrator().begun(wait)
+        self.reporter().begun(wait)
         if self._signal is not None:
             self._signal.install()
 
     def over(self, wait: ActiveWait) -> None:
         """Hear that a wait is over."""
-        self.narrator().over(wait)
+        self.reporter().over(wait)
 
-    def narrator(self) -> StatusReporter:
+    def reporter(self) -> StatusReporter:
         """Return who tells; made when first asked for."""
-        if self._narrator is None:
+        if self._reporter is None:
             from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
             config = self._config
@@ -415,27 +415,27 @@ class LiveStatus:
             prefix = f"kwait [{worker}]: " if worker else "kwait: "
             relay = _relay_of(config)
             if relay is not None:
-                outlet: StatusWriter = RelayedStatusWriter(self._descriptor, prefix, relay)
+                writer: StatusWriter = RelayedStatusWriter(self._descriptor, prefix, relay)
             else:
-                outlet = StatusWriter(
+                writer = StatusWriter(
                     self._descriptor,
                     prefix,
                     live=_is_live(config, self._descriptor),
-                    heartbeat=_writes_periodically(config),
+                    periodic=_writes_periodically(config),
                     # What the controller has begun to write, its workers do not know.
                     break_line=(lambda: True) if worker else break_line_of(reporter),
                 )
-            narrator = self._narrator = StatusReporter(
-                outlet, ACTIVE_WAITS, lambda: near_limit(running_item(config))
+            reporter = self._reporter = StatusReporter(
+                writer, ACTIVE_WAITS, lambda: near_limit(running_item(config))
             )
             if self.quiet:
-                narrator.suspend()
-            self._signal = SignalHandler(lambda: narrator.report("SIGUSR1"))
-        return self._narrator
+                reporter.suspend()
+            self._signal = SignalHandler(lambda: reporter.report("SIGUSR1"))
+        return self._reporter
 
     def expect_signal(self) -> None:
         """Take SIGUSR1 though nothing waits in this process."""
-        self.narrator()
+        self.reporter()
         if self._signal is not None:
             self._signal.install()
 
@@ -450,7 +450,7 @@ class LiveStatus:
             others = len(self._told) - 1
             if others > 0:
                 text = f"{others} more {'worker waits' if others == 1 else 'workers wait'}, {text}"
-            self.narrator().show(text)
+            self.reporter().show(text)
 
     def draws(self) -> bool:
         """Whether this process shows a line that lives, of its own waits and those of workers."""
@@ -459,21 +459,21 @@ class LiveStatus:
     def suspend(self) -> None:
         """Leave the terminal to pytest."""
         self.quiet = True
-        if self._narrator is not None:
-            self._narrator.suspend()
+        if self._reporter is not None:
+            self._reporter.suspend()
 
     def resume(self) -> None:
         """Take the line below the cursor again."""
         self.quiet = False
-        if self._narrator is not None:
-            self._narrator.resume()
+        if self._reporter is not None:
+            self._reporter.resume()
 
     def close(self) -> None:
         """Tell nothing more."""
         if self._signal is not None:
             self._signal.restore()
-        if self._narrator is not None:
-            self._narrator.close()
+        if self._reporter is not None:
+            self._reporter.close()
         else:
             os.close(self._descriptor)
 
@@ -522,7 +522,7 @@ def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
 def write_line(config: pytest.Config, line: str) -> None:
     """Write a line that stays, from any thread."""
     if _live_status_key in config.stash:
-        config.stash[_live_status_key].narrator().say(line)
+        config.stash[_live_status_key].reporter().say(line)
 
 
 def suspend_status(config: pytest.Config) -> None:

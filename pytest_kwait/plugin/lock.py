@@ -42,7 +42,7 @@ class LockHolder:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._keeper: LockRenewer | None = None
+        self._renewer: LockRenewer | None = None
         self._asked = False
         self._problem: KwaitError | None = None
         self._refusal = ""
@@ -56,9 +56,9 @@ class LockHolder:
         if not uses_cluster(item):
             return
         try:
-            keeper = self._found(item)
-            if keeper is not None:
-                self._acquire(keeper.lock, item)
+            renewer = self._found(item)
+            if renewer is not None:
+                self._acquire(renewer.lock, item)
             self._refuse(item)
         except KwaitError as error:
             self._problem = error
@@ -78,10 +78,10 @@ class LockHolder:
         Raises:
             KwaitError: it may not have been.
         """
-        if self._keeper is None or self._lost or not self._keeper.lock.lost():
+        if self._renewer is None or self._lost or not self._renewer.lock.lost():
             return
         self._lost = True
-        lock = self._keeper.lock
+        lock = self._renewer.lock
         why = f"this process did not renew its Lease for {lock.duration}s"
         if _is_serial(item):
             raise KwaitError(
@@ -95,17 +95,17 @@ class LockHolder:
 
     def leave(self, item: pytest.Item) -> None:
         """Give back what is held for a test."""
-        if self._keeper is None or self._keeper.lock.release() or self._lost:
+        if self._renewer is None or self._renewer.lock.release() or self._lost:
             return
         self.lines.append(
-            f"kwait: lock {self._keeper.lock.place} was lost while {item.nodeid} ran: somebody has "
-            "removed it, and others may have used the cluster since"
+            f"kwait: lock {self._renewer.lock.place} was lost while {item.nodeid} ran: it was "
+            "removed, and others may have used the cluster since"
         )
 
     def close(self) -> None:
         """Take part no more."""
-        keeper, self._keeper = self._keeper, None
-        problem = keeper.end() if keeper is not None else None
+        renewer, self._renewer = self._renewer, None
+        problem = renewer.end() if renewer is not None else None
         if problem is not None:
             self.lines.append(f"kwait: {problem}")
 
@@ -179,8 +179,8 @@ class LockHolder:
                 return None
             self._asked = True
             if self._is_needed(item.session):
-                self._keeper = self._started()
-        return self._keeper
+                self._renewer = self._started()
+        return self._renewer
 
     def _is_needed(self, session: pytest.Session) -> bool:
         if run_settings(self._config).is_existing:
@@ -200,15 +200,15 @@ class LockHolder:
         run, shard = run_of(self._config), format_shard(self._config)
         parts = (f"run {run.id}", shard and f"shard {shard}", run.worker and f"worker {run.worker}")
         settings = run_settings(self._config)
-        keeper = LockRenewer(
+        renewer = LockRenewer(
             cluster.client(),
             settings.namespace or LEASE_NAMESPACE,
             ", ".join(filter(None, parts)),
             max(settings.heartbeat, 2.0),
             self._owner(cluster),
         )
-        keeper.start()
-        return keeper
+        renewer.start()
+        return renewer
 
     def _owner(self, cluster: Cluster) -> dict[str, str] | None:
         """Return what our Leases go with when this run is killed."""
@@ -218,8 +218,10 @@ class LockHolder:
         from pytest_kwait.plugin.run_lease import registration_of
         from pytest_kwait.wait.errors import DeadlineExceeded
 
-        pulse = registration_of(self._config, cluster)
-        namespace, _, name = (pulse.place() if pulse is not None else "").partition("/")
+        registration = registration_of(self._config, cluster)
+        namespace, _, name = (registration.place() if registration is not None else "").partition(
+            "/"
+        )
         if not name:
             return None
         client = cluster.client()

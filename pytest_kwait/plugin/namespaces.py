@@ -54,7 +54,7 @@ def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait
 
     namespace = request.getfixturevalue("kwait_namespace") if wait.namespaced else None
-    terms = _wait_defaults(
+    defaults = _wait_defaults(
         request.config,
         request.node,
         request.getfixturevalue("kwait_client"),
@@ -62,8 +62,8 @@ def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
         request.getfixturevalue("kwait_timeouts"),
     )
     if wait.bound:
-        return BoundWait(wait, terms)
-    return BoundCacheSync(wait, terms, lambda: request.getfixturevalue("kwait").informers)
+        return BoundWait(wait, defaults)
+    return BoundCacheSync(wait, defaults, lambda: request.getfixturevalue("kwait").informers)
 
 
 def _wait_defaults(
@@ -105,7 +105,7 @@ def make_owner(
         shard=format_shard(config),
         attempt=attempts.get(test, 1),
         nonce=run.nonce,
-        pulse=registration_of(config, cluster),
+        registration=registration_of(config, cluster),
     )
 
 
@@ -224,10 +224,10 @@ def make_kwait(
         client,
         namespace,
         owner=owner,
-        terms=lambda: _wait_defaults(config, node, client, namespace, timeouts),
+        defaults=lambda: _wait_defaults(config, node, client, namespace, timeouts),
         folders=folders,
         owned=owned,
-        further=further if owned else None,
+        namespace_maker=further if owned else None,
     )
     benches = ExitStack()
     try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.suite.cleanup.janitor import SweepResult
-    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
 
 __all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
@@ -78,10 +78,10 @@ class OwnedRegistration:
         self._shard = shard
         self._tell_now = tell
         self._clash = ""
-        self._turns: NamespaceQuota | None = None
+        self._quota: NamespaceQuota | None = None
         self._lock = threading.Lock()
         self._client: ApiClient | None = None
-        self._heartbeat: RunLeaseRenewer | None = None
+        self._renewer: RunLeaseRenewer | None = None
         self._janitor: threading.Thread | None = None
         self._lines: list[str] = []
 
@@ -91,19 +91,19 @@ class OwnedRegistration:
         Raises:
             ClusterError: another run goes by the same id.
         """
-        heartbeat = self._begun()
+        renewer = self._start_lease()
         if self._clash:
             raise ClusterError(self._clash)
-        return heartbeat.place()
+        return renewer.place()
 
     def record(self, kind: str) -> None:
         """Note that an object of a kind is about to be made."""
-        self._begun().record(kind)
+        self._start_lease().record(kind)
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return once a namespace of that name may be made, or why not after `seconds`."""
-        self._begun()
-        return self._turns.take(name, seconds) if self._turns is not None else ""
+        self._start_lease()
+        return self._quota.take(name, seconds) if self._quota is not None else ""
 
     def end(
         self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool
@@ -120,30 +120,30 @@ class OwnedRegistration:
             what there is to tell, a line each.
         """
         with self._lock:
-            heartbeat, self._heartbeat = self._heartbeat, None
-        if heartbeat is None:
+            renewer, self._renewer = self._renewer, None
+        if renewer is None:
             return []
         if self._janitor is not None:
             self._janitor.join(_CLEANUP_TIMEOUT)
         if untidy:
-            self._clean_up(heartbeat)
+            self._clean_up(renewer)
         if patient and going:
             self._await(going)
         # What was kept outside of namespaces is found by the Lease alone.
-        heartbeat.end(leave=bool(heartbeat.kinds) and (kept or untidy))
-        if heartbeat.problem is not None:
-            self._lines.append(f"kwait: {heartbeat.problem}")
-        if self._turns is not None and self._turns.problem is not None:
-            self._lines.append(f"kwait: {self._turns.problem}")
+        renewer.end(leave=bool(renewer.kinds) and (kept or untidy))
+        if renewer.problem is not None:
+            self._lines.append(f"kwait: {renewer.problem}")
+        if self._quota is not None and self._quota.problem is not None:
+            self._lines.append(f"kwait: {self._quota.problem}")
         if self._client is not None:
             self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return self._lines
 
-    def _begun(self) -> RunLeaseRenewer:
+    def _start_lease(self) -> RunLeaseRenewer:
         with self._lock:
-            if self._heartbeat is None:
+            if self._renewer is None:
                 self._client = self.cluster.client()
-                self._heartbeat = RunLeaseRenewer(
+                self._renewer = RunLeaseRenewer(
                     self._client,
                     self._run,
                     self._nonce,
@@ -151,8 +151,8 @@ class OwnedRegistration:
                     namespace=self._home,
                     shard=self._shard,
                 )
-                self._clash = self._find_duplicate(self._client, self._heartbeat.place())
-                self._turns = NamespaceQuota(
+                self._clash = self._find_duplicate(self._client, self._renewer.place())
+                self._quota = NamespaceQuota(
                     Session.of(self._client),
                     self._run,
                     limit=self._settings.namespace_limit,
@@ -167,7 +167,7 @@ class OwnedRegistration:
                         target=self._sweep, args=(self._client,), name="kwait janitor", daemon=True
                     )
                     self._janitor.start()
-            return self._heartbeat
+            return self._renewer
 
     def _find_duplicate(self, client: ApiClient, place: str) -> str:
         """Return what to say of another run of the same id; nobody has a random one twice."""
@@ -177,8 +177,10 @@ class OwnedRegistration:
 
         limit = Deadline.after(_DUPLICATE_TIMEOUT)
         session = Session.of(client)
-        rival = find_duplicate_run(session, self._run, self._shard, place, limit, self._tell_now)
-        return rival.message(self._run, self._settings.source("run_id")) if rival else ""
+        duplicate = find_duplicate_run(
+            session, self._run, self._shard, place, limit, self._tell_now
+        )
+        return duplicate.message(self._run, self._settings.source("run_id")) if duplicate else ""
 
     def _await(self, going: Mapping[str, str]) -> None:
         limit = self._settings.deletion_wait
@@ -203,13 +205,13 @@ class OwnedRegistration:
         else:
             self._tell(sweep)
 
-    def _clean_up(self, heartbeat: RunLeaseRenewer) -> None:
-        if self._client is None or not heartbeat.place():
+    def _clean_up(self, renewer: RunLeaseRenewer) -> None:
+        if self._client is None or not renewer.place():
             return
         try:
             sweep = Janitor(self._client, namespace=self._home).sweep_own(
-                heartbeat.place(),
-                heartbeat.kinds,
+                renewer.place(),
+                renewer.kinds,
                 Deadline.after(_CLEANUP_TIMEOUT),
                 keep=self._settings.keep != "never",
             )
@@ -232,7 +234,7 @@ def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration 
     if cluster.provider == "embedded":
         return None
     run = run_of(config)
-    shared = run.source.pulse(cluster)
+    shared = run.source.registration(cluster)
     if shared is not None:
         return shared
     known = registrations_of(config)

@@ -24,29 +24,29 @@ class WaitCount:
     Args:
         waits: how many.
         seconds: how long they took, one after the other.
-        doomed: how many ended because what they awaited could no longer come.
+        failed_early: how many ended because what they awaited could no longer come.
         retries: how many errors of the API they lived through.
     """
 
     def __init__(
-        self, waits: int = 0, seconds: float = 0.0, doomed: int = 0, retries: int = 0
+        self, waits: int = 0, seconds: float = 0.0, failed_early: int = 0, retries: int = 0
     ) -> None:
         self.waits = waits
         self.seconds = seconds
-        self.doomed = doomed
+        self.failed_early = failed_early
         self.retries = retries
 
     def add(self, numbers: Sequence[Any]) -> None:
         """Add what another process, or an earlier moment, has counted."""
-        waits, seconds, doomed, retries = numbers
+        waits, seconds, failed_early, retries = numbers
         self.waits += waits
         self.seconds += seconds
-        self.doomed += doomed
+        self.failed_early += failed_early
         self.retries += retries
 
     def numbers(self) -> list[Any]:
         """Return the four numbers, as they are handed from process to process."""
-        return [self.waits, self.seconds, self.doomed, self.retries]
+        return [self.waits, self.seconds, self.failed_early, self.retries]
 
     def __str__(self) -> str:
         from pytest_kwait.apimachinery.durations import format_duration
@@ -54,7 +54,8 @@ class WaitCount:
         digits = 3 if self.seconds < 1 else 1 if self.seconds < 10 else 0
         waited = format_duration(round(self.seconds, digits))
         return (
-            f"waited {waited} in {_format_count(self.waits, 'wait', 'waits')}, {self.doomed} doomed, "
+            f"waited {waited} in {_format_count(self.waits, 'wait', 'waits')}, "
+            f"{self.failed_early} failed early, "
             f"{_format_count(self.retries, 'retry', 'retries')}"
         )
 
@@ -74,7 +75,7 @@ class WaitCounter:
         outermost = not wait.inner
         seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
         with self._lock:
-            self._count.add([int(outermost), seconds, int(wait.doomed), wait.retries])
+            self._count.add([int(outermost), seconds, int(wait.failed_early), wait.retries])
 
     def taken(self) -> list[Any] | None:
         """Return what was counted since this was called last; None for nothing."""

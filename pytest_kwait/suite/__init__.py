@@ -1,5 +1,4 @@
-"""Everything that a test run owns: settings, namespaces, created objects, locks, artifacts,
-reports.
+"""Parts of a test run: settings, namespaces, created objects, locks, artifacts, reports.
 
 May enter: code that works without pytest. Values come in as arguments; nothing here reads
 options, the environment or ini files (that is `plugin.settings`).

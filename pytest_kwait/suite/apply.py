@@ -55,7 +55,7 @@ class ManifestWriter:
         self._deadline = deadline
         self._established = established
         self._gone = gone
-        self._belongings = CreatedObjects(session)
+        self._created = CreatedObjects(session)
 
     def apply(self, documents: list[Document]) -> list[dict[str, Any]]:
         """Apply on the server's side, in order.
@@ -89,7 +89,7 @@ class ManifestWriter:
             what could not be noted, each with its reason.
         """
         notes = kept_annotations(self._session.clock.time())
-        return self._belongings.keep(notes, self._deadline)
+        return self._created.keep(notes, self._deadline)
 
     def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
         """Ask for the deletion of what does not go away with the namespace, last made first.
@@ -101,7 +101,7 @@ class ManifestWriter:
         Returns:
             what could not be deleted, each with its reason.
         """
-        return self._belongings.delete(self._deadline, see_off)
+        return self._created.delete(self._deadline, see_off)
 
     def _each(
         self,
@@ -179,7 +179,7 @@ class ManifestWriter:
             applied = self._applied(resource, labelled, namespace)
             if meant or not _is_terminating(applied):
                 if foreign:
-                    self._belongings.add(resource, applied)
+                    self._created.add(resource, applied)
                 return applied
             self._wait_for_deletion(resource, namespace, applied)
 
@@ -207,7 +207,7 @@ class ManifestWriter:
                 break
             self._wait_for_deletion(resource, namespace, created)
         if foreign:
-            self._belongings.add(resource, created)
+            self._created.add(resource, created)
         return created
 
     def _in_the_way(
@@ -255,11 +255,11 @@ class ManifestWriter:
     def _with_seal(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
-        pulse, heartbeat = self._owner.pulse, ""
-        if pulse is not None:
+        registration, heartbeat = self._owner.registration, ""
+        if registration is not None:
             # A janitor must know of the kind before there is anything of it to be left behind.
-            heartbeat = pulse.place()
-            pulse.record(format_kind(resource))
+            heartbeat = registration.place()
+            registration.record(format_kind(resource))
         now = self._session.clock.time()
         return with_seal(self._owner, resource, obj, namespace, now, heartbeat)
 

@@ -66,14 +66,14 @@ class WaitDefaults:
         namespace: where, unless the call names another; None for waits that have none.
         settings: the settings of the test.
         timeouts: seconds by name of the timeout table.
-        allowance: what the test's own limit leaves; None without one.
+        time_budget: what the test's own limit leaves; None without one.
     """
 
     client: ApiClient
     namespace: str | None
     settings: Settings
     timeouts: Mapping[str, float]
-    allowance: Callable[[], TimeBudget | None] = lambda: None
+    time_budget: Callable[[], TimeBudget | None] = lambda: None
 
     def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of one call: its own, then those that the settings give."""
@@ -102,17 +102,17 @@ class BoundWait:
 
     Args:
         wait: which one.
-        terms: what to fill in.
+        defaults: what to fill in.
     """
 
-    def __init__(self, wait: Wait, terms: WaitDefaults) -> None:
+    def __init__(self, wait: Wait, defaults: WaitDefaults) -> None:
         self.wait = wait
-        self.terms = terms
+        self.defaults = defaults
         self.__name__ = wait.name
         self.__doc__ = f"`pytest_kwait.{wait.name}({wait.usage})` on this test's cluster."
 
     def __repr__(self) -> str:
-        where = f" in {self.terms.namespace}" if self.terms.namespace else ""
+        where = f" in {self.defaults.namespace}" if self.defaults.namespace else ""
         return f"<{self.wait.name}({self.wait.usage}){where}>"
 
     def __call__(self, *args: Any, namespace: str | None = None, **options: Any) -> Any:
@@ -130,14 +130,14 @@ class BoundWait:
             InvalidArgument: an argument cannot be meant.
         """
         __tracebackhide__ = True
-        first: list[Any] = [self.terms.client] if self.wait.bound else []
+        first: list[Any] = [self.defaults.client] if self.wait.bound else []
         if self.wait.namespaced:
-            first.append(self.terms.namespace if namespace is None else namespace)
+            first.append(self.defaults.namespace if namespace is None else namespace)
         elif namespace is not None:
             raise InvalidArgument("namespace", namespace, f"{self.wait.name} looks at no namespace")
         names = ("timeout",) if not self.wait.bound else _option_names()
         own = {name: options.pop(name) for name in names if name in options}
-        filled = self.terms.options(self.wait, own)
+        filled = self.defaults.options(self.wait, own)
         filled = {name: filled[name] for name in names if name in filled}
         note = self._fit(filled)
         try:
@@ -149,13 +149,13 @@ class BoundWait:
 
     def _fit(self, options: dict[str, Any]) -> str:
         """Cut the limit to what is left around the wait; say so if that was needed."""
-        allowance = self.terms.allowance()
-        if allowance is None:
+        time_budget = self.defaults.time_budget()
+        if time_budget is None:
             return ""
         from pytest_kwait.apimachinery.durations import to_seconds
 
         asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
-        seconds, note = allowance.fit(asked)
+        seconds, note = time_budget.fit(asked)
         if note:
             options["timeout"] = seconds
         return note
@@ -207,12 +207,14 @@ class BoundCacheSync(BoundWait):
 
     Args:
         wait: the catalogue's line.
-        terms: what to fill in.
+        defaults: what to fill in.
         informers: the informers of the test's bench, asked for when a name is given.
     """
 
-    def __init__(self, wait: Wait, terms: WaitDefaults, informers: Callable[[], Informers]) -> None:
-        super().__init__(wait, terms)
+    def __init__(
+        self, wait: Wait, defaults: WaitDefaults, informers: Callable[[], Informers]
+    ) -> None:
+        super().__init__(wait, defaults)
         self._informers = informers
 
     def __call__(self, *synced: Any, namespace: str | None = None, **options: Any) -> Any:

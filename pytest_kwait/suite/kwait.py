@@ -49,290 +49,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Kwait",
     "NamespaceRequest",
-    "NamespacedClient",
-    "PodVerbs",
-    "WorkloadVerbs",
     "parse_namespace_request",
 ]
 
 _Result = TypeVar("_Result")
-
-
-class NamespacedClient:
-    """A namespace seen through a client; requests from it are tried again within their limit.
-
-    Args:
-        client: the client that the verbs use.
-        namespace: the namespace that everything without one goes to.
-        terms: settings, timeouts and limits in force when a verb is called.
-    """
-
-    def __init__(
-        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
-    ) -> None:
-        self.client = client
-        self.namespace = namespace
-        self._terms = terms
-        self._session = Session.of(client)
-
-    def _target(self, target: str) -> tuple[Resource, str]:
-        kind, slash, name = target.partition("/")
-        if not (kind and slash and name) or "/" in name:
-            raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
-        return self._resolve(kind), name
-
-    def _resolve(self, kind: str, api_version: str | None = None) -> Resource:
-        return self._ask(
-            lambda deadline: self._session.resolve(kind, api_version, deadline=deadline)
-        )
-
-    def _place(self, resource: Resource, namespace: str | None) -> str | None:
-        return (namespace or self.namespace) if resource.namespaced else None
-
-    def _deadline(self, timeout: Duration | None = None) -> Deadline:
-        terms = self._terms()
-        seconds = terms.timeouts["single_call"]
-        if timeout is not None:
-            seconds = to_seconds(timeout, what="timeout", allow_zero=False)
-        allowance = terms.allowance()
-        if allowance is not None:
-            seconds = min(seconds, max(allowance.seconds, 1.0))
-        return Deadline.after(seconds, self._session.clock)
-
-    def _ask(self, call: Callable[[Deadline], _Result]) -> _Result:
-        return request_with_retry(call, self._deadline())
-
-
-class PodVerbs(NamespacedClient):
-    """`logs`, `exec` and `port_forward`.
-
-    Args:
-        client: the client that the verbs use.
-        namespace: where the pods are, unless a call names another.
-        terms: settings, timeouts and limits in force when a verb is called.
-    """
-
-    def __init__(
-        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
-    ) -> None:
-        super().__init__(client, namespace, terms)
-        self._forwards = ExitStack()
-
-    def logs(
-        self,
-        pod: str,
-        *,
-        container: str | None = None,
-        previous: bool = False,
-        tail: int | None = None,
-        since: int | None = None,
-        timestamps: bool = False,
-        namespace: str | None = None,
-    ) -> str:
-        """Return what a container of a pod has written so far.
-
-        Args:
-            pod: its name, or `pod/name`.
-            container: which one; None if there is only one.
-            previous: of the run before this one.
-            tail: only so many lines from the end.
-            since: only what is not older, in seconds.
-            timestamps: whether each line starts with its time.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: there is no such pod or container, or it has not started.
-        """
-        name = self._pod(pod)
-        return self._ask(
-            lambda deadline: self._session.logs(
-                namespace or self.namespace,
-                name,
-                container=container,
-                previous=previous,
-                tail_lines=tail,
-                since_seconds=since,
-                timestamps=timestamps,
-                deadline=deadline,
-            )
-        )
-
-    def exec(
-        self,
-        pod: str,
-        *command: str,
-        container: str | None = None,
-        stdin: bytes | str | None = None,
-        timeout: Duration | None = None,
-        namespace: str | None = None,
-    ) -> ExecResult:
-        """Run a command in a container and return how it ended; any exit code is an answer.
-
-        Args:
-            pod: its name, or `pod/name`.
-            *command: the program and its arguments; no shell is added.
-            container: which one; None if there is only one.
-            stdin: what the command reads; None for nothing.
-            timeout: how long it may take; None for the table's `single_call`.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: the command could not be started.
-            DeadlineExceeded: it did not end in time; says what it has written.
-        """
-        if not command:
-            raise InvalidArgument("command", command, "name a program, for example 'true'")
-        return self._session.exec(
-            namespace or self.namespace,
-            self._pod(pod),
-            command,
-            container=container,
-            stdin=stdin,
-            deadline=self._deadline(timeout),
-        )
-
-    def port_forward(
-        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
-    ) -> PortForward:
-        """Return a local port that ends in a pod, until it is closed or the bench is.
-
-        Args:
-            pod: its name, or `pod/name`; it must be running.
-            port: the port in the pod.
-            local_port: the local port; 0 for any that is free: `.port` tells.
-            namespace: where, unless on this bench.
-
-        Raises:
-            ApiError: there is no such pod, or it is not running.
-            OSError: the local port is taken.
-        """
-        name = self._pod(pod)
-        place = namespace or self.namespace
-        # The deadline of a forward is its life; only asking for the pod must end soon.
-        self._ask(lambda deadline: self._session.get(PODS, name, place, deadline=deadline))
-        forward = self._session.port_forward(
-            place,
-            name,
-            port,
-            local_port=local_port,
-            deadline=Deadline.after(None, self._session.clock),
-        )
-        return self._forwards.enter_context(forward)
-
-    def _pod(self, pod: str) -> str:
-        if "/" not in pod:
-            return pod
-        resource, name = self._target(pod)
-        if resource.qualified != PODS.qualified:
-            raise InvalidArgument("pod", pod, "use the name of a pod, or 'pod/name'")
-        return name
-
-
-_LIMIT_REACHED = 0.5
-"""Seconds left of a test's limit at which something was ended by it."""
-
-
-class WorkloadVerbs(NamespacedClient):
-    """`scale`, `restart`, `rolling_update` and `delete_and_wait`, with the options of waits."""
-
-    def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
-        """Scale an object; return it once it has exactly so many pods, all Running and ready.
-
-        Args:
-            target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
-            replicas: how many pods; 0 or more.
-            **options: `namespace`, and the options of every wait.
-
-        Raises:
-            ApiError: it is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or a kind that has no scale.
-            WaitFailed: it can no longer come.
-            WaitTimeout: it did not come within the limit (`controlled_pods`).
-        """
-        return cast("dict[str, Any]", self._verb("scale")(target, replicas, **options))
-
-    def restart(self, target: str, **options: Any) -> dict[str, Any]:
-        """Have all pods of a workload replaced; return it once that is rolled out.
-
-        Args:
-            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
-            **options: `namespace`, and the options of every wait.
-
-        Raises:
-            ApiError: it is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or a workload that cannot be
-                restarted.
-            WaitFailed: it can no longer come.
-            WaitTimeout: it did not come within the limit (`deployment`).
-        """
-        return cast("dict[str, Any]", self._verb("restart")(target, **options))
-
-    def rolling_update(
-        self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
-    ) -> list[dict[str, Any]]:
-        """Delete the pods of a controller one by one; return those that came in their place.
-
-        All of it ends before the test's own limit, pauses included.
-
-        Args:
-            target: `rc/web`, or any other controller of pods.
-            update_period: the pause after each pod; 0 or more.
-            strict: whether each replacement must be ready before the next deletion.
-            **options: `within`, the limit of all of it, `namespace`, and the options of every wait.
-                Unless they are set, what is back is polled for every 5 s; with `strict` it is
-                watched.
-
-        Raises:
-            ApiError: the controller is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or pauses that take too long.
-            WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is
-                stuck.
-            WaitTimeout: the count, or a replacement, did not come within the limit
-                (`rolling_update`).
-        """
-        terms = self._terms()
-        if not strict and terms.settings.source("mode") == DEFAULT_SOURCE:
-            options.setdefault("mode", "poll")
-        if terms.settings.source("poll") == DEFAULT_SOURCE:
-            options.setdefault("poll", terms.timeouts["rolling_update_poll"])
-        allowance = terms.allowance()
-        if allowance is not None:
-            options["within"] = _shorter_limit(options.get("within"), allowance.seconds)
-        try:
-            replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
-        except WaitTimeout as error:
-            left = terms.allowance()
-            if (
-                left is not None
-                and left.seconds < _LIMIT_REACHED
-                and not getattr(error, "__notes__", ())
-            ):
-                error.add_note(f"all of it had to end before {left.reason}")
-            raise
-        return cast("list[dict[str, Any]]", replaced)
-
-    def delete_and_wait(self, target: str, **options: Any) -> None:
-        """Delete an object; return once it is gone, for a controller with all of its pods.
-
-        Args:
-            target: `kind/name`, in any of the names that kubectl knows a kind by.
-            **options: `grace_period`, `propagation`, `namespace`, and the options of every wait.
-
-        Raises:
-            ApiError: it is not there (status 404), or the server refuses.
-            InvalidArgument: an argument that cannot be meant.
-            WaitTimeout: something is left at the limit (`pod_deletion`).
-        """
-        self._verb("delete_and_wait")(target, **options)
-
-    def _verb(self, name: str) -> BoundWait:
-        return BoundWait(VERBS[name], self._terms())
-
-
-def _shorter_limit(given: Duration | None, left: float) -> Duration:
-    """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
-    left = max(math.floor(left * 10) / 10, 0.1)
-    return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)
 
 
 if TYPE_CHECKING:
@@ -381,12 +101,15 @@ def _check_labels(labels: Any) -> dict[str, str]:
     return dict(labels)
 
 
+_LIMIT_REACHED = 0.5
+"""Seconds left of a test's limit at which something was ended by it."""
+
 # `list` is a verb of the bench, so its class body cannot name the type.
 Objects = list[dict[str, Any]]
 Problems = list[str]
 
 
-class Kwait(PodVerbs, WorkloadVerbs):
+class Kwait:
     """A place in a cluster: `apply`, `get`, `delete`, `logs`, `wait_for`…, all in one namespace.
 
     Args:
@@ -394,10 +117,10 @@ class Kwait(PodVerbs, WorkloadVerbs):
         client: the client that it uses.
         namespace: the namespace that everything without one goes to.
         owner: whose it is, for the labels of what it makes elsewhere.
-        terms: settings, timeouts and limits in force when a verb is called.
+        defaults: settings, timeouts and limits in force when a verb is called.
         folders: where relative paths of manifests are looked for, when a verb is called.
         owned: whether the namespace goes away after the bench, with everything in it.
-        further: makes further namespaces that go with the bench; None where none can be made.
+        namespace_maker: creates further namespaces of the test; None where the run creates none.
     """
 
     def __init__(
@@ -407,16 +130,20 @@ class Kwait(PodVerbs, WorkloadVerbs):
         namespace: str,
         *,
         owner: Owner,
-        terms: Callable[[], WaitDefaults],
+        defaults: Callable[[], WaitDefaults],
         folders: Callable[[], Iterable[Path]],
         owned: bool,
-        further: NamespaceMaker | None = None,
+        namespace_maker: NamespaceMaker | None = None,
     ) -> None:
-        super().__init__(client, namespace, terms)
         self.cluster = cluster
+        self.client = client
+        self.namespace = namespace
         self.informers = Informers(client, namespace)
+        self._defaults = defaults
+        self._session = Session.of(client)
+        self._forwards = ExitStack()
         self._folders = folders
-        self._namespace_maker = further
+        self._namespace_maker = namespace_maker
         self._writer = ManifestWriter(
             self._session,
             namespace,
@@ -431,25 +158,22 @@ class Kwait(PodVerbs, WorkloadVerbs):
         """What was asked to go when it was closed, and was still there when its time was up."""
 
     def __repr__(self) -> str:
-        return f"<Bench {self.namespace} on {self.cluster.provider}>"
+        return f"<Kwait {self.namespace} on {self.cluster.provider}>"
 
     @property
     def settings(self) -> Settings:
         """The settings in force, each with its source."""
-        return self._terms().settings
+        return self._defaults().settings
 
     @property
     def timeouts(self) -> Mapping[str, float]:
         """The timeout table in force: seconds by name."""
-        return self._terms().timeouts
+        return self._defaults().timeouts
 
     @property
     def wait_for(self) -> BoundWait:
         """The general wait on this bench: `kwait.wait_for("job/pi", "condition=Complete")`."""
         return self._bound("wait_for")
-
-    def _bound(self, name: str) -> BoundWait:
-        return BoundWait(WAITS[name], self._terms())
 
     def apply(self, *sources: Source) -> Objects:
         """Apply manifests on the server's side, in order; return what the server made of them.
@@ -550,7 +274,7 @@ class Kwait(PodVerbs, WorkloadVerbs):
         documents = read_manifests(sources, self._folders())
         for document in documents:
             check_awaitable(document.object, condition)
-        wait = BoundWait(VERBS["wait_for_created"], self._terms())
+        wait = BoundWait(VERBS["wait_for_created"], self._defaults())
         return [
             wait(each, condition, namespace=each["metadata"].get("namespace"), **options)
             for each in self._writer.create(documents)
@@ -664,6 +388,197 @@ class Kwait(PodVerbs, WorkloadVerbs):
         )
         return sorted(_with_types(EVENTS, listed), key=_event_time)
 
+    def logs(
+        self,
+        pod: str,
+        *,
+        container: str | None = None,
+        previous: bool = False,
+        tail: int | None = None,
+        since: int | None = None,
+        timestamps: bool = False,
+        namespace: str | None = None,
+    ) -> str:
+        """Return what a container of a pod has written so far.
+
+        Args:
+            pod: its name, or `pod/name`.
+            container: which one; None if there is only one.
+            previous: of the run before this one.
+            tail: only so many lines from the end.
+            since: only what is not older, in seconds.
+            timestamps: whether each line starts with its time.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: there is no such pod or container, or it has not started.
+        """
+        name = self._pod(pod)
+        return self._ask(
+            lambda deadline: self._session.logs(
+                namespace or self.namespace,
+                name,
+                container=container,
+                previous=previous,
+                tail_lines=tail,
+                since_seconds=since,
+                timestamps=timestamps,
+                deadline=deadline,
+            )
+        )
+
+    def exec(
+        self,
+        pod: str,
+        *command: str,
+        container: str | None = None,
+        stdin: bytes | str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> ExecResult:
+        """Run a command in a container and return how it ended; any exit code is an answer.
+
+        Args:
+            pod: its name, or `pod/name`.
+            *command: the program and its arguments; no shell is added.
+            container: which one; None if there is only one.
+            stdin: what the command reads; None for nothing.
+            timeout: how long it may take; None for the table's `single_call`.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: the command could not be started.
+            DeadlineExceeded: it did not end in time; says what it has written.
+        """
+        if not command:
+            raise InvalidArgument("command", command, "name a program, for example 'true'")
+        return self._session.exec(
+            namespace or self.namespace,
+            self._pod(pod),
+            command,
+            container=container,
+            stdin=stdin,
+            deadline=self._deadline(timeout),
+        )
+
+    def port_forward(
+        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
+    ) -> PortForward:
+        """Return a local port that ends in a pod, until it is closed or the bench is.
+
+        Args:
+            pod: its name, or `pod/name`; it must be running.
+            port: the port in the pod.
+            local_port: the local port; 0 for any that is free: `.port` tells.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: there is no such pod, or it is not running.
+            OSError: the local port is taken.
+        """
+        name = self._pod(pod)
+        where = namespace or self.namespace
+        # The deadline of a forward is its life; only asking for the pod must end soon.
+        self._ask(lambda deadline: self._session.get(PODS, name, where, deadline=deadline))
+        forward = self._session.port_forward(
+            where,
+            name,
+            port,
+            local_port=local_port,
+            deadline=Deadline.after(None, self._session.clock),
+        )
+        return self._forwards.enter_context(forward)
+
+    def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
+        """Scale an object; return it once it has exactly so many pods, all Running and ready.
+
+        Args:
+            target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
+            replicas: how many pods; 0 or more.
+            **options: `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or a kind that has no scale.
+            WaitFailed: it can no longer come.
+            WaitTimeout: it did not come within the limit (`controlled_pods`).
+        """
+        return cast("dict[str, Any]", self._verb("scale")(target, replicas, **options))
+
+    def restart(self, target: str, **options: Any) -> dict[str, Any]:
+        """Have all pods of a workload replaced; return it once that is rolled out.
+
+        Args:
+            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+            **options: `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or a workload that cannot be
+                restarted.
+            WaitFailed: it can no longer come.
+            WaitTimeout: it did not come within the limit (`deployment`).
+        """
+        return cast("dict[str, Any]", self._verb("restart")(target, **options))
+
+    def rolling_update(
+        self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
+    ) -> Objects:
+        """Delete the pods of a controller one by one; return those that came in their place.
+
+        All of it ends before the test's own limit, pauses included.
+
+        Args:
+            target: `rc/web`, or any other controller of pods.
+            update_period: the pause after each pod; 0 or more.
+            strict: whether each replacement must be ready before the next deletion.
+            **options: `within`, the limit of all of it, `namespace`, and the options of every wait.
+                Unless they are set, what is back is polled for every 5 s; with `strict` it is
+                watched.
+
+        Raises:
+            ApiError: the controller is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or pauses that take too long.
+            WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is
+                stuck.
+            WaitTimeout: the count, or a replacement, did not come within the limit
+                (`rolling_update`).
+        """
+        defaults = self._defaults()
+        if not strict and defaults.settings.source("mode") == DEFAULT_SOURCE:
+            options.setdefault("mode", "poll")
+        if defaults.settings.source("poll") == DEFAULT_SOURCE:
+            options.setdefault("poll", defaults.timeouts["rolling_update_poll"])
+        time_budget = defaults.time_budget()
+        if time_budget is not None:
+            options["within"] = _shorter_limit(options.get("within"), time_budget.seconds)
+        try:
+            replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
+        except WaitTimeout as error:
+            left = defaults.time_budget()
+            if (
+                left is not None
+                and left.seconds < _LIMIT_REACHED
+                and not getattr(error, "__notes__", ())
+            ):
+                error.add_note(f"all of it had to end before {left.reason}")
+            raise
+        return cast("Objects", replaced)
+
+    def delete_and_wait(self, target: str, **options: Any) -> None:
+        """Delete an object; return once it is gone, for a controller with all of its pods.
+
+        Args:
+            target: `kind/name`, in any of the names that kubectl knows a kind by.
+            **options: `grace_period`, `propagation`, `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there (status 404), or the server refuses.
+            InvalidArgument: an argument that cannot be meant.
+            WaitTimeout: something is left at the limit (`pod_deletion`).
+        """
+        self._verb("delete_and_wait")(target, **options)
+
     def close(self, *, keep: bool = False) -> Problems:
         """Stop forwards and informers, and delete what was made outside of a namespace of our own.
 
@@ -680,10 +595,51 @@ class Kwait(PodVerbs, WorkloadVerbs):
         # Where the next test works in the same namespace it is not to meet what this one has made.
         return self._writer.delete(None if self._owned else self._wait_for_deletions())
 
+    def _target(self, target: str) -> tuple[Resource, str]:
+        kind, slash, name = target.partition("/")
+        if not (kind and slash and name) or "/" in name:
+            raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
+        return self._resolve(kind), name
+
+    def _resolve(self, kind: str, api_version: str | None = None) -> Resource:
+        return self._ask(
+            lambda deadline: self._session.resolve(kind, api_version, deadline=deadline)
+        )
+
+    def _place(self, resource: Resource, namespace: str | None) -> str | None:
+        return (namespace or self.namespace) if resource.namespaced else None
+
+    def _deadline(self, timeout: Duration | None = None) -> Deadline:
+        defaults = self._defaults()
+        seconds = defaults.timeouts["single_call"]
+        if timeout is not None:
+            seconds = to_seconds(timeout, what="timeout", allow_zero=False)
+        time_budget = defaults.time_budget()
+        if time_budget is not None:
+            seconds = min(seconds, max(time_budget.seconds, 1.0))
+        return Deadline.after(seconds, self._session.clock)
+
+    def _ask(self, call: Callable[[Deadline], _Result]) -> _Result:
+        return request_with_retry(call, self._deadline())
+
+    def _pod(self, pod: str) -> str:
+        if "/" not in pod:
+            return pod
+        resource, name = self._target(pod)
+        if resource.qualified != PODS.qualified:
+            raise InvalidArgument("pod", pod, "use the name of a pod, or 'pod/name'")
+        return name
+
+    def _bound(self, name: str) -> BoundWait:
+        return BoundWait(WAITS[name], self._defaults())
+
+    def _verb(self, name: str) -> BoundWait:
+        return BoundWait(VERBS[name], self._defaults())
+
     def _gone(
         self, resource: Resource, namespace: str | None, name: str, uid: str, **options: Any
     ) -> None:
-        wait = BoundWait(VERBS["wait_for_gone"], self._terms())
+        wait = BoundWait(VERBS["wait_for_gone"], self._defaults())
         wait(resource, name, uid, namespace=namespace, **options)
 
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
@@ -706,6 +662,12 @@ class Kwait(PodVerbs, WorkloadVerbs):
                 self.left.append(f"{going}: whether it is gone cannot be seen: {error}")
 
         return see_off
+
+
+def _shorter_limit(given: Duration | None, left: float) -> Duration:
+    """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
+    left = max(math.floor(left * 10) / 10, 0.1)
+    return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)
 
 
 def _with_types(resource: Resource, listed: ObjectList) -> Objects:

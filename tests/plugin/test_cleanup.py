@@ -181,15 +181,15 @@ class _Source(OwnedSource):
 
 
 def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
-    pulse = _Pulse()
+    registration = _Pulse()
     source = _Source()
-    desk = ClusterServer(source, lambda cluster: pulse if cluster is source.shared else None)
+    desk = ClusterServer(source, lambda cluster: registration if cluster is source.shared else None)
     try:
         remote = RemoteSource(desk.port, desk.secret)
         own: Any = object()
-        assert remote.pulse(own) is None
+        assert remote.registration(own) is None
         remote._cluster = own
-        asking = remote.pulse(own)
+        asking = remote.registration(own)
         assert asking is not None
         for kind in ("configmaps.v1.", "jobs.v1.batch", "configmaps.v1."):
             asking.record(kind)
@@ -197,6 +197,6 @@ def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
         assert (
             asking.acquire_namespace_quota("kwait-r1-x", 1.5) == "kwait-r1-x has to wait for 1.5s"
         )
-        assert pulse.kinds == ["configmaps.v1.", "jobs.v1.batch"]
+        assert registration.kinds == ["configmaps.v1.", "jobs.v1.batch"]
     finally:
         desk.close()

@@ -197,7 +197,7 @@ class Source:
     def stop(self) -> None:
         """Nothing was started."""
 
-    def pulse(self, cluster: object) -> None:
+    def registration(self, cluster: object) -> None:
         """Nobody says that the run lives."""
 
     def problem(self, test: str) -> str:

@@ -52,9 +52,9 @@ def test_waits_are_fixtures_bound_to_the_test(
             kwait.apply(POD)
             pod = wait_for("pod/web", lambda pod: pod["status"]["phase"] == "Running")
             assert pod["metadata"]["namespace"] == kwait.namespace
-            options = wait_for.terms.options(wait_for.wait, {})
+            options = wait_for.defaults.options(wait_for.wait, {})
             assert (options["timeout"], options["grace"], options["mode"]) == (7.0, 8.0, "poll")
-            assert wait_for_job_complete.terms.namespace == kwait.namespace
+            assert wait_for_job_complete.defaults.namespace == kwait.namespace
         """
     )
     pytester.runpytest().assert_outcomes(passed=1)
@@ -209,8 +209,8 @@ def test_fixtures_can_be_overridden(pytester: pytest.Pytester, fake_cluster: Fak
             return lambda job: f"{job} is done"
 
         def test_it(kwait, wait_for_job_failed, wait_for_job_complete):
-            assert kwait.namespace == wait_for_job_failed.terms.namespace == "my-own"
-            assert kwait.timeouts["job"] == wait_for_job_failed.terms.timeouts["job"] == 3
+            assert kwait.namespace == wait_for_job_failed.defaults.namespace == "my-own"
+            assert kwait.timeouts["job"] == wait_for_job_failed.defaults.timeouts["job"] == 3
             assert wait_for_job_complete("pi") == "pi is done"
         """
     )

@@ -26,7 +26,8 @@ def message(name: str, margin: str = "") -> list[str]:
     [
         "wait_for_job_complete('pi', timeout='100ms')",
         "kwait.wait_for('job/pi', 'condition=Complete', timeout='100ms')",
-        "pytest_kwait.framework.job.wait.wait_for_job_complete(kwait.client, kwait.namespace, 'pi', "
+        "pytest_kwait.framework.job.wait.wait_for_job_complete("
+        "kwait.client, kwait.namespace, 'pi', "
         "timeout='100ms', mode='poll')",
     ],
     ids=["fixture", "bench", "function"],

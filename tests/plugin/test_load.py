@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.Pytester) -> None:

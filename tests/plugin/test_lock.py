@@ -271,7 +271,7 @@ def test_waiting_for_it_is_not_on_the_time_of_the_test(
     )
     result = pytester.runpytest_subprocess(f"--timeout-method={method}")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["kwait: waited *s in 1 wait, 0 doomed, 0 retries"])
+    result.stdout.fnmatch_lines(["kwait: waited *s in 1 wait, 0 failed early, 0 retries"])
 
 
 def test_who_is_in_a_test_is_named(pytester: pytest.Pytester) -> None:
@@ -296,7 +296,7 @@ def lose(pytestconfig):
 
     for name in conftest.own():
         del conftest.SEEN[name]
-    lock_holder_of(pytestconfig)._keeper.lock._own._good_until = 0.0
+    lock_holder_of(pytestconfig)._renewer.lock._own._valid_until = 0.0
 """
 
 
@@ -353,8 +353,8 @@ def test_a_lock_that_somebody_has_removed_is_told(pytester: pytest.Pytester) -> 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "kwait: lock default/kwait-serial was lost while test_it.py::test_serial ran: somebody "
-            "has removed it, and others may have used the cluster since"
+            "kwait: lock default/kwait-serial was lost while test_it.py::test_serial ran: it was "
+            "removed, and others may have used the cluster since"
         ]
     )
 

@@ -26,7 +26,7 @@ def test_met(kwait, kwait_client, wait_for_pod_running):
     transport.refuse("GET", f"/api/v1/namespaces/{kwait.namespace}/pods", busy)
     wait_for_pod_running("p", timeout=5)
 
-def test_doomed(kwait, wait_for_pod_running):
+def test_failed_early(kwait, wait_for_pod_running):
     kwait.create(pod("Succeeded"))
     wait_for_pod_running("p", timeout=5)
 
@@ -47,8 +47,8 @@ def test_refused(kwait, kwait_client, wait_for_pod_running):
 """
 
 _OUTCOMES = [
-    ("test_doomed", "doomed"),
-    ("test_expected", "doomed"),
+    ("test_expected", "failed early"),
+    ("test_failed_early", "failed early"),
     ("test_late", "timed out"),
     ("test_met", "met"),
     ("test_refused", "error"),
@@ -84,11 +84,11 @@ def test_a_report_has_the_waits_of_all_workers(
     assert (run["name"], run["exit_status"]) == ("nightly", 1)
     assert run["tests"] == {"passed": 2, "failed": 3}
     waits = {wait["test"].rpartition("::")[2]: wait for wait in report["waits"]}
-    assert waits["test_doomed"]["headline"].endswith(
+    assert waits["test_failed_early"]["headline"].endswith(
         "/p can no longer get to phase Running: the pod has succeeded"
     )
-    assert "kubectl" in waits["test_doomed"]["text"]
-    assert waits["test_doomed"]["evidence"]["pods"][0]["name"] == "p"
+    assert "kubectl" in waits["test_failed_early"]["text"]
+    assert waits["test_failed_early"]["evidence"]["pods"][0]["name"] == "p"
     assert waits["test_met"]["retries"] == 1
     assert "503" in waits["test_met"]["trouble"]
     assert "403" in waits["test_refused"]["trouble"]
@@ -146,7 +146,7 @@ def test_a_killed_run_can_be_merged_from_what_it_recorded(
     assert not (pytester.path / "r.html").exists()
     report = read_report(pytester.path / "r.html.partial", "FILE")
     assert sum(wait.outcome == "met" and "pod" in wait.subject for wait in report.waits) == 1
-    assert sum(wait.outcome == "doomed" and bool(wait.text) for wait in report.waits) == 2
+    assert sum(wait.outcome == "failed early" and bool(wait.text) for wait in report.waits) == 2
     assert list_omissions(report) == ["run nightly was killed: here is what was over until then"]
 
 

@@ -234,9 +234,9 @@ def test_time_for_evidence_and_teardown_is_left(
     )
     run.pytest_timeout_set_timer(item, Limits(limit))
     clock.advance(passed)
-    allowance = run.time_budget_of(item)
-    assert allowance is not None
-    assert allowance.seconds == pytest.approx(left)
+    time_budget = run.time_budget_of(item)
+    assert time_budget is not None
+    assert time_budget.seconds == pytest.approx(left)
     clock.advance(limit)
     # It is over: nothing is held to it any more.
     assert run.time_budget_of(item) is None

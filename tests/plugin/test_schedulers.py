@@ -123,7 +123,8 @@ def test_a_scheduler_that_ends_by_itself_fails_the_teardown(
             raise RuntimeError("no pod today")
 
         def test_it(kwait_scheduler, monkeypatch):
-            monkeypatch.setattr("pytest_kwait.scheduler.scheduling_queue.SchedulingQueue.pop", broken)
+            queue = "pytest_kwait.scheduler.scheduling_queue.SchedulingQueue"
+            monkeypatch.setattr(f"{queue}.pop", broken)
             scheduler = kwait_scheduler(name="mine")
             wait.poll_immediate("10ms", "30s", lambda: not scheduler.is_running)
         """

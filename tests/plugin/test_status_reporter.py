@@ -58,20 +58,20 @@ class StepClock(FakeClock):
 
 
 class Stage:
-    """A narrator whose words are read from a pipe, on a clock that the test moves."""
+    """A reporter whose words are read from a pipe, on a clock that the test moves."""
 
     def __init__(self, *, live: bool) -> None:
-        self._reader, writer = os.pipe()
+        self._reader, descriptor = os.pipe()
         os.set_blocking(self._reader, False)
         self.clock = StepClock()
         self.pending = ActiveWaits()
         self.limit: tuple[Deadline, float] | None = None
         self.mid_line = False
-        outlet = StatusWriter(
-            writer, "kwait: ", live=live, heartbeat=not live, break_line=self._break
+        writer = StatusWriter(
+            descriptor, "kwait: ", live=live, periodic=not live, break_line=self._break
         )
-        self.narrator = StatusReporter(outlet, self.pending, lambda: self.limit, self.clock)
-        self.pending.add(self.narrator)
+        self.reporter = StatusReporter(writer, self.pending, lambda: self.limit, self.clock)
+        self.pending.add(self.reporter)
 
     def _break(self) -> bool:
         begun, self.mid_line = self.mid_line, False
@@ -90,7 +90,7 @@ class Stage:
             return ""
 
     def close(self) -> None:
-        self.narrator.close()
+        self.reporter.close()
         os.close(self._reader)
 
 
@@ -109,7 +109,7 @@ def terminal() -> Iterator[Stage]:
 
 
 def narrators() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "kwait-narrator"]
+    return [thread for thread in threading.enumerate() if thread.name == "kwait-reporter"]
 
 
 def test_in_a_log_a_wait_is_told_of_once_a_minute(log: Stage) -> None:
@@ -135,8 +135,8 @@ def test_of_several_waits_the_log_names_the_one_that_ends_first(log: Stage) -> N
 def test_a_terminal_shows_one_line_below_the_cursor(terminal: Stage) -> None:
     wait = terminal.wait()
     with terminal.pending.entered(wait):
-        terminal.narrator.suspend()
-        terminal.narrator.resume()
+        terminal.reporter.suspend()
+        terminal.reporter.resume()
         terminal.clock.advance(0.25)
         assert terminal.said() == ""
         terminal.clock.advance(0.5)
@@ -162,11 +162,11 @@ def test_a_namespace_of_ours_gives_way_to_what_was_seen(terminal: Stage) -> None
 def test_nothing_is_drawn_while_pytest_prints(terminal: Stage) -> None:
     with terminal.pending.entered(terminal.wait()):
         terminal.clock.advance(1.0)
-        terminal.narrator.suspend()
+        terminal.reporter.suspend()
         assert terminal.said().endswith(ERASED)
         terminal.clock.advance(1.0)
         assert terminal.said() == ""
-        terminal.narrator.resume()
+        terminal.reporter.resume()
         terminal.clock.advance(0.25)
         assert "kwait: " in terminal.said()
 
@@ -200,12 +200,12 @@ def test_the_thread_lives_while_something_waits(log: Stage) -> None:
 
 def test_a_reader_that_has_gone_ends_no_wait(log: Stage) -> None:
     os.close(log._reader)
-    log.narrator.report("SIGUSR1")
+    log.reporter.report("SIGUSR1")
     log._reader = os.open(os.devnull, os.O_RDONLY)
 
 
 def test_nothing_pending_is_said_as_well(log: Stage) -> None:
-    log.narrator.report("SIGUSR1")
+    log.reporter.report("SIGUSR1")
     assert log.said() == "kwait: no waits are pending (SIGUSR1)\n"
 
 

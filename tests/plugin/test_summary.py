@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (WaitCount(41, 192.4, 2, 14), "waited 3m12s in 41 waits, 2 doomed, 14 retries"),
-        (WaitCount(1, 1.26, 1, 1), "waited 1.3s in 1 wait, 1 doomed, 1 retry"),
-        (WaitCount(2, 0.0101), "waited 10ms in 2 waits, 0 doomed, 0 retries"),
+        (WaitCount(41, 192.4, 2, 14), "waited 3m12s in 41 waits, 2 failed early, 14 retries"),
+        (WaitCount(1, 1.26, 1, 1), "waited 1.3s in 1 wait, 1 failed early, 1 retry"),
+        (WaitCount(2, 0.0101), "waited 10ms in 2 waits, 0 failed early, 0 retries"),
     ],
 )
 def test_line(count: WaitCount, text: str) -> None:
@@ -118,7 +118,9 @@ def test_the_run_says_what_it_waited_in_all_its_workers(
     result.assert_outcomes(passed=2)
     # One of each test; in each process one at the end of the module and one at that of the session.
     waits = 2 + (4 if workers else 2)
-    result.stdout.re_match_lines([rf"kwait: waited \S+ in {waits} waits, 2 doomed, 2 retries$"])
+    result.stdout.re_match_lines(
+        [rf"kwait: waited \S+ in {waits} waits, 2 failed early, 2 retries$"]
+    )
 
 
 def test_a_run_that_waits_for_nothing_says_nothing(pytester: pytest.Pytester) -> None:

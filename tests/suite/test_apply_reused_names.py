@@ -72,7 +72,7 @@ def note(**metadata: Any) -> dict[str, Any]:
 
 
 def make_bench(
-    transport: FakeTransport, folder: Path, *, owned: bool, wait: Any = 60.0, **terms: Any
+    transport: FakeTransport, folder: Path, *, owned: bool, wait: Any = 60.0, **defaults: Any
 ) -> Kwait:
     cluster = FakeCluster()
     cluster.transport = transport
@@ -80,13 +80,13 @@ def make_bench(
     changes = {"mode": "poll", "poll": 0.01, "deletion_wait": wait}
     settings = Settings().merged(changes, lambda _: "option")
     timeouts = {**settings.timeouts(), "pod_client_deletion": 0.2}
-    given = WaitDefaults(client, "team", settings, timeouts, **terms)
+    given = WaitDefaults(client, "team", settings, timeouts, **defaults)
     return Kwait(
         cluster,
         client,
         "team",
         owner=Owner("r1", "tests/test_x.py::test_y", "test_y"),
-        terms=lambda: given,
+        defaults=lambda: given,
         folders=lambda: [folder],
         owned=owned,
     )
@@ -128,7 +128,7 @@ def test_it_ends_before_the_tests_own_limit(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
     bench = make_bench(
-        transport, tmp_path, owned=True, allowance=lambda: TimeBudget(0.1, "the end")
+        transport, tmp_path, owned=True, time_budget=lambda: TimeBudget(0.1, "the end")
     )
     with pytest.raises(WaitTimeout, match="did not go away within 100ms") as caught:
         bench.create(note())

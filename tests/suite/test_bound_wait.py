@@ -41,19 +41,19 @@ def settings(**given: Any) -> Settings:
     return Settings().merged(given, lambda definition: f"option {definition.flag}")
 
 
-def terms(in_force: Settings | None = None, **changes: Any) -> WaitDefaults:
+def defaults(in_force: Settings | None = None, **changes: Any) -> WaitDefaults:
     given = in_force or Settings()
     filled: dict[str, Any] = {"timeouts": given.timeouts(), **changes}
     return WaitDefaults(_CLIENT, "ci-1", given, **filled)
 
 
 def test_client_namespace_and_settings_are_filled_in() -> None:
-    assert BoundWait(_WAIT, terms())("pi") == ((_CLIENT, "ci-1", "pi"), _DEFAULTS)
+    assert BoundWait(_WAIT, defaults())("pi") == ((_CLIENT, "ci-1", "pi"), _DEFAULTS)
 
 
 def test_call_wins_over_settings_and_settings_over_the_table() -> None:
     given = settings(timeout="1m", poll="3s", mode="poll", grace="9s", stable_for="1s")
-    _, options = BoundWait(_WAIT, terms(given))("pi", timeout="5s", grace=None)
+    _, options = BoundWait(_WAIT, defaults(given))("pi", timeout="5s", grace=None)
     assert options == {
         "timeout": "5s",
         "poll": 3.0,
@@ -66,21 +66,21 @@ def test_call_wins_over_settings_and_settings_over_the_table() -> None:
 
 def test_a_table_that_was_replaced_is_used() -> None:
     table = Timeouts().merged({"job": 7.0, "poll": 0.5})
-    _, options = BoundWait(_WAIT, terms(timeouts=table))("pi")
+    _, options = BoundWait(_WAIT, defaults(timeouts=table))("pi")
     assert (options["timeout"], options["poll"]) == (7.0, 0.5)
 
 
 def test_a_call_can_name_another_namespace() -> None:
-    args, _ = BoundWait(_WAIT, terms())("pi", namespace="other")
+    args, _ = BoundWait(_WAIT, defaults())("pi", namespace="other")
     assert args == (_CLIENT, "other", "pi")
 
 
 def test_waits_without_namespace_refuse_one() -> None:
     wait = Wait("wait_for_it", "", "it", __name__, "job", namespaced=False)
-    args, _ = BoundWait(wait, terms())("pi")
+    args, _ = BoundWait(wait, defaults())("pi")
     assert args == (_CLIENT, "pi")
     with pytest.raises(InvalidArgument) as caught:
-        BoundWait(wait, terms())("pi", namespace="other")
+        BoundWait(wait, defaults())("pi", namespace="other")
     assert str(caught.value) == (
         "namespace='other' is not valid: wait_for_it looks at no namespace"
     )
@@ -88,15 +88,15 @@ def test_waits_without_namespace_refuse_one() -> None:
 
 @pytest.mark.parametrize(("left", "cut"), [(50.06, 50.0), (0.0, 0.1), (901.0, 900.0)])
 def test_a_limit_ends_before_the_tests_own(left: float, cut: float) -> None:
-    allowance = TimeBudget(left, "the test's own timeout of 1m0s (pytest-timeout)")
-    _, options = BoundWait(_WAIT, terms(allowance=lambda: allowance))("pi")
+    time_budget = TimeBudget(left, "the test's own timeout of 1m0s (pytest-timeout)")
+    _, options = BoundWait(_WAIT, defaults(time_budget=lambda: time_budget))("pi")
     assert options["timeout"] == cut
 
 
 def test_a_wait_that_was_cut_short_says_so() -> None:
-    allowance = TimeBudget(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
+    time_budget = TimeBudget(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
     with pytest.raises(WaitTimeout) as caught:
-        BoundWait(_WAIT, terms(allowance=lambda: allowance))("never")
+        BoundWait(_WAIT, defaults(time_budget=lambda: time_budget))("never")
     assert caught.value.__notes__ == [
         "its limit of 15m0s was cut to 50s to end before the test's own timeout of 1m0s "
         "(pytest-timeout)"
@@ -105,7 +105,9 @@ def test_a_wait_that_was_cut_short_says_so() -> None:
 
 def test_a_wait_that_was_not_cut_short_says_nothing() -> None:
     with pytest.raises(WaitTimeout) as caught:
-        BoundWait(_WAIT, terms(allowance=lambda: TimeBudget(50.0, "x")))("never", timeout="50s")
+        BoundWait(_WAIT, defaults(time_budget=lambda: TimeBudget(50.0, "x")))(
+            "never", timeout="50s"
+        )
     assert not hasattr(caught.value, "__notes__")
 
 
@@ -116,7 +118,7 @@ class Informers:
 
 def test_cache_sync_takes_names_and_only_its_own_options() -> None:
     informers: Any = Informers()
-    wait = BoundCacheSync(_SYNC, terms(settings(mode="poll")), lambda: informers)
+    wait = BoundCacheSync(_SYNC, defaults(settings(mode="poll")), lambda: informers)
     assert wait("pods", len, name="me") == (
         ("informer of pods", len),
         {"name": "me", "timeout": Timeouts()["cache_sync"]},
@@ -124,7 +126,7 @@ def test_cache_sync_takes_names_and_only_its_own_options() -> None:
 
 
 def test_says_what_it_is() -> None:
-    wait = BoundWait(WAITS["wait_for_job_failed"], terms())
+    wait = BoundWait(WAITS["wait_for_job_failed"], defaults())
     assert repr(wait) == "<wait_for_job_failed(job) in ci-1>"
     assert (wait.__name__, wait.__doc__) == (
         "wait_for_job_failed",

@@ -41,13 +41,13 @@ def transport(cluster: FakeCluster) -> FakeTransport:
 
 def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: Any) -> Kwait:
     client = cluster.client()
-    terms = WaitDefaults(client, "ci-1", _SETTINGS, _SETTINGS.timeouts(), **changes)
+    defaults = WaitDefaults(client, "ci-1", _SETTINGS, _SETTINGS.timeouts(), **changes)
     return Kwait(
         cluster,
         client,
         "ci-1",
         owner=Owner("r1", "tests/test_x.py::test_y", "test_y"),
-        terms=lambda: terms,
+        defaults=lambda: defaults,
         folders=lambda: [folder],
         owned=owned,
     )
@@ -61,7 +61,7 @@ def bench(cluster: FakeCluster, tmp_path: Path) -> Iterator[Kwait]:
 
 
 def test_shows_where_it_is_and_what_is_in_force(bench: Kwait, cluster: FakeCluster) -> None:
-    assert repr(bench) == "<Bench ci-1 on fake>"
+    assert repr(bench) == "<Kwait ci-1 on fake>"
     assert (bench.namespace, bench.cluster, bench.settings.mode) == ("ci-1", cluster, "poll")
     assert bench.timeouts["job"] == 900.0
 
@@ -233,7 +233,9 @@ def test_wait_for_waits_on_this_bench(bench: Kwait) -> None:
 
 
 def test_requests_end_with_the_tests_own_limit(cluster: FakeCluster, tmp_path: Path) -> None:
-    bench = make_bench(cluster, tmp_path, owned=True, allowance=lambda: TimeBudget(0.0, "the test"))
+    bench = make_bench(
+        cluster, tmp_path, owned=True, time_budget=lambda: TimeBudget(0.0, "the test")
+    )
     assert 0.5 < bench._deadline().remaining <= 1.0
     assert make_bench(cluster, tmp_path, owned=True)._deadline().remaining > 290
 

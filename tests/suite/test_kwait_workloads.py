@@ -37,14 +37,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 
 
 def make_bench(
-    settings: Settings, allowance: Callable[[], TimeBudget | None] = lambda: None
+    settings: Settings, time_budget: Callable[[], TimeBudget | None] = lambda: None
 ) -> Kwait:
     cluster = FakeCluster()
     client = cluster.client()
-    terms = WaitDefaults(client, "ci-1", settings, settings.timeouts(), allowance)
+    defaults = WaitDefaults(client, "ci-1", settings, settings.timeouts(), time_budget)
     owner = Owner("r1", "tests/test_x.py::test_y", "test_y")
     return Kwait(
-        cluster, client, "ci-1", owner=owner, terms=lambda: terms, folders=list, owned=True
+        cluster, client, "ci-1", owner=owner, defaults=lambda: defaults, folders=list, owned=True
     )
 
 

@@ -385,7 +385,7 @@ class Janitor:
     ) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
-        self._lookout = Scanner(client, namespace, run)
+        self._scan = Scanner(client, namespace, run)
         self._dry_run = dry_run
         self._kept = kept
         self._tell = tell
@@ -407,22 +407,22 @@ class Janitor:
         """
         sweep = SweepResult(dry_run=self._dry_run)
         # Namespaces first: whatever is there has a Lease that is older.
-        found = self._lookout.find(NAMESPACES, None, sweep, deadline)
-        leases = {lease.place: lease for lease in self._lookout.leases(deadline)}
+        found = self._scan.find(NAMESPACES, None, sweep, deadline)
+        leases = {lease.place: lease for lease in self._scan.leases(deadline)}
         for place in {each.heartbeat for each in found if each.heartbeat} - set(leases):
-            self._lookout.look_up(place, leases, sweep, deadline)
-        lives = self._judge(leases, sweep, watch, deadline)
+            self._scan.look_up(place, leases, sweep, deadline)
+        lives = self._decide(leases, sweep, watch, deadline)
         looked_up = {each.heartbeat for each in found} | set(leases)
         for resource, namespace in self._places(leases, lives, all_kinds, sweep, deadline):
-            for leftover in self._lookout.find(resource, namespace, sweep, deadline):
+            for leftover in self._scan.find(resource, namespace, sweep, deadline):
                 found.append(leftover)
                 place = leftover.heartbeat
                 if place and place not in looked_up:
                     # Its run may have begun since the Leases were read.
                     looked_up.add(place)
-                    self._lookout.look_up(place, leases, sweep, deadline)
+                    self._scan.look_up(place, leases, sweep, deadline)
                     if place in leases:
-                        lives[place] = leases[place].liveness_at(self._lookout.now)
+                        lives[place] = leases[place].liveness_at(self._scan.now)
         self._remove(found, leases, lives, sweep, deadline)
         return sweep
 
@@ -442,12 +442,12 @@ class Janitor:
             DeadlineExceeded: there was no answer in time.
         """
         sweep = SweepResult(dry_run=self._dry_run)
-        found = self._lookout.find(NAMESPACES, None, sweep, deadline)
+        found = self._scan.find(NAMESPACES, None, sweep, deadline)
         scope = place.partition("/")[0]
         for kind in kinds:
-            resource = self._lookout.resolve(kind, sweep, deadline)
+            resource = self._scan.resolve(kind, sweep, deadline)
             if resource is not None:
-                found += self._lookout.find(resource, scope, sweep, deadline)
+                found += self._scan.find(resource, scope, sweep, deadline)
         own = [each for each in found if each.heartbeat == place]
         if keep:
             self._keep(own, sweep, deadline)
@@ -467,8 +467,7 @@ class Janitor:
             staying = []
             for resource, namespace in dict.fromkeys((each.resource, each.scope) for each in going):
                 there = {
-                    each.uid: each
-                    for each in self._lookout.find(resource, namespace, None, deadline)
+                    each.uid: each for each in self._scan.find(resource, namespace, None, deadline)
                 }
                 staying += [
                     there[each.uid]
@@ -481,10 +480,10 @@ class Janitor:
             deadline.clock.sleep(_POLL_INTERVAL / 4)
         sweep.staying = going
 
-    def _judge(
+    def _decide(
         self, leases: dict[str, RunLease], sweep: SweepResult, watch: bool, deadline: Deadline
     ) -> dict[str, Liveness]:
-        lives = {place: lease.liveness_at(self._lookout.now) for place, lease in leases.items()}
+        lives = {place: lease.liveness_at(self._scan.now) for place, lease in leases.items()}
         open_ones = [leases[place] for place, life in lives.items() if life is Liveness.UNDECIDED]
         if watch and open_ones:
             clock = deadline.clock
@@ -501,10 +500,10 @@ class Janitor:
                 clock.sleep(pause)
                 # When it was asked counts: what changes after the answer is not seen.
                 seen = clock.monotonic()
-                watchman.look(self._lookout.leases(deadline))
+                watchman.look(self._scan.leases(deadline))
             lives |= {each.place: watchman.judge(each, seen) for each in open_ones}
         sweep.runs = [
-            RunFindings(leases[place], life, self._lookout.now) for place, life in lives.items()
+            RunFindings(leases[place], life, self._scan.now) for place, life in lives.items()
         ]
         return lives
 
@@ -521,7 +520,7 @@ class Janitor:
         for place, life in lives.items():
             lease = leases[place]
             for kind in lease.kinds if life in (Liveness.DEAD, Liveness.ENDED) else ():
-                resource = self._lookout.resolve(kind, sweep, deadline)
+                resource = self._scan.resolve(kind, sweep, deadline)
                 if resource is not None:
                     kinds.setdefault(resource, lease.namespace)
         if all_kinds:
@@ -557,7 +556,7 @@ class Janitor:
         for each in found:
             asked = self._kept and each.provenance.kept and each.heartbeat in dead | gone
             if (each.provenance.kept and not asked) or not each.heartbeat:
-                past = self._lookout.now is not None and each.provenance.expires < self._lookout.now
+                past = self._scan.now is not None and each.provenance.expires < self._scan.now
                 (going if past else sweep.kept).append(each)
                 if not past:
                     staying.add(each.heartbeat)

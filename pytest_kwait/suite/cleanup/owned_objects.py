@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.client.resource import NAMESPACES, REPLICATION_CONTROLLERS
 from pytest_kwait.clock import rfc3339
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.client.write_options import Propagation
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
 
 __all__ = [
     "ANNOTATION_PREFIX",
@@ -46,6 +45,7 @@ __all__ = [
     "CreatedObjects",
     "Owner",
     "Provenance",
+    "RunRegistration",
     "delete_by_uid",
     "kept_annotations",
     "parse_time",
@@ -226,6 +226,22 @@ _MAX_NAME_LENGTH = 63
 _MAX_RUN_LENGTH = 24
 
 
+class RunRegistration(Protocol):
+    """Registration of a run in its cluster: its Lease, the kinds it creates, its quota."""
+
+    def place(self) -> str:
+        """Return namespace/name of the run's Lease, created if needed; empty if it cannot exist."""
+        ...
+
+    def record(self, kind: str) -> None:
+        """Add a kind (`plural.version.group`) to the Lease, before its first object is created."""
+        ...
+
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
+        """Return "" once the namespace may be created, or the refusal after `seconds`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """Who a namespace is for; no two owners of any run have the same name.
@@ -238,7 +254,7 @@ class Owner:
         shard: the part of the suite that this machine runs; empty without shards.
         attempt: 1 for the first namespace of this test, 2 when it runs again.
         nonce: keeps apart runs that were given the same id; random for each process.
-        pulse: says in the cluster that the run lives; None where the cluster ends with the run.
+        registration: registers the run in the cluster; None where the cluster ends with the run.
     """
 
     run: str
@@ -248,7 +264,7 @@ class Owner:
     shard: str = ""
     attempt: int = 1
     nonce: str = ""
-    pulse: RunRegistration | None = field(default=None, compare=False, repr=False)
+    registration: RunRegistration | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

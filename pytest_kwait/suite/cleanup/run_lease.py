@@ -25,7 +25,7 @@ import threading
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.responses import decode_object
@@ -64,7 +64,6 @@ __all__ = [
     "LivenessWatch",
     "RunLease",
     "RunLeaseRenewer",
-    "RunRegistration",
     "find_duplicate_run",
     "format_kind",
     "read_run_lease",
@@ -85,22 +84,6 @@ _REQUEST_TIMEOUT = 15.0
 
 _MAX_CLOCK_SKEW = 2.0
 """Seconds that two clocks may differ before the Lease is written again."""
-
-
-class RunRegistration(Protocol):
-    """What those who make something need of the run's sign of life."""
-
-    def place(self) -> str:
-        """Return namespace/name of the Lease, made if need be; empty where there can be none."""
-        ...
-
-    def record(self, kind: str) -> None:
-        """Note that an object of a kind (`plural.version.group`) is about to be made."""
-        ...
-
-    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
-        """Return once a namespace of that name may be made, or why not after `seconds`."""
-        ...
 
 
 class RunLeaseRenewer:
@@ -215,10 +198,12 @@ class RunLeaseRenewer:
             )
             return
         self._exists = True
-        self._thread = threading.Thread(target=self._beat, name="kwait heartbeat", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_renewals, name="kwait heartbeat", daemon=True
+        )
         self._thread.start()
 
-    def _beat(self) -> None:
+    def _run_renewals(self) -> None:
         clock = self._session.clock
         pause = 0.0 if abs(self._offset) > _MAX_CLOCK_SKEW else self._interval
         while not clock.wait(self._ended, pause):
@@ -525,20 +510,20 @@ def find_duplicate_run(
     """
     clock = deadline.clock
     try:
-        rivals, now = _list_runs(session, run, shard, place, deadline)
-        own = rivals.pop(place, None)
+        duplicates, now = _list_runs(session, run, shard, place, deadline)
+        own = duplicates.pop(place, None)
         # Those that came later see us, and give way.
         open_ones = {
-            each: rival
-            for each, rival in rivals.items()
-            if not rival.lease.ended and (own is None or rival.created <= own.created)
+            each: duplicate
+            for each, duplicate in duplicates.items()
+            if not duplicate.lease.ended and (own is None or duplicate.created <= own.created)
         }
         started, told = clock.monotonic(), False
         while True:
             elapsed = clock.monotonic() - started
-            for each, rival in list(open_ones.items()):
-                age = max(now - rival.lease.renewed, 0.0) if now is not None else 0.0
-                if age + elapsed > rival.overdue:
+            for each, duplicate in list(open_ones.items()):
+                age = max(now - duplicate.lease.renewed, 0.0) if now is not None else 0.0
+                if age + elapsed > duplicate.overdue:
                     del open_ones[each]
             if not open_ones or deadline.remaining <= _POLL_INTERVAL:
                 return None
@@ -547,11 +532,15 @@ def find_duplicate_run(
                 told = True
             clock.sleep(_POLL_INTERVAL)
             seen, _ = _list_runs(session, run, shard, place, deadline)
-            for each, rival in list(open_ones.items()):
+            for each, duplicate in list(open_ones.items()):
                 current = seen.get(each)
-                if current is None or current.lease.uid != rival.lease.uid or current.lease.ended:
+                if (
+                    current is None
+                    or current.lease.uid != duplicate.lease.uid
+                    or current.lease.ended
+                ):
                     del open_ones[each]
-                elif current.lease.version != rival.lease.version:
+                elif current.lease.version != duplicate.lease.version:
                     return current
     except (ApiError, DeadlineExceeded):
         return None

@@ -423,7 +423,7 @@ class Candidates:
         renew_deadline: how long a leader that cannot renew stays one.
         retry_period: the pause between tries.
         release_on_cancel: whether a leader that is stopped gives the lease back.
-        allowance: what the test's own limit leaves to a wait; None without one.
+        time_budget: what the test's own limit leaves to a wait; None without one.
 
     Raises:
         InvalidArgument: an argument that cannot be meant.
@@ -441,7 +441,7 @@ class Candidates:
         renew_deadline: Duration = 2,
         retry_period: Duration = 0.5,
         release_on_cancel: bool = True,
-        allowance: Callable[[], TimeBudget | None] = lambda: None,
+        time_budget: Callable[[], TimeBudget | None] = lambda: None,
     ) -> None:
         check_count("number", number, least=1)
         if not isinstance(release_on_cancel, bool):
@@ -459,7 +459,7 @@ class Candidates:
         """Namespace and name of the Lease."""
         self._namespace, self._name = namespace, lease
         self._session = Session.of(client)
-        self._allowance = allowance
+        self._time_budget = time_budget
         self._changed = threading.Condition()
         told: dict[str, Any] = {
             "kubeconfig": str(cluster.kubeconfig),
@@ -525,10 +525,10 @@ class Candidates:
             WaitTimeout: none did within the limit; says how each one is.
         """
         limit = asked = to_seconds(timeout, what="timeout", allow_zero=False)
-        allowance = self._allowance()
-        if allowance is not None and allowance.seconds < asked:
+        time_budget = self._time_budget()
+        if time_budget is not None and time_budget.seconds < asked:
             # In tenths, for the sake of the message.
-            limit = max(math.floor(allowance.seconds * 10) / 10, _MIN_TIMEOUT)
+            limit = max(math.floor(time_budget.seconds * 10) / 10, _MIN_TIMEOUT)
         deadline = Deadline.after(limit)
         meant = [each for each in self.candidates if each is not besides]
         found = self._wait_for_leader(meant, deadline)
@@ -540,10 +540,10 @@ class Candidates:
             f"no candidate of lease {self.lease} led within {format_duration(limit)}: "
             f"{self._state()}"
         )
-        if allowance is not None and limit < asked:
+        if time_budget is not None and limit < asked:
             error.add_note(
                 f"its limit of {format_duration(asked)} was cut to {format_duration(limit)} to "
-                f"end before {allowance.reason}"
+                f"end before {time_budget.reason}"
             )
         raise error
 

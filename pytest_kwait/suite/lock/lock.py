@@ -107,13 +107,13 @@ class LockMember:
     Who writes holds the pen; who reads needs nothing.
 
     Args:
-        ledger: the requests.
+        leases: the requests.
     """
 
-    def __init__(self, ledger: LockLeases) -> None:
-        self._ledger = ledger
-        self._clock = ledger.clock
-        self.pace = ledger.duration / RENEWALS_PER_DURATION
+    def __init__(self, leases: LockLeases) -> None:
+        self._leases = leases
+        self._clock = leases.clock
+        self.pace = leases.duration / RENEWALS_PER_DURATION
         """Seconds between two renewals."""
         self.guard = threading.Lock()
         """Held for a few steps that must not be torn, never while somebody is asked."""
@@ -139,7 +139,7 @@ class LockMember:
 
     def look(self, deadline: Deadline) -> LockState:
         """Return what there is; note what of it is ours and since when the rest is as it is."""
-        snapshot = self._ledger.snapshot(deadline)
+        snapshot = self._leases.snapshot(deadline)
         now = self._clock.monotonic()
         sights = {}
         for uid, member in snapshot.members.items():
@@ -156,20 +156,20 @@ class LockMember:
     def join(self, test: str, deadline: Deadline, *, out: bool) -> None:
         """Begin to take part."""
         begun = self._clock.monotonic()
-        self._written(self._ledger.join(test, deadline, out=out), begun)
+        self._written(self._leases.join(test, deadline, out=out), begun)
 
     def change(self, member: Member, test: str, deadline: Deadline, *, out: bool) -> None:
         """Renew our Lease as it was seen."""
         # Until the answer is here it may have been done, or be done later.
         self._uncertain = member.version
         begun = self._clock.monotonic()
-        self._written(self._ledger.change(member, test, deadline, out=out), begun)
+        self._written(self._leases.change(member, test, deadline, out=out), begun)
 
     def leave(self, deadline: Deadline) -> None:
         """Take part no more."""
         member, self.member = self.member, None
         if member is not None:
-            self._ledger.leave(member, deadline)
+            self._leases.leave(member, deadline)
 
     def has_expired(self, member: Member) -> bool:
         """Whether somebody has been seen unchanged for as long as that lasts."""
@@ -198,7 +198,7 @@ class LockMember:
         with self.guard:
             self.member, self._uncertain = member, None
             # It lasts at least from before it was sent.
-            self._valid_until = begun + self._ledger.duration
+            self._valid_until = begun + self._leases.duration
             self._renew_at = begun + self.pace
 
 
@@ -230,13 +230,13 @@ class ClusterLock:
     another one, each `pace` seconds and when `noticed` has returned True.
 
     Args:
-        ledger: the requests.
+        leases: the requests.
     """
 
-    def __init__(self, ledger: LockLeases) -> None:
-        self._ledger = ledger
-        self._clock = ledger.clock
-        self._own = LockMember(ledger)
+    def __init__(self, leases: LockLeases) -> None:
+        self._leases = leases
+        self._clock = leases.clock
+        self._own = LockMember(leases)
         self.pace = self._own.pace
         """Seconds between two renewals."""
         self._woken = threading.Event()
@@ -250,12 +250,12 @@ class ClusterLock:
     @property
     def place(self) -> str:
         """Namespace and name of the lock, for messages."""
-        return self._ledger.place
+        return self._leases.place
 
     @property
     def duration(self) -> int:
         """Seconds after which a member that is not renewed has vanished."""
-        return self._ledger.duration
+        return self._leases.duration
 
     def share(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
         """Hold the lock together with others; without a request as long as nobody wants it alone.
@@ -414,7 +414,7 @@ class ClusterLock:
             if each.member in snapshot.members and (each.member != me.uid or each.id == ticket)
         ]
         if len(proper) < len(queue):
-            self._ledger.write(snapshot, proper, deadline)
+            self._leases.write(snapshot, proper, deadline)
             return _Step.ACTED
         place = next((n for n, each in enumerate(queue) if each.id == ticket), None)
         ahead = queue[:place]
@@ -425,11 +425,11 @@ class ClusterLock:
         if not barred:
             if place is not None:
                 rest = [each for each in queue if each.id != ticket]
-                self._ledger.write(snapshot, rest, deadline)
+                self._leases.write(snapshot, rest, deadline)
             return self._granted(Hold(test, me.uid, None))
         if place is None:
-            own = Ticket(ticket, me.uid, me.name, self._ledger.who, test, shared)
-            self._ledger.write(snapshot, [*queue, own], deadline)
+            own = Ticket(ticket, me.uid, me.name, self._leases.who, test, shared)
+            self._leases.write(snapshot, [*queue, own], deadline)
             return _Step.ACTED
         if ahead:
             blocking = [snapshot.members[each.member] for each in ahead]
@@ -438,12 +438,12 @@ class ClusterLock:
             blocking = [each for each in others if not each.out]
         vanished = [each for each in blocking if self._own.has_expired(each)]
         for each in vanished:
-            self._ledger.remove_member(each, deadline)
+            self._leases.remove_member(each, deadline)
         if vanished:
             return _Step.ACTED
         if blocking:
             return snapshot.blocked_by(ahead, blocking)
-        lock = self._ledger.write(snapshot, queue, deadline, held=True)
+        lock = self._leases.write(snapshot, queue, deadline, held=True)
         self._last = LockState(lock, queue, {})
         return self._granted(Hold(test, me.uid, ticket))
 
@@ -477,7 +477,7 @@ class ClusterLock:
             return
         rest = [each for each in snapshot.queue if each.member != me.uid or each.id == kept]
         if len(rest) < len(snapshot.queue):
-            self._ledger.write(snapshot, rest, limit)
+            self._leases.write(snapshot, rest, limit)
         with self._own.guard:
             self._queue = tuple(rest)
             leaving = self._in_the_way
@@ -513,7 +513,7 @@ class ClusterLock:
                 if len(rest) == len(snapshot.queue):
                     member = self._own.member
                     return unsure and member is not None and member.uid == holder
-                self._ledger.write(snapshot, rest, limit)
+                self._leases.write(snapshot, rest, limit)
             except (ApiError, DeadlineExceeded) as error:
                 unsure |= not is_conflict(error)
                 if seen is None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.suite.bound_wait import TimeBudget
-    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.parsers import PodSecurity
 
 __all__ = ["NamespaceDeletions", "NamespaceQuota", "Namespaces"]
@@ -243,7 +243,8 @@ class NamespaceDeletions:
         if not left:
             return []
         lines = [
-            f"{_format_count(left)} not gone after {format_duration(limit)}; the server goes on trying:"
+            f"{_format_count(left)} not gone after {format_duration(limit)}; the server is still "
+            "deleting:"
         ]
         asking = Deadline.after(_REQUEST_TIMEOUT, clock)
         for namespace in left[:MAX_SHOWN]:
@@ -375,7 +376,7 @@ class Namespaces:
         client: the client to make and delete them with.
         timeouts: seconds by name of the timeout table.
         pod_security: what pods may do in them; None to leave it to the cluster.
-        allowance: what the limit of the test that runs leaves; None without one.
+        time_budget: what the limit of the test that runs leaves; None without one.
     """
 
     def __init__(
@@ -383,13 +384,13 @@ class Namespaces:
         client: ApiClient,
         timeouts: Mapping[str, float],
         pod_security: PodSecurity | None = None,
-        allowance: Callable[[], TimeBudget | None] = lambda: None,
+        time_budget: Callable[[], TimeBudget | None] = lambda: None,
     ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
-        self._allowance = allowance
+        self._time_budget = time_budget
         self._made: dict[str, CreatedObject] = {}
         self.going: dict[str, str] = {}
         """The UIDs, by name, of those that were made here and asked to go."""
@@ -426,9 +427,9 @@ class Namespaces:
 
         # The sign of life first: no janitor is to see a namespace without it.
         heartbeat = ""
-        if owner.pulse is not None:
-            heartbeat = owner.pulse.place()
-            self._acquire_quota(owner.pulse, owner.name)
+        if owner.registration is not None:
+            heartbeat = owner.registration.place()
+            self._acquire_quota(owner.registration, owner.name)
         level = pod_security or self._pod_security
         made = self._created(
             owner, heartbeat, {**(labels or {}), **(level.labels if level is not None else {})}
@@ -526,11 +527,11 @@ class Namespaces:
 
         It mostly has: a few looks on an open connection are cheaper than a watch on a new one.
         """
-        allowance = self._allowance()
+        time_budget = self._time_budget()
         moment = (
             _DEFAULT_OBJECTS_DELAY
-            if allowance is None
-            else allowance.fit(_DEFAULT_OBJECTS_DELAY)[0]
+            if time_budget is None
+            else time_budget.fit(_DEFAULT_OBJECTS_DELAY)[0]
         )
         deadline = Deadline.after(moment, self._session.clock)
         pause = _DEFAULT_OBJECTS_DELAY / 64
@@ -549,19 +550,21 @@ class Namespaces:
                 pause *= 1.5
         return True
 
-    def _acquire_quota(self, pulse: RunRegistration, name: str) -> None:
-        reason = pulse.acquire_namespace_quota(name, 0.0)
+    def _acquire_quota(self, registration: RunRegistration, name: str) -> None:
+        reason = registration.acquire_namespace_quota(name, 0.0)
         if not reason:
             return
         deadline = self._deadline("namespace_deletion")
         started, timeline = deadline.clock.monotonic(), Timeline()
         timeline.record(0.0, reason)
-        waiting = ActiveWait(f"namespace {name}", "have its turn", deadline, timeline, started)
+        waiting = ActiveWait(
+            f"namespace {name}", "fit into the limit on namespaces", deadline, timeline, started
+        )
         with ACTIVE_WAITS.entered(waiting):
-            reason = pulse.acquire_namespace_quota(name, deadline.remaining)
+            reason = registration.acquire_namespace_quota(name, deadline.remaining)
         if reason:
             waited = format_duration(round(deadline.clock.monotonic() - started, 1))
-            raise ClusterError(f"it was not the turn of namespace {name} within {waited}: {reason}")
+            raise ClusterError(f"namespace {name} could not be created within {waited}: {reason}")
 
     def _created(self, owner: Owner, heartbeat: str, labels: Mapping[str, str]) -> dict[str, Any]:
         """Create a namespace under the first of the owner's names that nobody else has."""
@@ -598,7 +601,8 @@ class Namespaces:
                     return made
             owner = replace(owner, nonce=f"{owner.nonce}.{number}")
         raise ClusterError(
-            f"no namespace could be made for {owner.test}: {_MAX_NAME_ATTEMPTS} names were taken, or belonged "
+            f"no namespace could be made for {owner.test}: {_MAX_NAME_ATTEMPTS} names were "
+            "taken, or belonged "
             f"to namespaces that are being deleted{f'; the last answer: {taken}' if taken else ''}"
         )
 
@@ -610,8 +614,8 @@ class Namespaces:
 
     def _limit(self, timeout: str) -> tuple[float, str]:
         """Return a limit of the table that ends before the test's own; what to say of it then."""
-        allowance, asked = self._allowance(), self._timeouts[timeout]
-        return (asked, "") if allowance is None else allowance.fit(asked)
+        time_budget, asked = self._time_budget(), self._timeouts[timeout]
+        return (asked, "") if time_budget is None else time_budget.fit(asked)
 
     def _deadline(self, timeout: str) -> Deadline:
         return Deadline.after(self._limit(timeout)[0], self._session.clock)

@@ -272,10 +272,8 @@ def write_report(report: RunReport, path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    if path.suffix.lower() == ".html":
-        data = render_page(report).encode()
-    else:
-        data = encode_report(report)
+    is_page = path.suffix.lower() == ".html"
+    data = render_page(report).encode() if is_page else encode_report(report)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(data)

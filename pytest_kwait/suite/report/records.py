@@ -73,7 +73,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
         goal: what was awaited of it, as a verb.
         started: when it began, in seconds since the epoch.
         seconds: how long it lasted.
-        outcome: `met`, `doomed`, `timed out`, `error`, `interrupted` or `unfinished`.
+        outcome: `met`, `failed early`, `timed out`, `error`, `interrupted` or `unfinished`.
         shard: the shard of the run; empty for a run of everything.
         worker: the worker of pytest-xdist; empty without.
         test: the id of the test that waited; empty outside of every test.
@@ -414,7 +414,7 @@ class WaitRecorder:
         record = record_ended_wait(wait, begun.id, self._run, begun.started)
         record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
         self.journal.write(JournalEntry(wait=record))
-        if wait.outcome in ("doomed", "timed out"):
+        if wait.outcome in ("failed early", "timed out"):
             with self._lock:
                 self._unexplained.append((begun.id, wait))
 

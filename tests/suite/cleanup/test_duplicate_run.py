@@ -103,8 +103,8 @@ def test_an_earlier_run_that_goes_on_is_found_once_it_shows_life() -> None:
     assert rival.message("ci-7", "env KWAIT_RUN_ID") == (
         "two runs go by the id 'ci-7' (from env KWAIT_RUN_ID): this one, and one that host-other_1 "
         "began at 2023-11-14T22:12:20Z and that is still going on (Lease default/"
-        f"{run_lease_name('ci-7', 'other')}). Give each its own --kwait-run-id; parts of one run tell "
-        "themselves apart by --kwait-shard"
+        f"{run_lease_name('ci-7', 'other')}). Give each its own --kwait-run-id; parts of one run "
+        "tell themselves apart by --kwait-shard"
     )
 
 

@@ -152,7 +152,7 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     elect: Callable[..., Candidates],
 ) -> None:
     left = TimeBudget(0.25, "the test's own timeout of 5s (pytest-timeout)")
-    election = elect(COMPETES, allowance=lambda: left)
+    election = elect(COMPETES, time_budget=lambda: left)
     told: list[str] = []
 
     class Onlooker:

@@ -109,7 +109,7 @@ def test_what_holds_it_is_named_by_object_and_finalizer() -> None:
             "metadata": {"name": name, "namespace": "kwait-1", **metadata}
         }
     assert world.wait(1) == [
-        "1 namespace is not gone after 10s; the server goes on trying:",
+        "1 namespace is not gone after 10s; the server is still deleting:",
         "  kwait-1: configmap/held is held by finalizers example.com/hold, example.com/too; "
         "deployment/going is being deleted; deployment/new is not being deleted",
     ]
@@ -131,7 +131,7 @@ def test_many_are_counted() -> None:
     for number in range(8):
         world.namespace(number)
     lines = world.wait(*range(8))
-    assert lines[0] == "8 namespaces are not gone after 10s; the server goes on trying:"
+    assert lines[0] == "8 namespaces are not gone after 10s; the server is still deleting:"
     assert lines[5:] == ["  kwait-4: being deleted", "  and 3 more"]
 
 
@@ -175,6 +175,6 @@ def test_a_limit_that_comes_while_the_server_is_asked_leaves_what_was_seen(
 
     monkeypatch.setattr(world.transport, "send", slow)
     assert world.wait(1, limit=3.6) == [
-        "1 namespace is not gone after 3.6s; the server goes on trying:",
+        "1 namespace is not gone after 3.6s; the server is still deleting:",
         "  kwait-1: being deleted",
     ]

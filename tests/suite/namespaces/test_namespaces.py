@@ -163,8 +163,8 @@ _CUT = "was cut to 500ms to end before the test's own timeout of 1s (pytest-time
 
 def hurried(transport: FakeTransport) -> Namespaces:
     client: Any = FakeClient(transport)
-    allowance = TimeBudget(0.5, "the test's own timeout of 1s (pytest-timeout)")
-    return Namespaces(client, Timeouts(), allowance=lambda: allowance)
+    time_budget = TimeBudget(0.5, "the test's own timeout of 1s (pytest-timeout)")
+    return Namespaces(client, Timeouts(), time_budget=lambda: time_budget)
 
 
 def test_what_does_not_come_before_the_tests_own_limit_is_told_in_time() -> None:
@@ -341,7 +341,7 @@ def test_levels_of_pod_security_are_labels_and_ours_cannot_be_taken() -> None:
     assert re.fullmatch(r"kwait-r7k2m9-gw0-peer-test-scale-a-b-[0-9a-f]{8}", second)
 
 
-class _Turns:
+class _Quota:
     """A run that has as many namespaces as it may, and says for how long."""
 
     def __init__(self, *reasons: str) -> None:
@@ -362,23 +362,25 @@ class _Turns:
 
 
 def test_who_waits_for_a_turn_is_seen_waiting() -> None:
-    turns = _Turns("100 are there", "")
-    owner = replace(_OWNER, pulse=turns)
+    quota = _Quota("100 are there", "")
+    owner = replace(_OWNER, registration=quota)
     client: Any = FakeClient(FakeTransport())
-    made = Namespaces(client, Timeouts(), allowance=lambda: TimeBudget(7.0, "the end"))
+    made = Namespaces(client, Timeouts(), time_budget=lambda: TimeBudget(7.0, "the end"))
     assert made.make(owner, _POLL) == owner.name
-    assert turns.asked[0] == 0
-    assert 6.0 < turns.asked[1] <= 7.0
-    assert turns.shown == [f"namespace {owner.name} to have its turn: 100 are there"]
+    assert quota.asked[0] == 0
+    assert 6.0 < quota.asked[1] <= 7.0
+    assert quota.shown == [
+        f"namespace {owner.name} to fit into the limit on namespaces: 100 are there"
+    ]
 
 
 def test_a_turn_that_does_not_come_is_told_and_nothing_is_made() -> None:
     transport = FakeTransport()
-    owner = replace(_OWNER, pulse=_Turns("100 are there", "100 are there still"))
+    owner = replace(_OWNER, registration=_Quota("100 are there", "100 are there still"))
     with pytest.raises(ClusterError) as caught:
         namespaces(transport).make(owner, _POLL)
     assert str(caught.value) == (
-        f"it was not the turn of namespace {owner.name} within 0s: 100 are there still"
+        f"namespace {owner.name} could not be created within 0s: 100 are there still"
     )
     assert transport.objects == {}
 

@@ -120,7 +120,7 @@ def test_a_wait_within_a_wait_is_told_apart(recording: Recording) -> None:
 
 
 def test_evidence_is_written_once_it_is_gathered(recording: Recording) -> None:
-    wait = recording.wait(1.0, "doomed")
+    wait = recording.wait(1.0, "failed early")
     recording.recorder.explain()
     assert len(recording.lines()) == 2
     tail = LogTail("p", "c", False, ("bye",))

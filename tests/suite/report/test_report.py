@@ -131,11 +131,11 @@ def test_a_wait_whose_process_was_killed_is_unfinished(
 
 def test_a_wait_that_is_over_is_as_it_ended() -> None:
     begun = WaitStarted("a", "r1", "pod ns/p", "be ready", 10.0)
-    over = wait("a", outcome="doomed")
+    over = wait("a", outcome="failed early")
     found = assemble_report(
         [JournalEntry(run=run()), JournalEntry(begun=begun), JournalEntry(wait=over)]
     )
-    assert [(each.outcome, each.seconds) for each in found.waits] == [("doomed", 1.0)]
+    assert [(each.outcome, each.seconds) for each in found.waits] == [("failed early", 1.0)]
 
 
 def test_evidence_of_a_wait_that_is_not_there_is_left_out() -> None:
@@ -150,7 +150,7 @@ def test_evidence_is_bounded_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> N
     found = assemble_report(
         [
             JournalEntry(run=run()),
-            *(JournalEntry(wait=wait(id, outcome="doomed")) for id in "abc"),
+            *(JournalEntry(wait=wait(id, outcome="failed early")) for id in "abc"),
             *(JournalEntry(explained=Explanation(id, "h", "x" * 100, {})) for id in "abc"),
         ]
     )
@@ -206,11 +206,11 @@ def test_the_order_of_the_files_does_not_matter() -> None:
 
 def test_what_is_known_better_wins() -> None:
     killed = report(run(ended=None), wait("a", outcome="unfinished"), wait("b"))
-    whole = report(run(), wait("a", outcome="doomed", text="why"), wait("b", text="why not"))
+    whole = report(run(), wait("a", outcome="failed early", text="why"), wait("b", text="why not"))
     for order in ([killed, whole], [whole, killed]):
         both = merge_reports(decode_report(encode_report(part), "FILE", "x") for part in order)
         assert [(each.outcome, each.text) for each in both.waits] == [
-            ("doomed", "why"),
+            ("failed early", "why"),
             ("met", "why not"),
         ]
         assert both.runs[0].ended == 100.0
@@ -250,8 +250,8 @@ def test_a_report_is_bounded_and_keeps_what_matters(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(run_report, "MAX_WAITS", 3)
     monkeypatch.setattr(run_report, "MAX_EVIDENCE", 100)
     waits = [wait(f"w{n}", 10.0 + n) for n in range(20)]
-    waits[7].outcome, waits[7].text = "doomed", "x" * 90
-    waits[8].outcome, waits[8].text = "doomed", "x" * 90
+    waits[7].outcome, waits[7].text = "failed early", "x" * 90
+    waits[8].outcome, waits[8].text = "failed early", "x" * 90
     waits[9].seconds = 50.0
     found = report(run(), *waits)
     assert [(each.id, bool(each.text)) for each in found.waits] == [

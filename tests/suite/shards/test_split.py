@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +21,7 @@ from pytest_kwait.suite.shards.split import (
 )
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
 _RANKS = st.sampled_from([FIRST, BETWEEN, BETWEEN, LAST])

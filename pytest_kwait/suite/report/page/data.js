@@ -3,14 +3,14 @@ const raw = JSON.parse(document.getElementById('kwait-data').textContent);
 
 const OUTCOMES = {
   'met': { glyph: '✓', style: 'met' },
-  'doomed': { glyph: '✕', style: 'doomed' },
+  'failed early': { glyph: '✕', style: 'failed-early' },
   'timed out': { glyph: '◷', style: 'late' },
   'error': { glyph: '!', style: 'error' },
   'interrupted': { glyph: '‖', style: 'cut' },
   'unfinished': { glyph: '…', style: 'cut' },
   'passed': { glyph: '✓', style: 'met' },
-  'failed': { glyph: '✕', style: 'doomed' },
-  'crashed': { glyph: '✕', style: 'doomed' },
+  'failed': { glyph: '✕', style: 'failed-early' },
+  'crashed': { glyph: '✕', style: 'failed-early' },
   'skipped': { glyph: '–', style: 'cut' },
   'xfailed': { glyph: '–', style: 'cut' },
   'rerun': { glyph: '↻', style: 'cut' },

@@ -40,7 +40,7 @@ function awaited(wait) {
 const colours = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ['met', 'doomed', 'late', 'error', 'cut', 'ink', 'muted', 'line', 'lane', 'focus']) {
+  for (const name of ['met', 'failed-early', 'late', 'error', 'cut', 'ink', 'muted', 'line', 'lane', 'focus']) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
 }

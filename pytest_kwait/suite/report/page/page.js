@@ -32,7 +32,7 @@ function verdict() {
     ['tests', count.toLocaleString('en'), ''],
     ['waits', outer.length.toLocaleString('en'), ''],
     ['waited in all', duration(waited), ''],
-    ['did not come true', bad.toLocaleString('en'), bad ? 'doomed' : ''],
+    ['did not come true', bad.toLocaleString('en'), bad ? 'failed-early' : ''],
     ['retries after API errors', retries.toLocaleString('en'), retries ? 'late' : ''],
     ['from start to end', ends.length ? duration((Math.max(...ends) - started) * 1000) : '–', ''],
   ];
