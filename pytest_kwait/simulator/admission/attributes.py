@@ -75,9 +75,9 @@ class Attributes:
     subresource: str
     caller: Caller
     options: Obj = field(default_factory=dict)
-    requested: Kind | None = None
+    requested_kind: Kind | None = None
     """The version of the kind in the request, if the stored version differs."""
-    content: Kind | None = None
+    subresource_kind: Kind | None = None
     """The kind of the body, if the subresource has its own: Eviction, Scale."""
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
     policy_reinvocation: Reinvocation = field(default_factory=Reinvocation)
@@ -110,7 +110,7 @@ class AdmissionPlugin:
 
         Raises:
             StatusError: the request is denied.
-            Unanswered: a webhook must answer first.
+            PendingWebhookCalls: a webhook must answer first.
         """
 
     def validate(self, attributes: Attributes) -> None:

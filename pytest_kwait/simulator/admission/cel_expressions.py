@@ -216,9 +216,9 @@ def _expression(text: str) -> Expression:
 class _LazyVariables(dict[str, Any]):
     """The variables of a policy, evaluated on first use."""
 
-    def __init__(self, situation: Activation, expressions: Mapping[str, str]) -> None:
+    def __init__(self, activation: Activation, expressions: Mapping[str, str]) -> None:
         super().__init__()
-        self._situation = situation
+        self._situation = activation
         self._expressions = expressions
 
     def __contains__(self, name: object) -> bool:
@@ -258,7 +258,7 @@ class Activation:
     ) -> None:
         namespace = attributes.namespace
         own = attributes.kind.bucket == "namespaces"
-        shown = attributes.content or kind
+        shown = attributes.subresource_kind or kind
         self.budget = Budget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
             "object": to_reviewed_version(shown, attributes.obj, attributes.caller),
@@ -337,7 +337,7 @@ class Activation:
 
 
 def _authorizer_variable(attributes: Attributes) -> Obj:
-    kind = attributes.requested or attributes.kind
+    kind = attributes.requested_kind or attributes.kind
     user = attributes.caller.identity
     resource = {
         "group": kind.group,
@@ -408,12 +408,12 @@ def _type_text(name: str) -> str:
     return found.replace("<", "(").replace(">", ")")
 
 
-def apply_mutation(mutation: Obj, situation: Activation, kind: Kind, shown: Obj) -> Obj:
+def apply_mutation(mutation: Obj, activation: Activation, kind: Kind, shown: Obj) -> Obj:
     """Apply a mutation to an object.
 
     Args:
         mutation: the mutation.
-        situation: the variables of the request, with the current object.
+        activation: the variables of the request, with the current object.
         kind: the version of the kind.
         shown: the object in that version.
 
@@ -423,7 +423,7 @@ def apply_mutation(mutation: Obj, situation: Activation, kind: Kind, shown: Obj)
     by_patch = mutation["patchType"] == "JSONPatch"
     text: str = mutation[MUTATION_FIELDS[mutation["patchType"]]]["expression"].strip()
     try:
-        value = situation.evaluate(text, to_runtime_form(text))
+        value = activation.evaluate(text, to_runtime_form(text))
     except EvaluationError as error:
         raise MutationError(f"expression '{text}' resulted in error: {error}") from None
     except CostBudgetExceededError as error:

@@ -407,7 +407,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
         again = attributes.policy_reinvocation
         if attributes.reinvocation.active and invocation.identity not in again.wanted:
             return None
-        kind, done = attributes.content or invocation.kind, 0
+        kind, done = attributes.subresource_kind or invocation.kind, 0
         for mutation in spec.get("mutations") or ():
             if attributes.obj is None:
                 break

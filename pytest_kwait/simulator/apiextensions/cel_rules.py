@@ -1,8 +1,8 @@
 """CEL rules of a schema (`x-kubernetes-validations`): compilation, cost limits, evaluation.
 
-A rule costs what its expression costs for the largest value that the schema allows, times the
-number of such values: `maxItems`, `maxProperties` and `maxLength` lower the cost. This module is
-loaded with the first rule, as it loads CEL.
+The cost of a rule is that of its expression for the largest value that the schema allows, times the
+number of such values: `maxItems`, `maxProperties` and `maxLength` lower the cost. This module loads
+CEL, and is loaded with the first rule.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/{compilation,validation}.go,
 pkg/apis/apiextensions/validation/{validation,cel_validation}.go; k8s.io/apiserver
@@ -73,7 +73,7 @@ _COST_ADVICE = (
     "maps, and strings are declared)"
 )
 _FORMAT_SIZES = {"date": (12, 12), "date-time": (21, 32), "duration": (3, 32)}
-"""Of texts in these formats: how short and how long they are in JSON."""
+"""The minimum and maximum size in JSON of strings by format."""
 
 
 class TotalCost:
@@ -84,7 +84,7 @@ class TotalCost:
         self._most_expensive: list[tuple[int, str]] = []
 
     def add(self, at: str, cost: int) -> None:
-        """Count the cost of the expression that stands at `at`."""
+        """Add the cost of the expression at `at`."""
         self._total = min(self._total + cost, UNBOUNDED)
         if cost >= _MAX_TOTAL_COST // 100:
             self._most_expensive.append((cost, at))
@@ -92,7 +92,7 @@ class TotalCost:
             del self._most_expensive[4:]
 
     def errors(self, at: str) -> list[FieldError]:
-        """That it is too much for the schema at `at`, if it is."""
+        """Return an error if the costs exceed the limit of the schema at `at`."""
         if self._total <= _MAX_TOTAL_COST:
             return []
         text = (
@@ -107,12 +107,12 @@ class TotalCost:
 
 
 def expression_cost(checked: bytes, schema: Obj, whole: bool) -> int:
-    """The most that evaluating an expression once may cost.
+    """Return the maximum cost of one evaluation.
 
     Args:
-        checked: what the checker made of it; empty for one that it knows nothing of.
-        schema: what `self` is.
-        whole: whether that is an object with metadata.
+        checked: the checked expression; empty if its cost is unknown.
+        schema: the schema of `self`.
+        whole: whether `self` is an object with metadata.
     """
     if not checked:
         return 0
@@ -121,18 +121,18 @@ def expression_cost(checked: bytes, schema: Obj, whole: bool) -> int:
 
 
 def cost_errors(what: str, at: str, cost: int) -> list[FieldError]:
-    """That an expression costs too much, if it does."""
+    """Return an error if an expression exceeds its cost limit."""
     if cost <= _MAX_EXPRESSION_COST:
         return []
     return [forbidden_field(at, _excess_text(f"estimated {what} cost", cost, _MAX_EXPRESSION_COST))]
 
 
 def max_rule_evaluations(schema: Obj, cardinality: int | None) -> int:
-    """How often the rules of `schema` can be asked.
+    """Return the maximum number of evaluations of the rules of `schema`.
 
     Args:
-        schema: where they stand.
-        cardinality: how often there can be such values; None where nothing bounds that.
+        schema: the schema of the rules.
+        cardinality: the maximum number of values; None if unbounded.
     """
     return (
         _MAX_REQUEST_BYTES // (_min_json_size(schema) + 1) if cardinality is None else cardinality
@@ -148,7 +148,7 @@ def _excess_text(what: str, cost: int, most: int) -> str:
 
 
 def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
-    """How many items or characters there may be at a path; None where nothing is known of it."""
+    """Return the maximum size of the value at a path; None if unknown."""
     for step in path:
         if step in ("@items", "@values"):
             inner = schema.get("items" if schema.get("type") == "array" else "additionalProperties")
@@ -170,7 +170,7 @@ def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
 
 
 def _max_size(schema: Obj) -> int:
-    """How many items or characters a value has at most; 0 for what has none."""
+    """Return the maximum size of a value in items or characters; 0 for scalars."""
     kind, longest = schema.get("type"), schema.get("maxLength")
     if schema.get(INT_OR_STRING):
         return _MAX_REQUEST_BYTES - 2 if longest is None else max(longest, 0) * 4
@@ -195,7 +195,7 @@ def _max_size(schema: Obj) -> int:
 
 
 def _min_json_size(schema: Obj) -> int:
-    """How short a value can be in JSON."""
+    """Return the minimum size of a value in JSON."""
     if schema.get(INT_OR_STRING):
         return 1
     kind = schema.get("type")
@@ -213,12 +213,12 @@ def _min_json_size(schema: Obj) -> int:
 
 
 def expression_errors(schema: Obj, place: SchemaPosition, total: TotalCost) -> list[FieldError]:
-    """What is wrong with the expressions of the rules that stand in `schema`.
+    """Validate the expressions of the rules of `schema`.
 
     Args:
         schema: the schema.
-        place: where it stands.
-        total: gets what they cost at most.
+        place: its position.
+        total: adds up their costs.
     """
     book = SchemaTypes()
     whole = place.root or bool(schema.get(EMBEDDED))
@@ -233,13 +233,13 @@ def expression_errors(schema: Obj, place: SchemaPosition, total: TotalCost) -> l
 
 
 class _ExpressionCosts:
-    """What the expressions of one schema cost.
+    """The costs of the expressions of one schema.
 
     Args:
         schema: the schema.
-        place: where it stands.
-        whole: whether it is that of an object with metadata.
-        total: gets the costs.
+        place: its position.
+        whole: whether it describes an object with metadata.
+        total: adds up the costs.
     """
 
     def __init__(self, schema: Obj, place: SchemaPosition, whole: bool, total: TotalCost) -> None:
@@ -249,7 +249,7 @@ class _ExpressionCosts:
         self._total = total
 
     def errors(self, what: str, at: str, found: Expression) -> list[FieldError]:
-        """That an expression costs too much, if it does; a message is needed but once."""
+        """Return errors for exceeded cost limits; one of them has the message."""
         cost = expression_cost(found.checked, self._schema, self._whole)
         if what == "rule":
             cost = min(cost * self._times, UNBOUNDED)
@@ -325,13 +325,13 @@ _MESSAGE_BUDGET_EXCEEDED = (
 def rule_errors(
     new: Any, schema: Obj, old: Any = UNKNOWN_OLD_VALUE, warn: Callable[[str], None] | None = None
 ) -> list[FieldError]:
-    """What rules are broken, in `new` and in all that is in it.
+    """Validate an object against the rules of its schema.
 
     Args:
         new: the object.
         schema: the schema of the whole object.
-        old: what it was before, UNKNOWN where it is new.
-        warn: gets what was broken before and has not changed since; None for nobody.
+        old: the previous object; UNKNOWN_OLD_VALUE for a new one.
+        warn: receives the old errors of unchanged parts.
     """
     held = _RuleEvaluator(warn)
     with suppress(_EvaluationStopped):
@@ -346,14 +346,14 @@ def rule_errors(
 
 
 class _EvaluationStopped(Exception):
-    """No further rule is looked at."""
+    """The budget is exceeded; further rules are skipped."""
 
 
 class _RuleEvaluator:
-    """One object held to its rules.
+    """Evaluates rules for one object.
 
     Args:
-        warn: gets what is broken but has not changed.
+        warn: receives the errors of unchanged parts.
     """
 
     def __init__(self, warn: Callable[[str], None] | None) -> None:
@@ -362,7 +362,10 @@ class _RuleEvaluator:
         self._budget = Budget(RUNTIME_COST_BUDGET)
 
     def visit(self, value: Any, schema: Obj, at: str, old: Any, *, changed: bool) -> None:
-        """Look at `value` and what is in it; `changed` tells of the nearest part with a past."""
+        """Evaluate the rules of `value` and its parts.
+
+        `changed` says whether the nearest part with an old value has changed.
+        """
         if value is None:
             return
         if old is not UNKNOWN_OLD_VALUE:
@@ -440,7 +443,7 @@ class _RuleEvaluator:
         self._tell(found, changed)
 
     def _tell(self, error: FieldError, changed: bool) -> None:
-        """Whoever changes nothing about it is told, and not held to it."""
+        """Record an error; only warn about unchanged parts."""
         if changed:
             self.errors.append(error)
         elif self._warn is not None:
@@ -451,11 +454,11 @@ class _RuleEvaluator:
         raise _EvaluationStopped
 
     def _message(self, rule: Obj, values: Obj) -> str:
-        """What is said of a broken rule.
+        """Return the message of a failed rule.
 
         Raises:
-            EvaluationError: to say it would cost too much.
-            OverBudgetError: there is too little left for it.
+            EvaluationError: the message expression exceeds its cost limit.
+            CostBudgetExceededError: the budget is exceeded.
         """
         expression = rule.get("messageExpression", "")
         if expression.strip():
@@ -483,7 +486,7 @@ def _rule_error(kind: str, at: str, text: str) -> FieldError:
 
 
 def _evaluation_error_text(rule: Obj, error: EvaluationError) -> str:
-    """That a rule has no value, and why."""
+    """Return the message of a rule whose evaluation failed."""
     name = (rule.get("message") or rule["rule"]).strip()
     if error.exhausted:
         why = "no further validation rules will be run due to call cost exceeds limit for rule"

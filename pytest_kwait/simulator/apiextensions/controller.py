@@ -30,18 +30,14 @@ _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "updat
 
 
 class DefinitionController:
-    """Keeps the registry of kinds in step with the definitions.
-
-    Args:
-        api: the cluster.
-    """
+    """Registers the kinds of definitions."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
         self._served: dict[str, Any] = {}
 
     def on_change(self, event: str, new: Obj, old: Obj | None) -> None:
-        """Take in that a definition is there, is another one, or is gone."""
+        """Handle a created, changed or deleted definition."""
         name = name_of(new)
         if event == "DELETED":
             self._serve(name, None)
@@ -63,7 +59,7 @@ class DefinitionController:
             self._requeue_conflicting(new, name)
 
     def _serve(self, name: str, definition: Obj | None) -> None:
-        """Serve what `definition` says under the names that it got; None serves nothing."""
+        """Register the kinds of `definition` under its accepted names; None removes them."""
         served = None
         if definition is not None:
             served = {**definition["spec"], "names": definition["status"]["acceptedNames"]}
@@ -78,10 +74,10 @@ class DefinitionController:
             self._api.kinds.add(kinds)
 
     def _convert(self, name: str, conversion: Obj, kinds: list[Kind]) -> None:
-        """Have the objects of `kinds` converted as their definition says."""
+        """Set the converter of `kinds`."""
         if conversion.get("strategy") != "Webhook":
             return
-        # Not at import: hardly any definition has a webhook.
+        # Few definitions have a conversion webhook.
         from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
 
         webhook = WebhookConverter(self._api, name, conversion["webhook"])
@@ -93,7 +89,7 @@ class DefinitionController:
         accept_names(definition, self._others(definition), self._api.clock.stamp())
 
     def _others(self, definition: Obj) -> list[Obj]:
-        """The other definitions of its group."""
+        """Return the other definitions of the group."""
         return [
             other
             for other in self._api.list(CRDS)
@@ -102,7 +98,7 @@ class DefinitionController:
         ]
 
     def _requeue_conflicting(self, definition: Obj, name: str) -> None:
-        """Names may have become free: look again at who waits for one."""
+        """Reconcile definitions that wait for names, which may have become free."""
         for other in self._others(definition):
             waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
             present = self._api.find(CRDS, name_of(other))
@@ -188,7 +184,7 @@ _VERSION_PATTERN = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:
-    """What versions are sorted by: stable, beta, alpha; newer before older; then all others.
+    """Return a version's sort key: stable, beta, alpha, then others; newer first.
 
     Source: k8s.io/apimachinery pkg/version/helpers.go, func CompareKubeAwareVersionStrings.
     """
@@ -200,7 +196,7 @@ def version_priority(name: str) -> tuple[int, int, int, str]:
 
 
 def _deprecation_warning(spec: Obj, version: Obj) -> str:
-    """What everybody who asks for the version is warned of; empty where it is not deprecated."""
+    """Return the warning for requests of a deprecated version; empty for others."""
     if not version.get("deprecated"):
         return ""
     name = f"{spec['group']}/{version['name']} {spec['names']['kind']}"
@@ -208,7 +204,7 @@ def _deprecation_warning(spec: Obj, version: Obj) -> str:
 
 
 def _storage_version_hash(spec: Obj) -> str:
-    """What tells clients the version that is stored; empty where that is not served."""
+    """Return the discovery hash of the storage version; empty if it is not served."""
     for version in spec["versions"]:
         if version.get("storage") and version.get("served"):
             return _version_hash(spec["group"], version["name"], spec["names"]["kind"])
@@ -216,7 +212,7 @@ def _storage_version_hash(spec: Obj) -> str:
 
 
 def _kinds_of_definition(spec: Obj) -> list[Kind]:
-    """One kind per version that is served or stored, the newest and most stable first."""
+    """Return a kind for each served or stored version, in version priority."""
     names, group = spec["names"], spec["group"]
     kinds = []
     meant = [one for one in spec["versions"] if one.get("served") or one.get("storage")]

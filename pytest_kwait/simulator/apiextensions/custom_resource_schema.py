@@ -59,18 +59,18 @@ class CustomResourceSchema:
     """One version of a custom kind.
 
     Args:
-        schema: its OpenAPI v3 schema; empty for one that keeps everything.
-        scale: the paths of its scale subresource, None without one.
+        schema: its OpenAPI v3 schema; empty for one that preserves everything.
+        scale: the paths of its scale subresource; None without one.
         columns: its printer columns.
-        selectable: the fields that it can be selected by.
-        deprecation: what everybody who asks for it is warned of; empty for nothing.
+        selectable: its selectable fields.
+        deprecation: the warning of a deprecated version; empty for others.
     """
 
     terminating = False
-    """Whether the definition is being deleted, so that nothing new may come."""
+    """Whether the definition is being deleted, which forbids new objects."""
 
     conversion: VersionWebhook | None = None
-    """The webhook that converts objects from version to version; None for none."""
+    """The webhook that converts objects between versions."""
 
     def __init__(
         self,
@@ -86,11 +86,11 @@ class CustomResourceSchema:
         self.selectable = selectable
         self.deprecation = deprecation
         self.tolerated: list[str] = []
-        """What the object that was looked at last broke before, by rules that came later."""
+        """The ratcheted errors of the object that was validated last."""
 
     @cached_property
     def shape(self) -> Shape:
-        """The type of its objects, for owning fields one by one."""
+        """The type of its objects, for field ownership."""
         reference = {"$ref": f"#/components/schemas/{_META}"}
         properties = {
             **self.schema.get("properties", {}),
@@ -102,13 +102,13 @@ class CustomResourceSchema:
 
     @cached_property
     def content(self) -> Obj:
-        """The schema of all but kind, version and metadata."""
+        """The schema without kind, version and metadata."""
         properties = self.schema.get("properties") or {}
         own = {key: value for key, value in properties.items() if key not in _ROOT}
         return {**self.schema, "properties": own}
 
     def decode(self, obj: Obj, decoded: Decoder) -> Obj:
-        """`obj` without unknown fields, with defaults, and with clean metadata."""
+        """Decode an object: prune it, set defaults, clean its metadata."""
         metadata = Shape({"$ref": f"#/components/schemas/{_META}"}).struct
         rest = {key: value for key, value in obj.items() if key not in _ROOT}
         clean: Obj = prune(rest, self.content, "", decoded.unknown)
@@ -125,7 +125,7 @@ class CustomResourceSchema:
         return clean
 
     def without_unknown(self, obj: Obj) -> Obj:
-        """An object of another version as this one shows it: what it does not know is gone."""
+        """Prune an object that was converted from another version."""
         content: Obj = prune(
             {key: value for key, value in obj.items() if key not in _ROOT}, self.content
         )
@@ -133,17 +133,17 @@ class CustomResourceSchema:
         return {**{key: obj[key] for key in _ROOT if key in obj}, **content}
 
     def with_defaults(self, obj: Obj) -> Obj:
-        """An object with what its version defaults, as whoever reads what is stored sees it."""
+        """Set the defaults of a stored object."""
         content: Obj = {key: clone(value) for key, value in obj.items() if key not in _ROOT}
         fill_defaults(content, self.content)
         return {**{key: obj[key] for key in _ROOT if key in obj}, **content}
 
     def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
-        """Everything that is wrong with an object.
+        """Validate an object.
 
         Args:
             new: the object.
-            old: what it replaces, None where it is new.
+            old: the object that it replaces; None for a new one.
         """
         errors = validate_value(new, self.schema, "", UNKNOWN_OLD_VALUE if old is None else old)
         errors += self._spec_replicas_errors(new)
@@ -153,7 +153,7 @@ class CustomResourceSchema:
         return errors + self._rule_errors(new, old, errors)
 
     def status_errors(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Everything that is wrong with an object whose status is written."""
+        """Validate an object whose status is written."""
         errors: list[FieldError] = []
         schema = (self.schema.get("properties") or {}).get("status")
         if "status" in new and schema is not None:
@@ -165,11 +165,11 @@ class CustomResourceSchema:
 
     @cached_property
     def _ruled(self) -> bool:
-        """Whether any rule stands in the schema."""
+        """Whether the schema has rules."""
         return '"x-kubernetes-validations":' in json.dumps(self.schema)
 
     def _rule_errors(self, new: Obj, old: Obj | None, errors: list[FieldError]) -> list[FieldError]:
-        """What rules are broken; none is looked at where the object has not the form for it."""
+        """Evaluate the rules, unless the object violates the schema."""
         self.tolerated = []
         if not self._ruled:
             return []
@@ -217,7 +217,7 @@ def _replicas_errors(obj: Obj, path: str) -> list[FieldError]:
 
 
 def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
-    """The value at `path`, or why there can be none of the type that is wanted."""
+    """Return the value at `path`, or an error if its type is not `wanted`."""
     value: Any = obj
     names = path.removeprefix(".").split(".")
     for index, name in enumerate(names):

@@ -1,6 +1,6 @@
-"""Validation of the schema in a definition: structural form, extensions, rules' fields.
+"""Validation of the schema in a definition: structural form, extensions, rule fields.
 
-A schema is structural if each part of a value has one place that defines it. Field paths such as
+In a structural schema exactly one place defines each part of a value. Field paths such as
 `.spec.name` or `.metadata['a.b']` are resolved in a schema.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, func
@@ -58,19 +58,19 @@ _UNEXPECTED_END = "unexpected end of JSON path"
 
 
 class FieldPathError(Exception):
-    """The path leads nowhere; the text says why."""
+    """A field path is invalid; the text is the reason."""
 
 
 def resolve_field_path(path: str, schema: Obj, *, brackets: bool = True) -> tuple[str, Obj]:
-    """The path in the form of messages (`spec.name`), and the schema that it leads to.
+    """Resolve a path; return it as messages show it (`spec.name`), and its schema.
 
     Args:
-        path: the path as it is written.
-        schema: where it starts.
-        brackets: whether `['name']` may be written.
+        path: the path.
+        schema: the schema where it starts.
+        brackets: whether `['name']` is allowed.
 
     Raises:
-        BadPath: it leads nowhere.
+        FieldPathError: the path is invalid.
     """
     parts = iter(_PART.findall(path))
     written = ""
@@ -127,7 +127,7 @@ _RULE_REASONS = (
 
 
 def rule_field_errors(schema: Obj, at: str) -> list[FieldError]:
-    """What is wrong with the rules of `schema`, their expressions apart."""
+    """Validate the fields of rules, except their expressions."""
     errors: list[FieldError] = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         errors += _rule_errors(rule, schema, f"{at}.x-kubernetes-validations[{index}]")
@@ -186,7 +186,7 @@ _FORBIDDEN_IN_JUNCTORS: tuple[tuple[str, str], ...] = (
 
 
 def unsupported_reason(schema: Any) -> str:
-    """Why `schema` cannot be taken for a structural one at all; empty if it can."""
+    """Explain why `schema` cannot be converted to a structural one; empty if it can."""
     if not isinstance(schema, dict):
         return ""
     for name in _UNSUPPORTED_FIELDS:
@@ -209,7 +209,7 @@ def unsupported_reason(schema: Any) -> str:
 
 
 def structural_errors(schema: Obj, at: str) -> list[FieldError]:
-    """Everything that keeps `schema` from being structural, in the order of the texts."""
+    """Return everything that keeps `schema` from being structural, sorted."""
     errors = [*_invariant_errors(schema, "root", at), *_completeness_errors(schema, schema, at, at)]
     return sorted(errors, key=str)
 
@@ -287,7 +287,7 @@ def _metadata_errors(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
 def _value_errors(
     schema: Obj, at: str, skip_any: bool = False, skip_first: bool = False
 ) -> Iterator[FieldError]:
-    """What is wrong below `anyOf`, `allOf`, `oneOf` and `not`, and with the pattern."""
+    """Validate value validations: `anyOf`, `allOf`, `oneOf`, `not` and patterns."""
     if not skip_any:
         for index, rules in enumerate(schema.get("anyOf") or ()):
             yield from _nested_errors(rules, f"{at}.anyOf[{index}]")
@@ -325,7 +325,7 @@ def _nested_errors(rules: Obj, at: str, skip_any: bool = False) -> Iterator[Fiel
 def _completeness_errors(
     rules: Obj, schema: Obj | None, at: str, said: str
 ) -> Iterator[FieldError]:
-    """What rules speak of and the schema does not have."""
+    """Report fields of value validations that the structural schema lacks."""
     for name in ("allOf", "anyOf", "oneOf"):
         for index, inner in enumerate(rules.get(name) or ()):
             yield from _nested_completeness_errors(inner, schema, at, f"{said}.{name}[{index}]")
@@ -371,16 +371,16 @@ _ROOT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaPosition:
-    """What counts where a schema stands.
+    """The position of a schema in its definition.
 
     Args:
         at: the path of the schema.
         root: whether it is the whole object's.
-        no_default: why there may be no default here; None where there may.
+        no_default: the reason why defaults are forbidden; None if they are allowed.
         in_metadata: whether it is part of metadata, kind or apiVersion.
-        uncorrelated: the path from which on old and new values cannot be told apart.
-        ruled: whether rules may stand here.
-        count: how many values there may be here in one object; None where nothing bounds that.
+        uncorrelated: the path below which old and new values cannot be matched.
+        ruled: whether rules are allowed.
+        count: the maximum number of values in an object; None if unbounded.
     """
 
     at: str
@@ -392,12 +392,12 @@ class SchemaPosition:
     count: int | None = 1
 
     def below(self, step: str) -> SchemaPosition:
-        """The place of a part."""
+        """Return the position of a part."""
         return replace(self, at=f"{self.at}.{step}", root=False)
 
 
 def root_errors(schema: Obj, at: str, status: bool) -> list[FieldError]:
-    """What the schema of a whole object may not be; `status` tells of the status subresource."""
+    """Validate the schema of a whole object; `status` tells of the status subresource."""
     errors: list[FieldError] = []
     if status:
         form = internal_schema(schema)
@@ -427,14 +427,14 @@ def root_errors(schema: Obj, at: str, status: bool) -> list[FieldError]:
 def schema_errors(
     schema: Obj, place: SchemaPosition, rules: Callable[[Obj, SchemaPosition], list[FieldError]]
 ) -> tuple[list[FieldError], list[FieldError]]:
-    """What is wrong with `schema` and all that is in it, and what is wrong with its rules.
+    """Validate `schema` and its parts; return its errors and those of its rules.
 
-    Rules are looked at only where the schema that they stand in is right.
+    Rules are validated only in a valid schema.
 
     Args:
         schema: the schema.
-        place: where it stands.
-        rules: tells what is wrong with the rules of one schema.
+        place: its position.
+        rules: validates the rules of one schema.
     """
     errors = [*_schema_node_errors(schema, place)]
     ruled: list[FieldError] = []
@@ -480,7 +480,7 @@ def _schema_node_errors(schema: Obj, place: SchemaPosition) -> Iterator[FieldErr
 
 
 def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, SchemaPosition]]:
-    """The schemas within `schema`, with where they stand."""
+    """Yield the schemas within `schema` and their positions."""
     within = max_values_below(schema)
     count = None if within is None or place.count is None else place.count * within
     place = replace(place, count=count)
@@ -522,7 +522,7 @@ def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, Sc
 
 
 def max_values_below(schema: Obj) -> int | None:
-    """How many values may stand within one value; None where nothing bounds that."""
+    """Return the maximum number of values in one value; None if unbounded."""
     if schema.get("type") == "array":
         return _is_positive(schema.get("maxItems"))
     if schema.get("type") == "object" and schema.get("additionalProperties") is not None:
@@ -569,7 +569,7 @@ def _set_items_errors(items: Obj, at: str) -> Iterator[FieldError]:
     if items.get("type") == "array" and list_type not in (None, "atomic"):
         yield invalid_value(f"{at}.items.{_LIST_TYPE}", list_type, text)
     elif items.get("type") == "object" and items.get(_MAP_TYPE) != "atomic":
-        # The list type is what upstream shows here too.
+        # Upstream shows the list type here, too.
         yield invalid_value(f"{at}.items.{_MAP_TYPE}", list_type, text)
 
 

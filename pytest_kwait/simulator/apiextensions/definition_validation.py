@@ -1,4 +1,4 @@
-"""Validation of CustomResourceDefinitions: group, names, versions, columns, subresources, conversion.
+"""Validation of CustomResourceDefinitions: names, versions, columns, subresources, conversion.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go (with
 validateCustomResourceConversion and validateCustomResourceDefinitionValidation),
@@ -72,12 +72,11 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
-    """What is wrong with a spec's conversion.
+    """Validate a spec's conversion.
 
     Args:
         spec: the definition's spec.
-        any_ca: whether certificates that are none are let through, as they are before a definition
-            is established.
+        any_ca: whether invalid CA bundles are allowed, as before a definition is established.
     """
     conversion: Obj | None = spec.get("conversion")
     if conversion is None:
@@ -135,7 +134,7 @@ def _review_errors(versions: list[str], at: str) -> Iterator[FieldError]:
 
 
 def is_ca_bundle(bundle: str) -> bool:
-    """Whether `bundle`, which is base64, has certificates to trust."""
+    """Whether the base64 text `bundle` holds certificates."""
     try:
         ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     except (ValueError, ssl.SSLError):
@@ -144,10 +143,9 @@ def is_ca_bundle(bundle: str) -> bool:
 
 
 def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[FieldError]:
-    """What is wrong with the defaults of `schema` and of all that is in it.
+    """Validate the defaults of `schema` and of its parts.
 
-    Defaults within metadata are held to their own schema alone: the object around them is not
-    made up.
+    Defaults within metadata are validated against their own schema only.
     """
     errors: list[FieldError] = []
     embedded = bool(schema.get(EMBEDDED))
@@ -169,11 +167,11 @@ def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[F
 
 
 def schema_validation_errors(validation: Obj | None, at: str, status: bool) -> list[FieldError]:
-    """Everything that is wrong with the schema of a version, or of all of them.
+    """Validate the schema of a version, or of all of them.
 
     Args:
-        validation: what holds the schema; None for none.
-        at: where it stands.
+        validation: the parent of the schema.
+        at: its path.
         status: whether the objects have a status subresource.
     """
     schema: Obj | None = (validation or {}).get("openAPIV3Schema")
@@ -198,20 +196,20 @@ def schema_validation_errors(validation: Obj | None, at: str, status: bool) -> l
 
 
 class _LazyRuleValidation:
-    """As of `rule_definition`, whose library is loaded with the first rule."""
+    """Validates rules; CEL is loaded with the first one."""
 
     def __init__(self) -> None:
         self._costs: TotalCost | None = None
 
     def errors(self, schema: Obj, place: SchemaPosition) -> list[FieldError]:
-        """What is wrong with the rules of one schema."""
+        """Validate the rules of one schema."""
         from pytest_kwait.simulator.apiextensions.cel_rules import TotalCost, expression_errors
 
         self._costs = self._costs or TotalCost()
         return expression_errors(schema, place, self._costs)
 
     def total(self, at: str) -> list[FieldError]:
-        """That all of them together cost too much, if they do."""
+        """Return an error if the rules exceed the total cost limit."""
         return [] if self._costs is None else self._costs.errors(at)
 
 
@@ -231,12 +229,12 @@ _POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 @dataclass(frozen=True, slots=True)
 class ValidationOptions:
-    """What an update need not mend because the definition had it before.
+    """Exceptions for parts that the old definition had already.
 
     Args:
-        stored: the texts of rules that were there, which may cost more.
-        any_ca: whether the certificates of a conversion webhook may be none.
-        old: the definition as it was; None for a new one.
+        stored: the texts of old rules, which may exceed cost limits.
+        any_ca: whether the CA bundle of a conversion webhook may be invalid.
+        old: the old definition; None for a new one.
     """
 
     any_ca: bool = True
@@ -244,7 +242,7 @@ class ValidationOptions:
 
 
 def spec_errors(spec: Obj, leniency: ValidationOptions) -> list[FieldError]:
-    """Everything that is wrong with a definition's spec."""
+    """Validate a definition's spec."""
     return [*_spec_errors(hoist_shared_fields(spec), leniency)]
 
 
@@ -365,7 +363,7 @@ def _deprecation_warning_errors(warning: str, deprecated: bool) -> Iterator[str]
 
 
 def names_errors(names: Obj, at: str) -> Iterator[FieldError]:
-    """What is wrong with names that are given; what is not given is right."""
+    """Validate the given names."""
     for field in ("plural", "singular"):
         if names.get(field):
             yield from _label_errors(names[field], f"{at}.{field}")
@@ -451,7 +449,7 @@ def _selectable_errors(fields: list[Obj], schema: Obj, at: str) -> Iterator[Fiel
 
 
 def stored_version_errors(definition: Obj) -> list[FieldError]:
-    """Whether the versions that objects may be stored in are there, and the storage one is one."""
+    """Validate the stored versions: all exist, and the storage version is one of them."""
     at = "status.storedVersions"
     stored: list[str] = (definition.get("status") or {}).get("storedVersions") or []
     if not stored:
@@ -475,7 +473,7 @@ def stored_version_errors(definition: Obj) -> list[FieldError]:
 
 
 def approval_errors(new: Obj, old: Obj | None) -> list[FieldError]:
-    """Groups of the community need a note that says who approved them."""
+    """Validate the approval annotation of the community's groups."""
     group = new["spec"].get("group", "")
     if not re.search(r"(^|\.)(k8s|kubernetes)\.io$", group):
         return []

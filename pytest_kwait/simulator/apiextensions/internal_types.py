@@ -33,7 +33,7 @@ SHARED_FIELDS = {
     "additionalPrinterColumns": "additionalPrinterColumns",
     "selectableFields": "selectableFields",
 }
-"""The fields of a version that move to the spec where all versions agree, and their names there."""
+"""The fields of a version that move to the spec where all versions agree, with their names."""
 
 _SCHEMA: dict[str, tuple[str, Any]] = {
     "ID": ("id", ""),
@@ -116,7 +116,7 @@ _SCALE: dict[str, tuple[str, Any]] = {
 
 
 def hoist_shared_fields(spec: Obj) -> Obj:
-    """`spec` with what all of its versions agree on moved to itself."""
+    """Move fields on which all versions agree to the spec."""
     versions: list[Obj] = spec.get("versions") or []
     if not versions:
         return spec
@@ -134,7 +134,7 @@ def hoist_shared_fields(spec: Obj) -> Obj:
 
 
 def invalid_struct_error(field: str, value: object, detail: str) -> FieldError:
-    """As `status_error.invalid_value` for a value that Go prints field by field."""
+    """Return the error for a value that Go prints field by field."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for sign, escaped in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(sign, escaped)
@@ -142,12 +142,12 @@ def invalid_struct_error(field: str, value: object, detail: str) -> FieldError:
 
 
 def internal_rule(rule: Obj) -> Obj:
-    """A rule by Go's names of its fields."""
+    """Return a rule with Go's field names."""
     return _internal_fields(rule, _RULE)
 
 
 def internal_version(version: Obj) -> Obj:
-    """A version by Go's names of its fields."""
+    """Return a version with Go's field names."""
     form = _internal_fields(version, _VERSION)
     if form["Schema"] is not None:
         schema = form["Schema"].get("openAPIV3Schema")
@@ -171,7 +171,7 @@ def internal_version(version: Obj) -> Obj:
 
 
 def internal_schema(schema: Obj) -> Obj:
-    """A schema by Go's names of its fields, with all that is in it."""
+    """Return a schema and its parts with Go's field names."""
     form = _internal_fields(schema, _SCHEMA)
     for name in ("AllOf", "OneOf", "AnyOf"):
         if form[name] is not None:

@@ -20,7 +20,7 @@ __all__ = ["accept_names", "set_condition"]
 
 
 def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
-    """Put `new` in the place of the condition of its type; the time is that of the status."""
+    """Replace the condition of the same type; keep its time if the status is the same."""
     conditions: list[Obj] = definition["status"].get("conditions") or []
     for index, one in enumerate(conditions):
         if one.get("type") == new["type"]:
@@ -34,7 +34,7 @@ def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
 
 
 def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
-    """Give `definition` the names that it wants and that are free.
+    """Accept the names of `definition` that are free.
 
     Args:
         definition: the definition; its status is changed.

@@ -37,17 +37,17 @@ INT_OR_STRING = "x-kubernetes-int-or-string"
 _INT64_LIMIT = 2**63
 _MAX_EXACT_INTEGER = 2**53
 METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
-"""The fields of an embedded object that are no content."""
+"""The fields of an embedded object besides its content."""
 
 
 def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = None) -> Any:
-    """A copy of `value` without fields that `schema` does not have.
+    """Return a copy of `value` without fields that are missing in `schema`.
 
     Args:
-        value: anything.
-        schema: what it is to be.
-        path: where it stands, empty or with a dot at its end.
-        unknown: gets the paths of what is left out.
+        value: the value.
+        schema: its schema.
+        path: its path, empty or with a final dot.
+        unknown: receives the paths of removed fields.
     """
     gone = [] if unknown is None else unknown
     if isinstance(value, dict):
@@ -63,7 +63,7 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
             elif isinstance(more, dict):
                 clean[key] = prune(item, more, f"{path}{key}.", gone)
             elif more is not None and not keeps:
-                # Anything may stand here, and nothing is known of what is in it.
+                # Preserved fields have no schema for their parts.
                 clean[key] = prune(item, {}, f"{path}{key}.", gone)
             elif keeps:
                 clean[key] = clone(item)
@@ -85,12 +85,12 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
     if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
         return float(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT_INTEGER:
-        return int(value)  # as the server writes it
+        return int(value)  # As the server formats it.
     return value
 
 
 def drop_nulls(value: Any, schema: Obj) -> None:
-    """Take out nulls where there may be none and no default takes their place."""
+    """Remove nulls where they are not allowed and no default replaces them."""
     if isinstance(value, dict):
         for key, item in tuple(value.items()):
             inner = _inner_schema(schema, key)
@@ -115,7 +115,7 @@ def _inner_schema(schema: Obj, key: str) -> Obj | None:
 
 
 def fill_defaults(value: Any, schema: Obj) -> None:
-    """Set what is not given and has a default; a null that may not be one counts as not given."""
+    """Set defaults of missing fields and of nulls that are not allowed."""
     if isinstance(value, dict):
         properties: Obj = schema.get("properties") or {}
         for key, inner in properties.items():
@@ -142,7 +142,7 @@ _METADATA_KINDS = {
     within: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", within)
     for within in (False, True)
 }
-"""A kind whose names only have to fit into a path, without a namespace and with one."""
+"""A kind whose names are path segments only, without a namespace and with one."""
 
 
 _METADATA_FIELDS = frozenset(
@@ -169,16 +169,16 @@ _METADATA_FIELDS = frozenset(
 def coerce_embedded_metadata(
     value: Any, schema: Obj, unknown: list[str], at: str = ""
 ) -> FieldError | None:
-    """Take what is no metadata out of the metadata of embedded objects.
+    """Remove invalid fields from the metadata of embedded objects.
 
     Args:
-        value: what they are in; it is changed.
+        value: the value that contains them; it is changed.
         schema: its schema.
-        unknown: gets the paths of what is taken out.
-        at: where it stands.
+        unknown: receives the paths of removed fields.
+        at: its path.
 
     Returns:
-        The first embedded kind, version or metadata that is none at all; None if all are.
+        The error of the first invalid kind, apiVersion or metadata.
     """
     if isinstance(value, dict):
         if schema.get(EMBEDDED):
@@ -219,7 +219,7 @@ def _go_json(value: Any) -> str:
 
 
 def embedded_errors(value: Any, schema: Obj, at: str) -> list[FieldError]:
-    """What keeps embedded objects in `value` from being objects; `at` is where it stands."""
+    """Validate the embedded objects in `value`, which is at `at`."""
     errors: list[FieldError] = []
     if isinstance(value, dict):
         if schema.get(EMBEDDED):

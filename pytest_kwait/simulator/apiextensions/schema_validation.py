@@ -40,7 +40,7 @@ __all__ = [
 
 
 def format_go_number(value: float) -> str:
-    """A number as Go prints it."""
+    """Format a number as Go does."""
     if isinstance(value, int):
         return str(value)
     mantissa, _, exponent = f"{Decimal(repr(value)):e}".partition("e")
@@ -51,7 +51,7 @@ def format_go_number(value: float) -> str:
 
 
 def go_type_name(value: Any) -> str:
-    """What Go calls the type of a JSON value."""
+    """Return Go's name of a JSON value's type."""
     if value is None:
         return "<nil>"
     names = {bool: "bool", int: "int64", float: "float64", str: "string"}
@@ -61,7 +61,7 @@ def go_type_name(value: Any) -> str:
 
 
 def format_go_value(value: Any) -> str:
-    """A JSON value as Go prints it."""
+    """Format a JSON value as Go does."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -75,40 +75,40 @@ def format_go_value(value: Any) -> str:
 
 
 def prefix_error(error: FieldError, at: str) -> FieldError:
-    """`error`, which was found in a part alone, where the part stands."""
+    """Prefix the path of an error of a part."""
     inner = "" if error.field in ("", "<nil>") else f".{error.field}"
     return FieldError(error.reason, at + inner, error.message)
 
 
 def format_value(value: Any) -> str:
-    """A value as messages show it."""
+    """Format a value for a message."""
     if isinstance(value, bool) or value is None or isinstance(value, str | dict | list):
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     return format_go_number(value)
 
 
 class ValidationResult:
-    """Errors, and how many checks were made: of several bad alternatives, most checks count."""
+    """Errors and the number of checks: of failed alternatives, most checks count."""
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
         self.checks = 0
 
     def merge(self, other: ValidationResult) -> None:
-        """Take over what is in `other`."""
+        """Add the errors and checks of `other`."""
         self.errors += other.errors
         self.checks += other.checks
 
     def add(self, reason: str, path: str, message: str) -> None:
-        """Note an error."""
+        """Add an error."""
         self.errors.append(FieldError(reason, path.removeprefix(".") or "<nil>", message))
 
     def required(self, path: str) -> None:
-        """Note that there is no value."""
+        """Add the error of a missing value."""
         self.add("FieldValueRequired", path, "Required value")
 
     def invalid(self, path: str, value: Any, text: str) -> None:
-        """Note what the value breaks."""
+        """Add the error of an invalid value."""
         self.add(
             "FieldValueInvalid",
             path,
@@ -116,35 +116,35 @@ class ValidationResult:
         )
 
     def wrong_type(self, path: str, wanted: str, found: str) -> None:
-        """Note that the value is of another type or form."""
+        """Add the error of a wrong type or format."""
         quoted = format_value(found)
         text = f"Invalid value: {quoted}: {path} in body must be of type {wanted}: {quoted}"
         self.add("FieldValueTypeInvalid", path, text)
 
     def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
-        """Note that the value is none of those that are allowed."""
+        """Add the error of a value that is not allowed."""
         names = [one if isinstance(one, str) else format_value(one) for one in allowed]
         values = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
         text = f"Unsupported value: {format_value(value)}: supported values: {values}"
         self.add("FieldValueNotSupported", path, text)
 
     def too_long(self, path: str, most: int) -> None:
-        """Note that the text is too long."""
+        """Add the error of a string that is too long."""
         text = f"Too long: may not be more than {most} bytes"
         self.add("FieldValueTooLong", path, text)
 
     def too_many(self, path: str, count: int, most: int) -> None:
-        """Note that there are too many items or fields."""
+        """Add the error of too many items or fields."""
         text = f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}"
         self.add("FieldValueTooMany", path, text)
 
     def add_general(self, text: str) -> None:
-        """Note what is said of no field."""
+        """Add an error without a field."""
         self.add("FieldValueInvalid", "", f'Invalid value: "": {text}')
 
 
 UNKNOWN_OLD_VALUE: Final = object()
-"""In place of the former value: there is none that this one is a later state of."""
+"""Stands for an unknown or missing old value."""
 
 _INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _MAX_EXACT_INTEGER = 2**53
@@ -154,24 +154,24 @@ _MAX_FLOAT = 3.4028234663852886e38
 def validate_value(
     value: Any, schema: Obj, path: str = "", old: Any = UNKNOWN_OLD_VALUE
 ) -> list[FieldError]:
-    """Everything that is wrong with `value`.
+    """Validate a value.
 
     Args:
-        value: what is held to the schema.
-        schema: the schema.
-        path: where the value stands; empty for a whole object.
-        old: what stood there before, UNKNOWN for nothing that can be told.
+        value: the value.
+        schema: its schema.
+        path: its path; empty for a whole object.
+        old: the old value; UNKNOWN_OLD_VALUE if there is none.
     """
     return _validate(value, schema, path, old).errors
 
 
 def old_field(old: Any, name: str) -> Any:
-    """What stood in the field `name` of `old`."""
+    """Return the field `name` of an old value."""
     return old.get(name, UNKNOWN_OLD_VALUE) if isinstance(old, dict) else UNKNOWN_OLD_VALUE
 
 
 def old_item(old: Any, item: Any, schema: Obj) -> Any:
-    """What `item` was in the list `old`: only the items of a `map` can be told apart."""
+    """Find the old value of `item`: only the items of a `map` have one."""
     if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
         return UNKNOWN_OLD_VALUE
     if not isinstance(item, dict):
@@ -232,7 +232,7 @@ def _json_kind(value: Any) -> str:
 
 
 def _type_of(value: Any) -> tuple[str, str]:
-    """The type of a value, and the format that Go sees in it."""
+    """Return the type of a value, and the format that Go derives from it."""
     if value is None:
         return "null", ""
     if isinstance(value, bool):
@@ -275,7 +275,7 @@ def _check_type(found: ValidationResult, value: Any, schema: Obj, path: str, for
 
 
 def _check_text(found: ValidationResult, value: str, schema: Obj, path: str) -> None:
-    """Note the first thing that is wrong with a text; the server names no second one."""
+    """Report the first error of a string, as the server does."""
     most, least = schema.get("maxLength"), schema.get("minLength")
     if most is not None and len(value) > most:
         found.too_long(path, most)
@@ -412,7 +412,7 @@ def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str,
 
 
 def list_type_errors(value: Any, schema: Obj, at: str = "") -> Iterator[FieldError]:
-    """Items that are there twice, in `value` and in all that is in it."""
+    """Report repeated items in `value` and its parts."""
     if isinstance(value, dict):
         properties: Obj = schema.get("properties") or {}
         more = schema.get("additionalProperties")

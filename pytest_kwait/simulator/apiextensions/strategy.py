@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer that keeps a definition until its objects are gone."""
+"""The finalizer of definitions whose objects must be deleted first."""
 
 INITIAL_CONDITION = {
     "type": "Terminating",
@@ -44,14 +44,14 @@ INITIAL_CONDITION = {
     "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
     "soon",
 }
-"""What is said of a definition from its deletion until its objects are."""
+"""The Terminating condition of a deleted definition until its objects are gone."""
 
 
 class CustomResourceDefinitionStrategy(Strategy):
-    """CustomResourceDefinitions."""
+    """Strategy of CustomResourceDefinitions."""
 
     def default(self, obj: Obj) -> None:
-        """Singular and list names follow from the kind."""
+        """Derive singular and list names from the kind."""
         super().default(obj)
         names = obj.setdefault("spec", {}).setdefault("names", {})
         if names.get("kind"):
@@ -68,7 +68,7 @@ class CustomResourceDefinitionStrategy(Strategy):
             service.setdefault("port", 443)
 
     def prepare_create(self, obj: Obj) -> None:
-        """The storage version is what objects are stored in from now on."""
+        """Record the storage version as stored."""
         super().prepare_create(obj)
         obj["status"] = {
             "conditions": None,
@@ -77,7 +77,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         }
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """A new storage version joins those that objects may be stored in."""
+        """Add a new storage version to the stored ones."""
         super().prepare_update(new, old)
         status = new.get("status") or {}
         stored = list(status.get("storedVersions") or ())
@@ -85,7 +85,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         new["status"] = {**status, "storedVersions": stored}
 
     def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """Kept until its objects are gone, which its status tells; its generation stays."""
+        """Set the Terminating condition; keep the generation."""
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
             return None
@@ -100,11 +100,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         return new
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """What `definition_rules` has."""
+        """Validate a new definition."""
         return self._rules(obj, None, ValidationOptions())
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Group and plural name never change, scope and kind not once they are served."""
+        """Validate an update: group and plural are immutable, scope and kind once established."""
         established = is_condition_true(old, "Established")
         conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
         bundle = (conversion.get("clientConfig") or {}).get("caBundle")
@@ -128,17 +128,17 @@ class CustomResourceDefinitionStrategy(Strategy):
         return errors
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Accepted names are names."""
+        """Validate the accepted names."""
         accepted = (new.get("status") or {}).get("acceptedNames") or {}
         return [*names_errors(accepted, "status.acceptedNames")]
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Tell of formats that nothing is held to."""
+        """Warn of unknown formats."""
         for form in list_unknown_formats(obj["spec"]):
             caller.warn(f'unrecognized format "{form}"')
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Tell of such formats that were not there before."""
+        """Warn of new unknown formats."""
         known = {*list_unknown_formats(old["spec"])}
         for form in list_unknown_formats(new["spec"]):
             if form not in known:
@@ -172,10 +172,10 @@ class CustomResourceStrategy(Strategy):
     """The strategy of all custom kinds."""
 
     def prepare_create(self, obj: Obj) -> None:
-        """As for all kinds; nothing new comes once the definition is being deleted.
+        """Deny new objects while the definition is being deleted.
 
         Raises:
-            StatusError: 403, it is.
+            StatusError: 403, the definition is being deleted.
         """
         structure = self.kind.structure
         if structure is not None and structure.terminating:
@@ -185,16 +185,16 @@ class CustomResourceStrategy(Strategy):
         super().prepare_create(obj)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """All of the schema."""
+        """Validate a new object against the schema."""
         structure = self.kind.structure
         return [] if structure is None else structure.errors(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is new of it."""
+        """Validate the changes of an object."""
         structure = self.kind.structure
         return [] if structure is None else structure.errors(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is new of the status."""
+        """Validate the changes of a status."""
         structure = self.kind.structure
         return [] if structure is None else structure.status_errors(new, old)

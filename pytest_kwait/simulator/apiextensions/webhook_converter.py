@@ -1,8 +1,7 @@
 """Conversion of custom objects between versions, by the webhook of their definition.
 
-The webhook is called where an object is needed in another version than it is in: on every read of
-one object, on every write, and once for each state that lists and watches show. Of the metadata in
-a response only labels and annotations are used.
+The webhook is called on every read of one object, on every write, and once for each state that
+lists and watches show. Only labels and annotations of the response's metadata are used.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/conversion/webhook_converter.go
 (getConvertedObjectsFromResponse, validateConvertedObject, restoreObjectMeta).
@@ -45,7 +44,7 @@ _TIMEOUT_SUFFIX = " (Client.Timeout exceeded while awaiting headers)"
 
 
 class _ReviewResponse(msgspec.Struct):
-    """An object of an answer, as it was written."""
+    """The raw objects of a response."""
 
     convertedObjects: list[msgspec.Raw]  # noqa: N815 - as it is sent
 
@@ -58,16 +57,16 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Kind) -> Obj:
-    """The object that a webhook made of `obj`.
+    """Return the object of a webhook's response.
 
     Args:
-        reply: what it answered.
-        version: of the review.
-        obj: what it was asked to convert.
-        kind: the version that it was asked for.
+        reply: the response.
+        version: the version of the review.
+        obj: the original object.
+        kind: the requested version.
 
     Raises:
-        ValueError: it failed, or answered what cannot be; the text is the server's own.
+        ValueError: the call failed or the response is invalid; the text is the server's own.
     """
     group, _, given = str(obj["apiVersion"]).rpartition("/")
     who = f"conversion webhook for {group}/{given}, Kind={obj['kind']}"
@@ -110,15 +109,15 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
 
 
 def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
-    """The objects in an answer.
+    """Return the objects in a response.
 
     Raises:
-        ValueError: there is no such answer.
+        ValueError: the response is invalid.
     """
     if reply.failure:
         why = reply.failure.removeprefix(_CALL_FAILED)
         raise ValueError(why + _TIMEOUT_SUFFIX if why.endswith(_DEADLINE) else why)
-    # Not at import: that module is loaded with the first webhook.
+    # Loaded with the first webhook.
     from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
         InvalidReviewError,
         decode_review,
@@ -147,10 +146,10 @@ def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
 
 
 def _check_review_type(given: str, name: str, version: str) -> None:
-    """Hold an answer to being a review; older ones need not say that they are.
+    """Check kind and apiVersion of a response; v1beta1 may omit them.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: they are wrong.
     """
     group, _, answered = given.rpartition("/")
     if given and name:
@@ -170,16 +169,16 @@ def _check_review_type(given: str, name: str, version: str) -> None:
 
 
 def _raw_object(reply: WebhookReply) -> str:
-    """The object of an answer as it was written."""
+    """Return the raw object of a response."""
     review = _DECODER.decode(reply.body)
     return bytes(review.response.convertedObjects[0]).decode()
 
 
 def _restore_metadata(original: Obj, made: Obj) -> Obj:
-    """The metadata of `original` with the labels and annotations of what was made of it.
+    """Return the original metadata with the labels and annotations of the response.
 
     Raises:
-        ValueError: they are none.
+        ValueError: they are invalid.
     """
     metadata = dict(original)
     given: Obj = made["metadata"]
@@ -213,17 +212,17 @@ def _restore_metadata(original: Obj, made: Obj) -> Obj:
 
 _SECONDS = 30
 _MAX_CONCURRENT_CALLS = 16
-"""Questions of one list that are asked side by side."""
+"""The number of concurrent calls for one list."""
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 class WebhookConverter:
-    """The webhook of one definition.
+    """Converts objects by the webhook of one definition.
 
     Args:
         api: the cluster.
-        name: of the definition.
-        webhook: the definition's `spec.conversion.webhook`.
+        name: the definition's name.
+        webhook: its `spec.conversion.webhook`.
     """
 
     def __init__(self, api: Cluster, name: str, webhook: Obj) -> None:
@@ -234,32 +233,32 @@ class WebhookConverter:
             one for one in webhook["conversionReviewVersions"] if one in _REVIEW_VERSIONS
         )
         self._shown: dict[tuple[str, str], Entry] = {}
-        """What lists and watches showed last, by version and key."""
+        """The entries shown last by lists and watches, by version and key."""
 
     def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
-        """An object of another version in the version `kind`, in the middle of a write.
+        """Convert an object during a write.
 
         Raises:
-            StatusError: 500, the webhook fails or answers something else.
-            Unanswered: it is to be asked first.
+            StatusError: 500, the webhook fails or its response is invalid.
+            PendingWebhookCalls: the webhook must answer first.
         """
         [reply] = require_replies(caller, [self._call(obj, kind)])
         return self._parse_reply_object(obj, kind, reply)
 
     async def read(self, obj: Obj, kind: Kind) -> Obj:
-        """The same for an object that is read.
+        """Convert an object for a read.
 
         Raises:
-            StatusError: 500, the webhook fails or answers something else.
+            StatusError: 500, the webhook fails or its response is invalid.
         """
         [reply] = await fetch_replies([self._call(obj, kind)])
         return self._parse_reply_object(obj, kind, reply)
 
     async def entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
-        """The same for many; what was shown before is not asked for again.
+        """Convert the entries of a list; those shown before are cached.
 
         Raises:
-            StatusError: 500, the webhook fails or answers something else.
+            StatusError: 500, the webhook fails or its response is invalid.
         """
         wanted = [entry for entry in entries if self._cached_entry(entry, kind) is None]
         for start in range(0, len(wanted), _MAX_CONCURRENT_CALLS):
@@ -273,10 +272,10 @@ class WebhookConverter:
         return [one or entry for one, entry in zip(shown, entries, strict=True)]
 
     async def change(self, change: Change, kind: Kind) -> Change:
-        """A change as watches of the version `kind` show it.
+        """Convert a change for a watch.
 
         Raises:
-            StatusError: 500, the webhook fails or answers something else.
+            StatusError: 500, the webhook fails or its response is invalid.
         """
         old = change.old
         if old is not None:
@@ -300,7 +299,7 @@ class WebhookConverter:
         self._shown[kind.version, entry.key] = entry
 
     def _evict_deleted(self, kind: Kind) -> None:
-        """Keep no more than there can be: one state of each object in each version."""
+        """Remove the entries of deleted objects once the cache is too large."""
         store = self._api.store
         if len(self._shown) <= 64 + 8 * store.count(kind.bucket):
             return
@@ -329,7 +328,7 @@ class WebhookConverter:
         )
 
     def _parse_reply_object(self, obj: Obj, kind: Kind, reply: WebhookReply) -> Obj:
-        """What the webhook made of an object, without what its schema does not know."""
+        """Parse a response and prune its object."""
         try:
             found = parse_converted_object(reply, self._review, obj, kind)
         except ValueError as error:

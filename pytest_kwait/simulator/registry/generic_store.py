@@ -386,7 +386,7 @@ class ObjectWriter:
             None,
             "",
             caller,
-            requested=requested,
+            requested_kind=requested,
         )
         self._api.admission.admit(asked)
         new = asked.obj or new
@@ -477,7 +477,7 @@ class ObjectWriter:
             old,
             subresource or "",
             caller,
-            requested=requested,
+            requested_kind=requested,
         )
         self._api.admission.admit(asked)
         new = asked.obj or new

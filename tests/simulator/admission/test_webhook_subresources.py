@@ -31,7 +31,7 @@ def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, co
     def write(caller: Caller) -> Obj:
         obj = {"kind": content.kind, "apiVersion": content.api_version, "metadata": {"name": "p"}}
         asked = Attributes(
-            operation, api.kinds["pods"], "default", "p", obj, None, part, caller, content=content
+            operation, api.kinds["pods"], "default", "p", obj, None, part, caller, subresource_kind=content
         )
         api.admission.admit_subresource(asked)
         api.admission.validate_subresource(asked)

@@ -66,9 +66,9 @@ def choose_review_version(webhook: Obj) -> str:
 
 def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
     """Return the `request` of a review, with objects in the version `kind`."""
-    asked = attributes.requested or attributes.kind
+    asked = attributes.requested_kind or attributes.kind
     caller = attributes.caller
-    shown, told = attributes.content or kind, attributes.content or asked
+    shown, told = attributes.subresource_kind or kind, attributes.subresource_kind or asked
     request: Obj = {
         "kind": _group_version_field(shown, "kind", shown.kind),
         "resource": _group_version_field(kind, "resource", kind.plural),
@@ -98,7 +98,7 @@ def to_reviewed_version(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | No
     """Return an object in the version `kind`, with kind and apiVersion.
 
     Raises:
-        Unanswered: the conversion webhook must answer first.
+        PendingWebhookCalls: the conversion webhook must answer first.
     """
     if obj is None:
         return None

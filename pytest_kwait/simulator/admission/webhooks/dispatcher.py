@@ -73,7 +73,7 @@ class WebhookInvocation:
         """Call all webhooks.
 
         Raises:
-            Unanswered: they must answer first.
+            PendingWebhookCalls: they must answer first.
         """
         replies = require_replies(caller, [question._call for question in questions])
         for question, reply in zip(questions, replies, strict=True):
@@ -131,7 +131,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
 
         Raises:
             StatusError: the request is denied, or a call failed.
-            Unanswered: a webhook must answer first.
+            PendingWebhookCalls: a webhook must answer first.
         """
         if not self._configurations:
             return
@@ -162,7 +162,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
             )
         from pytest_kwait.simulator.json_patch import apply_webhook_patch
 
-        kind = attributes.content or hook.kind
+        kind = attributes.subresource_kind or hook.kind
         changed = apply_webhook_patch(
             to_version(kind, attributes.obj, attributes.caller), operations
         )
@@ -190,7 +190,7 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
 
         Raises:
             StatusError: the request is denied, or a call failed.
-            Unanswered: the webhooks must answer first.
+            PendingWebhookCalls: the webhooks must answer first.
         """
         if not self._configurations:
             return

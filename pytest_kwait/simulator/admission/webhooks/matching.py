@@ -67,7 +67,7 @@ def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Itera
     """
     if attributes.kind.group == ADMISSION_GROUP:
         return
-    if attributes.subresource == "scale" and attributes.content is None:
+    if attributes.subresource == "scale" and attributes.subresource_kind is None:
         # Webhooks see the Scale, not the scaled object.
         return
     for configuration in api.list(resource):
@@ -103,7 +103,7 @@ def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | Non
         webhook, attributes
     ):
         return None
-    asked = attributes.requested or attributes.kind
+    asked = attributes.requested_kind or attributes.kind
     rules = webhook.get("rules", ())
     if any(_matches_rule(rule, attributes, asked) for rule in rules):
         return asked

@@ -185,7 +185,7 @@ def require_replies(caller: Caller, calls: Iterable[WebhookCall]) -> list[Webhoo
     """The replies, asked for now where the caller cannot come again.
 
     Raises:
-        Unanswered: they are to be asked for first.
+        PendingWebhookCalls: they are to be asked for first.
     """
     asked = list(calls)
     missing = [call for call in asked if call.key not in caller.replies]

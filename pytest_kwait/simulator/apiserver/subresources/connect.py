@@ -96,7 +96,7 @@ async def admit_connection(
     content = Kind("", "v1", "", options["kind"], namespaced=kind.namespaced)
     asked = Attributes(
         "CONNECT", kind, target.namespace or "", target.name, options, None, target.subresource,
-        request.caller, content=content,
+        request.caller, subresource_kind=content,
     )  # fmt: skip
 
     def admit() -> None:

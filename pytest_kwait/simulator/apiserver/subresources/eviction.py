@@ -52,7 +52,7 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
     def evict() -> None:
         asked = Attributes(
             "CREATE", pods, namespace, target.name, eviction, None, "eviction", caller,
-            content=EVICTION_KIND,
+            subresource_kind=EVICTION_KIND,
         )  # fmt: skip
         api.admission.admit_subresource(asked)
         wanted = asked.obj or eviction

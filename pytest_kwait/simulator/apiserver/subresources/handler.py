@@ -80,7 +80,7 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
             None,
             subresource,
             caller,
-            content=BINDING_KIND,
+            subresource_kind=BINDING_KIND,
         )
         api.admission.admit_subresource(asked)
         wanted = asked.obj or binding
@@ -212,7 +212,7 @@ class SubresourceHandler:
                 None,
                 "token",
                 caller,
-                content=TOKEN_REQUESTS,
+                subresource_kind=TOKEN_REQUESTS,
             )
             self._api.admission.admit_subresource(attributes)
             self._api.admission.validate_subresource(attributes)

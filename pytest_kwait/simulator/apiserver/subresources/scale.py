@@ -139,7 +139,7 @@ def _store_scale(
     metadata = entry.obj["metadata"]
     asked = Attributes(
         "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], wanted, before, "scale",
-        caller, content=SCALE_KIND,
+        caller, subresource_kind=SCALE_KIND,
     )  # fmt: skip
     api.admission.admit_subresource(asked)
     changed = write_scale(kind, entry.obj, asked.obj or wanted)
