@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.validation.scheduling import SYSTEM_PRIORITY_CLASSES
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import StatusError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["SYSTEM_PRIORITY_CLASSES", "Priority", "system_priority_classes"]
-
-SYSTEM_PRIORITY_CLASSES = {
-    "system-node-critical": 2_000_001_000,
-    "system-cluster-critical": 2_000_000_000,
-}
-"""The priorities of the system classes."""
+__all__ = ["Priority", "system_priority_classes"]
 
 _CLASSES = "priorityclasses.scheduling.k8s.io"
 _DESCRIPTIONS = {

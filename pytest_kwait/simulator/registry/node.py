@@ -1,15 +1,13 @@
 """Strategies of Nodes and RuntimeClasses.
 
 Source: k8s.io/kubernetes pkg/registry/core/node/strategy.go, pkg/apis/core/v1/{defaults,
-conversion}.go, pkg/apis/node/validation/validation.go.
+conversion}.go, pkg/registry/node/runtimeclass/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import dns_label_texts
-from pytest_kwait.simulator.api_errors import invalid_value
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.nodes import (
     DEPRECATED_NODE_LABELS,
@@ -17,10 +15,10 @@ from pytest_kwait.simulator.validation.core.nodes import (
     validate_node,
     validate_node_update,
 )
-from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
-from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
-from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.objectmeta import label_errors
+from pytest_kwait.simulator.validation.node import (
+    validate_runtime_class,
+    validate_runtime_class_update,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
@@ -93,27 +91,8 @@ class RuntimeClassStrategy(Strategy):
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """A handler by name, what it costs, and nodes by their labels and taints."""
-        handler, scheduling = obj.get("handler", ""), obj.get("scheduling") or {}
-        found = ErrorList()
-        if obj.get("overhead") is not None:
-            limits = {"limits": obj["overhead"].get("podFixed") or {}}
-            found += validate_resource_requirements(limits, (), "overhead")
-        found += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
-        tolerations = scheduling.get("tolerations") or []
-        found += validate_tolerations(tolerations, "scheduling.tolerations")
-        seen: list[Obj] = []
-        for index, toleration in enumerate(tolerations):
-            key = {**toleration, "tolerationSeconds": None}
-            if key in seen:
-                shown = format_internal("core.Toleration", toleration)
-                found.duplicate(f"scheduling.tolerations[{index}]", shown)
-            seen.append(key)
-        if not handler:
-            found.required("handler")
-        else:
-            found.invalid_each("handler", handler, dns_label_texts(handler))
-        return found
+        """Validate handler, overhead and scheduling."""
+        return validate_runtime_class(obj)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Labels that are on their way out."""
@@ -127,8 +106,5 @@ class RuntimeClassStrategy(Strategy):
         self.warn_create(new, caller)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The handler never changes."""
-        handler = new.get("handler", "")
-        if handler == old.get("handler", ""):
-            return []
-        return [invalid_value("handler", handler, "field is immutable")]
+        """Validate that the handler does not change."""
+        return validate_runtime_class_update(new, old)

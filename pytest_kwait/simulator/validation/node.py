@@ -1,0 +1,52 @@
+"""Validation of runtime classes.
+
+Source: k8s.io/kubernetes pkg/apis/node/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.validation import dns_label_texts
+from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
+from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
+from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
+from pytest_kwait.simulator.validation.objectmeta import label_errors
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["validate_runtime_class", "validate_runtime_class_update"]
+
+
+def validate_runtime_class(runtime_class: Obj) -> ErrorList:
+    """Validate handler, overhead, node selector and tolerations."""
+    handler, scheduling = runtime_class.get("handler", ""), runtime_class.get("scheduling") or {}
+    errors = ErrorList()
+    if runtime_class.get("overhead") is not None:
+        limits = {"limits": runtime_class["overhead"].get("podFixed") or {}}
+        errors += validate_resource_requirements(limits, (), "overhead")
+    errors += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    tolerations = scheduling.get("tolerations") or []
+    errors += validate_tolerations(tolerations, "scheduling.tolerations")
+    seen: list[Obj] = []
+    for index, toleration in enumerate(tolerations):
+        key = {**toleration, "tolerationSeconds": None}
+        if key in seen:
+            shown = format_internal("core.Toleration", toleration)
+            errors.duplicate(f"scheduling.tolerations[{index}]", shown)
+        seen.append(key)
+    if not handler:
+        errors.required("handler")
+    else:
+        errors.invalid_each("handler", handler, dns_label_texts(handler))
+    return errors
+
+
+def validate_runtime_class_update(new: Obj, old: Obj) -> ErrorList:
+    """Validate that the handler does not change."""
+    errors = ErrorList()
+    handler = new.get("handler", "")
+    if handler != old.get("handler", ""):
+        errors.invalid("handler", handler, "field is immutable")
+    return errors
