@@ -74,9 +74,9 @@ class FitError(KwaitError):
     """A pod fits no node; the text is that of the event and of the PodScheduled condition.
 
     Args:
-        rejections: why each node was refused, by the node's name.
-        predicates: the names of the predicates that refused one.
-        reason: why no node was looked at; empty where they were.
+        rejections: the reason of each node, by its name.
+        predicates: the names of the predicates that rejected a node.
+        reason: why no node was tried; empty if nodes were tried.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
     """
 
@@ -96,7 +96,7 @@ class FitError(KwaitError):
 
     @property
     def nodes(self) -> int:
-        """How many nodes there were."""
+        """The number of nodes."""
         return len(self.rejections)
 
     def __str__(self) -> str:
@@ -106,12 +106,12 @@ class FitError(KwaitError):
 
 
 def format_gates_message(gates: Sequence[str]) -> str:
-    """Say why a pod with scheduling gates is not looked at; only the log has it upstream."""
+    """Return why a pod with scheduling gates is not tried; upstream only logs it."""
     return f"waiting for scheduling gates: [{' '.join(gates)}]"
 
 
 def _histogram(reasons: Counter[str], nodes: int) -> str:
-    # Sorted as text, count included: "10 x" comes before "2 y".
+    # Sorted as text with the count: "10 x" comes before "2 y".
     told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
     return f"0/{nodes} nodes are available:{f' {told}.' if told else ''}"
 
@@ -127,12 +127,11 @@ def format_fit_error(
     """Return the text of the PodScheduled condition and of the FailedScheduling event.
 
     Args:
-        rejections: one per node; none means that the cluster has no node.
-        reason: why no node was looked at; empty where they were.
+        rejections: one per node; none if the cluster has no node.
+        reason: why no node was tried; empty if nodes were tried.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
-        preemption: why others are not made to leave; empty where they are; None where that was
-            not looked at.
-        tried: why it would not help that others left, one per node, where that was looked at.
+        preemption: why no pod is preempted; empty if pods are; None if preemption was not tried.
+        tried: why preemption does not help, one per node, if it was tried.
 
     Source: kube-scheduler, framework/types.go `FitError.Error`; framework/preemption/preemption.go.
     """
@@ -140,13 +139,13 @@ def format_fit_error(
         return NO_NODES
     nodes = len(rejections)
     if reason:
-        # "not found" is the plugin's for resource claims, which had no look at the pod either;
-        # preemption is not asked after that.
+        # The dynamic resources plugin answers "not found", as it has no state of the pod either;
+        # preemption is not tried after it.
         return f"0/{nodes} nodes are available: {reason}. not found"
     text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
     if preemption == "":
         return text
-    # What two plugins say that looked for a way out, one for resource claims, one for preemption.
+    # The answers of two PostFilter plugins: dynamic resources and preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:
         return f"{text} preemption: not eligible due to preemptionPolicy=Never."
@@ -171,18 +170,18 @@ _MIN_FEASIBLE_PERCENTAGE = 5
 
 
 class Algorithm:
-    """kube-scheduler's decision on dicts: no requests, no clock.
+    """kube-scheduler's decision on plain dicts: no requests, no clock.
 
-    Of nodes that score alike the one with fewer pods is taken, then the first by name; upstream
-    takes any of them.
+    Of nodes with equal scores it selects the one with fewer pods, then the first by name; upstream
+    selects one at random.
 
     Args:
-        predicates: names (see `registry.predicate_names`) or functions, asked in this order; the
-            first that refuses a node gives the reason.
+        predicates: names (see `registry.predicate_names`) or functions, called in this order; the
+            first that rejects a node gives the reason.
         priorities: names or functions and their weights.
-        percentage_of_nodes_to_score: in clusters of more than 100 nodes, how many percent of them
-            are enough to choose among once that many fit; 0 for upstream's own share, which
-            shrinks with the cluster.
+        percentage_of_nodes_to_score: in clusters of more than 100 nodes, the percentage of feasible
+            nodes after which the search ends; 0 for upstream's own share, which shrinks with the
+            cluster.
 
     Raises:
         InvalidArgument: an unknown name, or a weight or percentage out of range.
@@ -206,7 +205,7 @@ class Algorithm:
             for one, weight in priorities.items()
         ]
         self._share = _validate_percentage(percentage_of_nodes_to_score)
-        # Where the next look starts, so that all nodes of a large cluster have their turn.
+        # The index at which the next search starts, so that all nodes of a large cluster are tried.
         self._start = 0
 
     @property
@@ -224,11 +223,11 @@ class Algorithm:
 
         Args:
             pod: the Pod as the API has it.
-            node_lister: the nodes and what is on them.
+            node_lister: the nodes with their pods.
 
         Raises:
-            FitError: it fits none.
-            InvalidPod: it cannot be read.
+            FitError: the pod fits no node.
+            InvalidPod: the pod is invalid.
         """
         cycle = _make_cycle_state(pod, node_lister)
         fitting = self._fitting(cycle, self._enough(len(cycle.nodes)))
@@ -297,7 +296,7 @@ class Algorithm:
         return None
 
     def _enough(self, nodes: int) -> int:
-        """Return how many nodes that fit are enough.
+        """Return the number of feasible nodes after which the search ends.
 
         Source: kube-scheduler, schedule_one.go, `numFeasibleNodesToFind`.
         """

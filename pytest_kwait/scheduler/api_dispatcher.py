@@ -33,11 +33,11 @@ def _no_op() -> None:
 
 @dataclass(frozen=True, slots=True)
 class APICall:
-    """Something to ask of the server.
+    """A call to the API server.
 
     Args:
-        run: asks, until the deadline at the latest, and deals with the answer and with errors.
-        drop: called instead of `run` where it is never going to be asked.
+        run: sends the request until the deadline, and handles the answer and errors.
+        drop: called instead of `run` if the call is never sent.
     """
 
     run: Callable[[Deadline], object]
@@ -45,20 +45,20 @@ class APICall:
 
 
 class APIDispatcher:
-    """Sends calls in threads of its own, at most one at a time for each key.
+    """Sends calls in its own threads, at most one at a time for each key.
 
-    Of the calls that wait for another one with their key only the last is sent.
+    Of several waiting calls with the same key only the last is sent.
 
     Args:
-        name: what the threads are called.
-        threads: how many; at least one.
-        limiter: holds every call back.
+        name: the prefix of the threads' names.
+        threads: their number; at least one.
+        limiter: the rate limit of all calls.
         request_timeout: seconds that a call may take.
         flush: seconds for which calls are still sent after `close`.
-        clock: passes the time.
+        clock: the time.
 
     Raises:
-        InvalidArgument: no whole number of threads.
+        InvalidArgument: an invalid number of threads.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class APIDispatcher:
             dropped.drop()
 
     def close(self) -> bool:
-        """Take no call any more, end those under way, drop the rest; say whether all has ended.
+        """Accept no more calls, finish those in flight, drop the rest; return whether all ended.
 
         Returns within the request timeout.
         """
@@ -151,7 +151,7 @@ class APIDispatcher:
                 call.drop()
             else:
                 call.run(ctx.deadline.at_most(self._timeout))
-        except Exception:  # whatever a binder or a handler of errors raises, the next call must go
+        except Exception:  # An error of a binder or error handler must not stop the next call.
             _log.exception("a call of the scheduler failed")
 
     def _admitted(self) -> wait.Context | None:

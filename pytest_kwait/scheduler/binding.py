@@ -33,12 +33,12 @@ class Binder(Protocol):
     """Binds a pod to a node; called from several threads."""
 
     def __call__(self, pod: Pod, node: str, *, deadline: Deadline) -> object:
-        """Bind, or raise whatever error the pod's event is to tell.
+        """Bind the pod, or raise the error for the pod's event.
 
         Args:
-            pod: the pod, its node named already.
+            pod: the pod with its node's name set.
             node: the node.
-            deadline: when it must be done.
+            deadline: the end of the attempt.
         """
         ...
 
@@ -57,10 +57,7 @@ class _Creates(Protocol):
 
 
 class DefaultBinder:
-    """Binds by the pod's `binding` subresource, so that the server refuses what is bound already.
-
-    Args:
-        session: who asks the server.
+    """Binds by the pod's `binding` subresource, so that the server refuses a second binding.
 
     Source: kube-scheduler, framework/plugins/defaultbinder/default_binder.go.
     """
@@ -96,20 +93,20 @@ class DefaultBinder:
 
 
 class BindingCycle:
-    """Binds pods in other threads, and deals with what comes of it.
+    """Binds pods in other threads and handles the result.
 
-    Unlike upstream a pod is not bound to a node that has vanished since it was chosen: the server
-    would accept it, and the pod would be lost.
+    Unlike upstream, a pod is not bound to a node that was deleted since it was selected: the server
+    would accept the binding, and the pod would be lost.
 
     Args:
-        queue: forgets a pod that is bound.
-        cache: has it assumed.
+        queue: the queue that a bound pod leaves.
+        cache: the cache that assumes the pod.
         binder: binds.
         dispatcher: the threads.
-        error: deals with a pod that could not be bound.
+        error: handles a pod that was not bound.
         recorder: writes the event.
-        metrics: counts.
-        clock: says the time.
+        metrics: the counters.
+        clock: the time.
 
     Source: kube-scheduler, schedule_one.go, `bindingCycle`, `handleBindingCycleError`.
     """
@@ -157,7 +154,9 @@ class BindingCycle:
             if not self._cache.has_node(node):
                 raise KwaitError(f'node "{node}" not found')
             self._binder(assumed, node, deadline=deadline)
-        except Exception as error:  # a binder may be anybody's; the pod must not stay assumed
+        except (
+            Exception
+        ) as error:  # A custom binder may raise anything; the pod must not stay assumed.
             _log.info("Failed to bind pod pod=%s node=%s", entry.key, node)
             if self._cache.forget(assumed):
                 self._queue.move_all()

@@ -46,17 +46,17 @@ _Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any
 
 
 class SchedulerCache:
-    """All nodes with the pods on them; a `NodeLister`.
+    """All nodes with their pods; a `NodeLister`.
 
-    A pod that was given a node counts there at once, before it is bound: it is assumed until the
-    watch confirms it or it is forgotten. Safe to change from any thread. What is listed changes
-    only by the next `list`, so that an algorithm sees one state from beginning to end: one thread
-    at a time may list and look.
+    A pod with a selected node counts on it before it is bound: it is assumed until the watch
+    confirms it or it is forgotten. Any thread may change the cache. The listed nodes change only
+    with the next `list`, so that an algorithm sees one state throughout: only one thread at a time
+    may list and read.
 
     Args:
-        assumed_pod_ttl: how long after its binding a pod stays assumed that the watch does not
-            confirm; None for ever, as upstream: a watch that is late must not free the node.
-        clock: passes the time.
+        assumed_pod_ttl: seconds after the binding until an unconfirmed pod is no longer assumed;
+            None for never, as upstream: a late watch must not free the node.
+        clock: the time.
 
     Source: kube-scheduler, backend/cache/cache.go.
     """
@@ -76,7 +76,7 @@ class SchedulerCache:
         self._assumed: dict[str, float | None] = {}
         self._nodes: set[str] = set()
         self._changes: list[_Change] = []
-        # Only changed by `list`, and so by nobody while an algorithm looks at them.
+        # Changed only by `list`, so never while an algorithm reads them.
         self._placed: dict[str, dict[str, Pod]] = {}
         self._infos: dict[str, NodeInfo] = {}
         self._listed: tuple[NodeInfo, ...] = ()
@@ -93,10 +93,10 @@ class SchedulerCache:
         return self._listed
 
     def assume(self, pod: Pod, node: str) -> Pod:
-        """Count `pod` on a node that it is not bound to yet, and return it as it will be there.
+        """Count `pod` on a node before it is bound, and return the pod with that node.
 
         Raises:
-            ValueError: it is on a node already.
+            ValueError: the pod is on a node already.
         """
         uid = uid_of(pod)
         assumed = {**pod, "spec": {**pod["spec"], "nodeName": node}}
@@ -128,7 +128,7 @@ class SchedulerCache:
         return uid_of(pod) in self._assumed
 
     def set_pod(self, pod: Pod) -> None:
-        """Count a pod on the node that it is bound to; what was assumed of it is over."""
+        """Count a pod on the node that it is bound to, no longer as assumed."""
         uid = uid_of(pod)
         with self._lock:
             known, assumed = self._pods.get(uid), uid in self._assumed
@@ -162,18 +162,18 @@ class SchedulerCache:
             self._changes.append(("node", name, node))
 
     def remove_node(self, node: Mapping[str, Any]) -> None:
-        """List a node no longer; its pods count again if it comes back before they go."""
+        """Remove a node; its pods count again if it returns before they are deleted."""
         name: str = node["metadata"]["name"]
         with self._lock:
             self._nodes.discard(name)
             self._changes.append(("no node", name, node))
 
     def has_node(self, name: str) -> bool:
-        """Whether there is such a node now, whatever was listed last."""
+        """Whether the node exists now, even if the last `list` did not have it."""
         return name in self._nodes
 
     def __len__(self) -> int:
-        """Return how many pods are on nodes, assumed ones too."""
+        """Return the number of pods on nodes, assumed ones included."""
         return len(self._pods)
 
     def _put(self, pod: Pod) -> None:
@@ -246,7 +246,7 @@ def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object])
 
 
 _CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
-# What the rules of an algorithm look at beside pods and nodes.
+# The resources that predicates and priorities read beside pods and nodes.
 _RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
     "InterPodAffinity": (NAMESPACES,),
     "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
@@ -254,13 +254,13 @@ _RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
 
 
 class SharedLister:
-    """A `NodeLister` that also knows namespaces, services and controllers, as far as needed.
+    """A `NodeLister` that also provides namespaces, services and controllers.
 
     Args:
-        cache: has the nodes and the pods on them.
-        informers: where the informers of everything else come from.
-        rules: the names of the predicates and priorities in use; what none of them looks at is not
-            watched.
+        cache: the nodes and their pods.
+        informers: the factory of the informers of everything else.
+        rules: the names of the predicates and priorities in use; resources that none of them reads
+            are not watched.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class SharedLister:
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
-        """The informers that must have synced, beside those of pods and nodes."""
+        """The informers that must have synced, in addition to those of pods and nodes."""
         return list(self._informers.values())
 
     def list(self) -> Sequence[NodeInfo]:
@@ -280,7 +280,7 @@ class SharedLister:
         return self._cache.list()
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None where there is none of that name."""
+        """Return the labels of a namespace; None if it does not exist."""
         found = self._found(NAMESPACES, name)
         return None if found is None else found["metadata"].get("labels") or {}
 

@@ -44,34 +44,34 @@ class SchedulingAlgorithm(Protocol):
 
         Args:
             pod: the Pod as the API has it.
-            node_lister: lists the nodes with the pods on them.
+            node_lister: lists the nodes with their pods.
 
         Raises:
-            FitError: it fits none; it is tried again when something has changed.
-            Exception: anything else; it is tried again after a while.
+            FitError: it fits no node; it is retried after a change.
+            Exception: any other error; it is retried after a back-off.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a `Scheduler` is made of; good for one run.
+    """The parts of a `Scheduler`, for one run.
 
     Args:
-        algorithms: how pods are placed, by the scheduler name that they ask for.
-        next_pod: returns the next pod, or None if there is none to return yet or the context ended.
-        node_lister: lists the nodes with the pods on them, and knows what pods belong to.
-        error: told of each attempt that failed.
-        binding: has pods bound.
+        algorithms: the algorithms by scheduler name.
+        next_pod: returns the next pod, or None if there is none yet or the context ended.
+        node_lister: lists the nodes with their pods.
+        error: called with each failed attempt.
+        binding: binds pods.
         informers: the informers of pods and nodes; started by the run.
         owns_informers: whether they end with the run.
-        watch: what the informers tell queue and cache.
-        queue: the pods that wait.
-        cache: the pods on nodes, assumed ones too.
+        watch: the handlers that fill queue and cache.
+        queue: the pods to schedule.
+        cache: the pods on nodes, assumed ones included.
         recorder: writes events.
         dispatchers: the threads that write.
-        metrics: counts.
-        clock: passes the time.
+        metrics: the counters.
+        clock: the time.
     """
 
     algorithms: Mapping[str, SchedulingAlgorithm]
@@ -91,33 +91,33 @@ class Config:
 
 
 class ConfigFactory:
-    """Makes what a scheduler is made of.
+    """Makes the parts of a scheduler.
 
     Args:
         client: the official client, or a session over it.
-        scheduler_names: the names by which pods ask for this scheduler; as a mapping each with an
-            algorithm of its own.
+        scheduler_names: the names by which pods request this scheduler; as a mapping each with its
+            own algorithm.
         algorithm: the algorithm of all names; None for kube-scheduler's default one.
-        qps: requests per second for bindings and conditions, and as many for events; None for any.
-        burst: how many may follow one another at once; None for twice `qps`.
-        bind_threads: how many pods are bound at a time.
-        informers: whose informers are used; they must see all namespaces. None for informers of the
-            scheduler's own. Beside pods and nodes they are asked for what the algorithm looks at:
-            namespaces for affinity between pods; services, replication controllers, replica sets
-            and stateful sets for spreading.
+        qps: requests per second for bindings and conditions, and as many for events; None for no
+            limit.
+        burst: requests at once above `qps`; None for twice `qps`.
+        bind_threads: the number of concurrent bindings.
+        informers: a shared factory, which must see all namespaces; None for own informers. Besides
+            pods and nodes it is used for what the algorithm reads: namespaces for affinity between
+            pods; services, replication controllers, replica sets and stateful sets for spreading.
         binder: binds pods to nodes; None for the server's `binding` subresource.
-        pod_initial_backoff: how long a pod waits after its first attempt; doubled each time.
-        pod_max_backoff: how long it waits at most.
-        pod_max_unschedulable: after how long a pod is tried again though nothing has changed.
-        pop_from_backoff: whether pods are tried before their time when nothing else is to be done.
-        assumed_pod_ttl: after how long a bound pod that the watch does not show is given up; None
-            for never, as upstream.
-        request_timeout: how long a request may take.
-        metrics: counts.
-        clock: passes the time.
+        pod_initial_backoff: the back-off after the first attempt; doubled each time.
+        pod_max_backoff: the longest back-off.
+        pod_max_unschedulable: after how long a pod is retried without any change.
+        pop_from_backoff: whether pods are retried early if the active queue is empty.
+        assumed_pod_ttl: after how long an unconfirmed bound pod is no longer assumed; None for
+            never, as upstream.
+        request_timeout: the limit of one request.
+        metrics: the counters.
+        clock: the time.
 
     Raises:
-        InvalidArgument: no names, an algorithm given twice, or a number or duration that is none.
+        InvalidArgument: no names, an algorithm given twice, or an invalid number or duration.
 
     Source: kube-scheduler, scheduler.go, `New`.
     """
@@ -177,10 +177,10 @@ class ConfigFactory:
         self._cache = SchedulerCache(assumed_pod_ttl=assumed_pod_ttl, clock=clock)
 
     def create(self) -> Config:
-        """Make it; the informers are told of, but started by the run. To be called once.
+        """Make the parts and register the event handlers; call it once.
 
         Raises:
-            InvalidArgument: informers that see one namespace only.
+            InvalidArgument: informers of one namespace only.
             RuntimeError: informers that were stopped.
         """
         informers = self._informers or SharedInformerFactory(self._session)

@@ -31,14 +31,14 @@ _FINISHED_PHASES = frozenset({"Failed", "Succeeded"})
 
 
 class EventHandlers:
-    """Keeps queue and cache up with the cluster: handlers of two shared informers.
+    """Keeps queue and cache up with the cluster by two shared informers.
 
-    Pods that are over count as gone, as in upstream, whose watch leaves them out.
+    Finished pods count as deleted, as upstream, whose watch leaves them out.
 
     Args:
-        queue: has the pods that wait.
-        cache: has those on nodes.
-        is_ours: whether we are responsible for pods that ask for this scheduler.
+        queue: the pods to schedule.
+        cache: the pods on nodes.
+        is_ours: whether a pod requests this scheduler.
 
     Source: kube-scheduler, eventhandlers.go.
     """
@@ -54,17 +54,17 @@ class EventHandlers:
 
     @property
     def synced(self) -> Sequence[SharedInformer | HandlerRegistration]:
-        """What must have synced before anything is decided: informers, and our places there."""
+        """The informers and handlers that must sync before the first decision."""
         return [*(one for place in self._places for one in place), *self._others]
 
     def register(
         self, informers: SharedInformerFactory, others: Sequence[SharedInformer] = ()
     ) -> None:
-        """Have the informers of pods and nodes tell us.
+        """Register handlers at the informers of pods and nodes.
 
         Args:
-            informers: whose.
-            others: informers that must have synced as well before anything is decided.
+            informers: the factory.
+            others: further informers that must sync before the first decision.
         """
         self._others = others
         of_pods = ResourceEventHandlerFuncs(self.add_pod, self.update_pod, self.delete_pod)
@@ -75,12 +75,12 @@ class EventHandlers:
             self._places.append((informer, registration))
 
     def unregister(self) -> None:
-        """Have the informers tell us nothing more; they go on for others."""
+        """Remove the handlers; shared informers go on."""
         for informer, registration in self._places:
             informer.remove_event_handler(registration)
 
     def add_pod(self, pod: Pod) -> None:
-        """Take note of a pod that is new, or was there before."""
+        """Handle a pod that was added or already present."""
         if _is_finished(pod):
             return
         if node_of(pod):
@@ -110,13 +110,13 @@ class EventHandlers:
                 self._queue.move_all()
 
     def delete_pod(self, pod: Pod) -> None:
-        """Take note of a pod that is gone; its last state may be an old one."""
+        """Handle a deleted pod; its last known state may be old."""
         self._queue.delete(pod)
         if self._cache.remove_pod(pod):
             self._queue.move_all()
 
     def add_node(self, node: dict[str, Any]) -> None:
-        """Take note of a node that is new, or was there before."""
+        """Handle a node that was added or already present."""
         self._cache.set_node(node)
         self._queue.move_all()
 
@@ -127,7 +127,7 @@ class EventHandlers:
             self._queue.move_all()
 
     def delete_node(self, node: dict[str, Any]) -> None:
-        """Take note of a node that is gone: only its share in a spreading can matter."""
+        """Handle a deleted node: only its part in topology spreading can matter."""
         self._cache.remove_node(node)
         self._queue.move_dependents()
 

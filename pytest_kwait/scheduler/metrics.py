@@ -7,14 +7,14 @@ from typing import Literal, Protocol, TypeAlias
 __all__ = ["AttemptResult", "NoMetrics", "QueueName", "SchedulerMetrics"]
 
 AttemptResult: TypeAlias = Literal["scheduled", "unschedulable", "error"]
-"""How an attempt ended."""
+"""The result of an attempt."""
 
 QueueName: TypeAlias = Literal["active", "backoff", "unschedulable", "gated"]
-"""Where pods wait."""
+"""The name of a queue."""
 
 
 class SchedulerMetrics(Protocol):
-    """Is told of what a scheduler does, from several threads; must return at once.
+    """Receives the measurements of a scheduler, from several threads; must return at once.
 
     Source: kube-scheduler, metrics/metrics.go.
     """
@@ -24,22 +24,22 @@ class SchedulerMetrics(Protocol):
 
         Args:
             profile: the scheduler name of the pod.
-            result: how it ended.
-            seconds: how long it took, the binding included.
+            result: the result.
+            seconds: its duration, the binding included.
         """
         ...
 
     def pod_scheduled(self, attempts: int, seconds: float) -> None:
-        """Count a pod that was bound.
+        """Count a bound pod.
 
         Args:
-            attempts: how many it took.
-            seconds: since the pod was first ready to be tried.
+            attempts: the number of its attempts.
+            seconds: since the pod was first ready to be scheduled.
         """
         ...
 
     def queue_length(self, queue: QueueName, length: int) -> None:
-        """Note how many pods wait in a queue now."""
+        """Set the number of pods in a queue."""
         ...
 
 

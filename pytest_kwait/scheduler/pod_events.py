@@ -59,7 +59,7 @@ class _Writes(Protocol):
 
 @dataclass(slots=True)
 class _Recorded:
-    """An event that was written, and what came after it."""
+    """An event that was written, with its series."""
 
     event: dict[str, Any]
     at: float
@@ -68,7 +68,7 @@ class _Recorded:
     last: float = 0.0
 
     def written(self) -> dict[str, Any]:
-        """Return the event as it is to be written, with the series if there is one."""
+        """Return the event to write, with its series if any."""
         return self.event if self.count < 2 else {**self.event, "series": self.series()}
 
     def series(self) -> dict[str, Any]:
@@ -76,15 +76,15 @@ class _Recorded:
 
 
 class EventRecorder:
-    """Writes events about pods in another thread; the same again and again is one, with a count.
+    """Writes events about pods in another thread; repeated events become a series with a count.
 
-    As in upstream a series is written when it begins, every half hour, and six minutes after its
-    last event; events are the same only while the pod has not changed.
+    As upstream, a series is written when it begins, every half hour, and six minutes after its last
+    event; events are equal only while the pod has not changed.
 
     Args:
-        session: who writes.
-        dispatcher: the threads that do.
-        clock: passes the time.
+        session: the client.
+        dispatcher: its threads.
+        clock: the time.
 
     Source: client-go, tools/events (event_recorder.go, event_broadcaster.go).
     """
@@ -103,14 +103,14 @@ class EventRecorder:
     def event(
         self, pod: Pod, type: Literal["Normal", "Warning"], reason: str, action: str, note: str
     ) -> None:
-        """Record that something happened to a pod; returns at once.
+        """Record an event of a pod; returns at once.
 
         Args:
             pod: the pod in the state that it concerns.
             type: `Normal` or `Warning`.
-            reason: why, as one word.
-            action: what was done, as one word.
-            note: for people; cut off after 1024 bytes.
+            reason: one word.
+            action: one word.
+            note: the message; cut off after 1024 bytes.
         """
         metadata = pod["metadata"]
         regarding = {
@@ -153,7 +153,7 @@ class EventRecorder:
         self._write(str(key), known)
 
     def flush_series(self) -> None:
-        """Write what is to be tried again, and the series that are over or long; every second."""
+        """Write retries and the series that ended or are due; called every second."""
         now = self._clock.monotonic()
         with self._lock:
             due = [one for one in self._retries if one[0] <= now]

@@ -61,7 +61,7 @@ def has_label_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether a pod requests less of something than before; not of requests nobody can read.
+    """Whether a pod requests less of a resource than before; False for invalid requests.
 
     Source: kube-scheduler, framework/events.go, `extractPodScaleDown`.
     """

@@ -26,13 +26,13 @@ _QUEUE_FLUSH_PERIOD: Final = 30.0
 
 
 class Scheduler:
-    """Binds the pods that ask for it to nodes, for as long as it runs.
+    """Binds its pods to nodes for as long as it runs.
 
-    One thread decides, others bind. What goes wrong with a pod is logged and told by an event of
-    the pod, and the next pod has its turn.
+    One thread decides, others bind. An error with a pod is logged and recorded as an event, and the
+    next pod follows.
 
     Args:
-        config: what it is made of.
+        config: its parts.
 
     Source: kube-scheduler, scheduler.go, schedule_one.go.
     """
@@ -79,9 +79,9 @@ class Scheduler:
                 housekeeping.join()
 
     def schedule_one(self) -> None:
-        """Take the next pod, find a node for it and have it bound, or say why there is none.
+        """Take the next pod, select a node and start the binding, or handle the failure.
 
-        Waits for a pod if there is none, until one comes or something may have changed.
+        Waits for a pod if the queue is empty.
 
         Source: kube-scheduler, schedule_one.go, `ScheduleOne`.
         """
@@ -97,7 +97,7 @@ class Scheduler:
         try:
             node = algorithm.schedule(entry.pod, config.node_lister)
             assumed = config.cache.assume(entry.pod, node)
-        except Exception as error:  # predicates are anybody's, pods may make no sense: go on
+        except Exception as error:  # predicates may be custom and pods invalid: any error
             config.error(entry, error, begun)
             return
         config.binding.start(entry, assumed, node, begun)

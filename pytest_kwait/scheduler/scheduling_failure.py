@@ -30,12 +30,12 @@ __all__ = ["FailureHandler", "make_unscheduled_patch"]
 def make_unscheduled_patch(
     pod: Mapping[str, Any], reason: str, message: str, now: str
 ) -> dict[str, Any] | None:
-    """Return the strategic merge patch of a pod's status; None where it says the same already.
+    """Return the strategic merge patch of a pod's status; None if it would change nothing.
 
     Args:
         pod: the pod as it is.
         reason: `Unschedulable` or `SchedulerError`.
-        message: for people.
+        message: the condition's message.
         now: the time as the API writes it.
 
     Source: kube-scheduler, schedule_one.go, `updatePod`; api/v1/pod/util.go, `UpdatePodCondition`.
@@ -80,17 +80,17 @@ class _Patches(Protocol):
 class FailureHandler:
     """The error function of a scheduler.
 
-    A pod that is gone, or has a node, is not tried again. Unlike upstream's, its condition is then
-    left alone too: what has a node is scheduled, whatever this attempt says.
+    A deleted or bound pod is not retried. Unlike upstream, its condition is not changed then: a pod
+    with a node is scheduled, whatever the result of this attempt.
 
     Args:
         queue: takes the pod back.
-        latest: returns a pod as the watch has it, by namespace and name.
+        latest: returns a pod's last watched state by namespace and name.
         session: writes conditions.
-        dispatcher: the threads that do.
+        dispatcher: its threads.
         recorder: writes events.
-        metrics: counts.
-        clock: says the time.
+        metrics: the counters.
+        clock: the time.
 
     Source: kube-scheduler, schedule_one.go, `handleSchedulingFailure`.
     """

@@ -41,7 +41,7 @@ Pod: TypeAlias = dict[str, Any]
 
 
 class QueueState(Enum):
-    """Where in the queue a pod is."""
+    """The part of the queue that a pod is in."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -53,20 +53,20 @@ class QueueState(Enum):
 
 @dataclass(slots=True, eq=False)
 class QueuedPodInfo:
-    """A pod, and what the queue knows of its attempts.
+    """A pod with the queue's record of its attempts.
 
     Args:
-        pod: the pod as it came last.
-        timestamp: when it was queued or last came back, in the clock's monotonic seconds.
-        place: where it is.
-        attempts: how often it was taken to be scheduled.
-        unschedulable_count: how often it fitted nowhere.
-        error_count: how often in a row something else went wrong.
-        cycle: the queue's cycle when it was taken last.
-        changed: whether it changed since it was taken.
+        pod: its last known state.
+        timestamp: when it was last queued, in the clock's monotonic seconds.
+        place: the part of the queue that it is in.
+        attempts: the number of attempts.
+        unschedulable_count: the number of attempts in which it fitted no node.
+        error_count: the number of successive errors.
+        cycle: the queue's cycle of its last attempt.
+        changed: whether it changed during its attempt.
         backs_off_until: the end of its back-off, in monotonic seconds; None until it is needed.
-        first_active: when it could first be tried.
-        ticket: which entry of a heap is the valid one.
+        first_active: when it was first ready to be scheduled.
+        ticket: identifies its valid entry of a heap.
     """
 
     pod: Pod
@@ -93,7 +93,7 @@ class QueuedPodInfo:
 
     @property
     def profile(self) -> str:
-        """The scheduler that the pod asks for."""
+        """The scheduler that the pod requests."""
         return scheduler_of(self.pod)
 
     @property
@@ -124,7 +124,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def scheduler_of(pod: Mapping[str, Any]) -> str:
-    """Return the name of the scheduler that a pod asks for."""
+    """Return the name of the scheduler that a pod requests."""
     return (pod.get("spec") or {}).get("schedulerName") or DEFAULT_SCHEDULER
 
 
@@ -151,26 +151,26 @@ _Heap: TypeAlias = list[tuple[tuple[float, ...], int, QueuedPodInfo]]
 
 
 class SchedulingQueue:
-    """Pods by priority and time, those that back off, those that fit nowhere, those that are gated.
+    """Pods to schedule: active by priority and time, backing off, unschedulable, gated.
 
-    A pod that fits nowhere waits until something has changed that could help it, and then for the
-    rest of its back-off. As in upstream, that rest is cut short when nothing else is to be done;
-    after an error it is not. A change while a pod is being tried counts for this pod too.
-    Filled from any thread, emptied by one.
+    An unschedulable pod waits until a change could help it, and then for the rest of its back-off.
+    As upstream, that rest is cut short if the active queue is empty; after an error it is not. A
+    change during an attempt counts for the pod in the attempt too. Any thread may add pods, one
+    takes them.
 
     Args:
         initial_backoff: the first back-off; doubled each time.
-        max_backoff: the longest; zero for none at all.
-        max_unschedulable: after how long a pod that fits nowhere is tried again in any case.
-        pop_from_backoff: whether back-offs are cut short when nothing else is to be done.
-        metrics: is told the queues' lengths.
-        clock: passes the time.
+        max_backoff: the longest; zero for no back-off.
+        max_unschedulable: after how long an unschedulable pod is retried without any change.
+        pop_from_backoff: whether back-offs are cut short if the active queue is empty.
+        metrics: receives the queues' lengths.
+        clock: the time.
 
     Raises:
-        InvalidArgument: a duration that is none, or an initial back-off above the longest.
+        InvalidArgument: an invalid duration, or an initial back-off above the longest.
 
-    Source: kube-scheduler, backend/queue (scheduling_queue.go, backoff_queue.go). Which changes
-    help which pod is decided by kind of change, where upstream asks the plugins that refused it.
+    Source: kube-scheduler, backend/queue (scheduling_queue.go, backoff_queue.go). Changes are
+    matched to pods by kind of change, where upstream calls the plugins that rejected the pod.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class SchedulingQueue:
         self._errors: _Heap = []
         self._lengths: Counter[QueueName] = Counter()
         self._cycle = 0
-        # The last cycle in which a change may have helped any pod, or one that looks at others.
+        # The last cycles with a change that may help any pod, or a pod that depends on others.
         self._moved_all = self._moved_dependents = -1
         self._wake: Callable[[], None] = lambda: None
 
@@ -218,7 +218,7 @@ class SchedulingQueue:
                 self.add(new)
                 return
             if entry.place is QueueState.IN_FLIGHT:
-                # It comes back with its latest state, and is then worth another attempt.
+                # It returns with its latest state and is then worth another attempt.
                 entry.changed = entry.changed or has_pod_scheduling_change(old, new)
                 return
             entry.pod = new
@@ -229,16 +229,16 @@ class SchedulingQueue:
                 self._retry(entry)
 
     def delete(self, pod: Pod) -> None:
-        """Forget a pod that is gone or bound; one that is being tried does not come back."""
+        """Remove a deleted or bound pod; one in an attempt does not return."""
         with self._lock:
             entry = self._entries.pop(uid_of(pod), None)
             if entry is not None:
                 self._leave(entry)
 
     def pop(self, ctx: wait.Context) -> QueuedPodInfo | None:
-        """Return the pod whose turn it is, once there is one; None if there was none to return.
+        """Wait for the next pod and return it; None if there is none.
 
-        None means that the context has ended, or that the queue was woken for nothing: ask again.
+        None means that the context ended or that the queue was woken for nothing: call it again.
         """
         entry = self._take()
         if entry is not None or ctx.err() is not None:
@@ -253,18 +253,19 @@ class SchedulingQueue:
         return entry
 
     def done(self, entry: QueuedPodInfo) -> None:
-        """Forget a pod that was taken and does not come back: bound, gone, or not ours."""
+        """Remove a pod after its attempt: bound, deleted, or of another scheduler."""
         with self._lock:
             if self._entries.get(entry.uid) is entry and entry.place is QueueState.IN_FLIGHT:
                 del self._entries[entry.uid]
 
     def add_unschedulable(self, entry: QueuedPodInfo, pod: Pod, *, error: bool) -> None:
-        """Take back a pod that was taken and could not be scheduled; not if it is gone meanwhile.
+        """Take back a pod after a failed attempt, unless it was deleted.
 
         Args:
-            entry: as it was taken.
+            entry: the entry returned by `pop`.
             pod: its latest state.
-            error: whether something went wrong, so that only time can help; else it fits nowhere.
+            error: whether the attempt had an error, so that only time can help; else it fitted no
+                node.
         """
         with self._lock:
             if self._entries.get(entry.uid) is not entry or entry.place is not QueueState.IN_FLIGHT:
@@ -285,19 +286,19 @@ class SchedulingQueue:
                 self._place(entry, QueueState.UNSCHEDULABLE)
 
     def move_all(self) -> None:
-        """Try again what fits nowhere: something changed that may help any pod."""
+        """Retry unschedulable pods after a change that may help any of them."""
         with self._lock:
             self._moved_all = self._cycle
             self._move(lambda _pod: True)
 
     def move_dependents(self) -> None:
-        """Try again the pods that look at other pods: some have come, gone or changed."""
+        """Retry the pods that depend on other pods, after a change of pods."""
         with self._lock:
             self._moved_dependents = self._cycle
             self._move(depends_on_other_pods)
 
     def flush_unschedulable(self) -> None:
-        """Try again what has fitted nowhere for too long; to be called every 30 s."""
+        """Retry pods that have been unschedulable for too long; called every 30 s."""
         with self._lock:
             since = self._clock.monotonic() - self._max_unschedulable
             for entry in list(self._entries.values()):
@@ -310,7 +311,7 @@ class SchedulingQueue:
             return [entry.pod for entry in self._entries.values() if entry.place is place]
 
     def __len__(self) -> int:
-        """Return how many pods wait or are being tried."""
+        """Return the number of pods, those in an attempt included."""
         return len(self._entries)
 
     def _move(self, chosen: Callable[[Pod], bool]) -> None:
@@ -407,7 +408,7 @@ class SchedulingQueue:
 
 
 def _first(heap: _Heap, place: QueueState) -> QueuedPodInfo | None:
-    """Return the first entry of a heap; what has left it meanwhile is dropped on the way."""
+    """Return the first entry of a heap and drop outdated ones before it."""
     while heap:
         _, ticket, entry = heap[0]
         if entry.ticket == ticket and entry.place is place:

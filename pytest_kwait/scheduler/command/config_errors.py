@@ -32,11 +32,11 @@ class CommandError(KwaitError):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field.
+    """An error of one field.
 
     Args:
         field: its path, for example `leaderElection.leaseDuration`.
-        text: what is wrong.
+        text: the problem.
 
     Source: apimachinery pkg/util/validation/field/errors.go Error.
     """
@@ -49,7 +49,7 @@ class FieldError:
 
 
 def invalid(field: str, value: object, detail: str) -> FieldError:
-    """Return the error of a value that is outside what the field takes."""
+    """Return the error of an invalid value."""
     return FieldError(field, f"Invalid value: {_format_value(value)}: {detail}")
 
 

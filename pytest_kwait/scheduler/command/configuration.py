@@ -31,7 +31,7 @@ JSON_CONTENT = "application/json"
 
 
 def _field_metadata(name: str, kind: str) -> dict[str, str]:
-    """Note a field's name in YAML, and the kind that its decoder goes by."""
+    """Return the metadata of a field: its name in YAML and its decoder's kind."""
     return {"name": name, "kind": kind}
 
 
@@ -45,7 +45,7 @@ def _list_field(name: str, kind: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """How the API server is reached."""
+    """Options of the connection to the API server."""
 
     kubeconfig: str = _field("kubeconfig", "string", "")
     accept_content_types: str = _field("acceptContentTypes", "string", "")
@@ -56,7 +56,7 @@ class ClientConnection:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """How one of several schedulers is found; durations in seconds."""
+    """Options of leader election; durations in seconds."""
 
     leader_elect: bool = _field("leaderElect", "bool", True)
     lease_duration: float = _field("leaseDuration", "duration", 15.0)
@@ -77,7 +77,7 @@ class PluginEntry:
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """What an extension point has more, and less, than by default."""
+    """Plugins that an extension point enables and disables, compared with the default."""
 
     enabled: tuple[PluginEntry, ...] = _list_field("enabled", "plugin")
     disabled: tuple[PluginEntry, ...] = _list_field("disabled", "plugin")
@@ -120,7 +120,7 @@ class Plugins:
 
 @dataclass(frozen=True, slots=True)
 class PluginConfig:
-    """What a plugin is told."""
+    """The arguments of a plugin."""
 
     name: str = _field("name", "string", "")
     args: dict[str, Any] | None = field(default=None, metadata=_field_metadata("args", "object"))
@@ -128,7 +128,7 @@ class PluginConfig:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A scheduler by its name: which plugins it has, and what they are told."""
+    """A scheduler's name, with its plugins and their arguments."""
 
     scheduler_name: str = _field("schedulerName", "string", "")
     percentage_of_nodes_to_score: int | None = _field("percentageOfNodesToScore", "int32", None)
@@ -140,11 +140,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The whole of it, with the defaults of what is not said.
+    """The component configuration with its defaults.
 
     Source: kube-scheduler config/v1/types.go KubeSchedulerConfiguration and
-    pkg/scheduler/apis/config/v1/defaults.go; the defaults differ where this scheduler does: JSON
-    to the API server, no profiling of a Go program.
+    pkg/scheduler/apis/config/v1/defaults.go; the defaults differ where this scheduler does: JSON to
+    the API server, no profiling of a Go program.
     """
 
     parallelism: int = _field("parallelism", "int32", 16)

@@ -83,7 +83,7 @@ _ZERO_IS_DEFAULT = frozenset(
         "leaderElection.resourceNamespace",
     }
 )
-"""Fields that are no pointers upstream: their zero says nothing."""
+"""Fields that are no pointers upstream: zero is the same as absent."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -110,10 +110,10 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def parse_yaml(text: str) -> dict[str, Any]:
-    """Return the object of a file, which says its kind.
+    """Return the object of a file with its kind checked.
 
     Raises:
-        ProgramError: it is no YAML, no mapping, or of another kind or version.
+        CommandError: no YAML, no mapping, or another kind or version.
 
     Source: apimachinery pkg/runtime/serializer/json Decode, with strict decoding.
     """
@@ -145,7 +145,7 @@ def parse_yaml(text: str) -> dict[str, Any]:
 
 
 class _Decoder:
-    """Collects what is wrong while it reads."""
+    """Decodes a configuration and collects its errors."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
@@ -153,7 +153,7 @@ class _Decoder:
         self.errors: list[FieldError | str] = []
 
     def part(self, cls: type[_Part], data: Any, path: str) -> _Part:
-        """Read an object; what is not said, or cannot be read, has its default."""
+        """Decode an object; absent and invalid fields get their defaults."""
         if data is None:
             return cls()
         if not isinstance(data, dict):
@@ -275,12 +275,12 @@ _SCALARS: dict[str, Callable[[_Decoder, Any, str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class DecodedConfiguration:
-    """A configuration as far as it could be read.
+    """A configuration as far as it is valid.
 
     Args:
-        configuration: with defaults for what could not.
+        configuration: the fields, with defaults for invalid ones.
         errors: unknown fields and wrong types.
-        broken: the sections that have one of the wrong types.
+        broken: the sections with a wrong type.
     """
 
     configuration: Configuration
@@ -289,7 +289,7 @@ class DecodedConfiguration:
 
 
 def decode_configuration(data: dict[str, Any]) -> DecodedConfiguration:
-    """Return the configuration of an object of our kind and version, and what is wrong with it."""
+    """Return the configuration of an object of our kind and version, and its errors."""
     reader = _Decoder()
     configuration = reader.part(Configuration, data, "")
     unknown = ", ".join(f'unknown field "{path}"' for path in reader.unknown)
@@ -450,7 +450,7 @@ def load_configuration(flags: Flags) -> Configuration:
         client_connection=replace(configuration.client_connection, **connection),
         profiles=set_profile_defaults(configuration.profiles, Profile()),
     )
-    # What could not be read has its default, which nothing may be held against.
+    # An invalid field has its default, which must not cause further errors.
     sound = [
         error
         for error in validate_configuration(configuration)
@@ -463,10 +463,10 @@ def load_configuration(flags: Flags) -> Configuration:
 
 
 def read_configuration(path: Path) -> DecodedConfiguration:
-    """Return the configuration of a file, as far as it says one.
+    """Return the configuration of a file.
 
     Raises:
-        ProgramError: it cannot be read, or is none.
+        CommandError: the file is unreadable or invalid.
 
     Source: cmd/kube-scheduler/app/options/configfile.go LoadConfigFromFile.
     """
@@ -483,7 +483,7 @@ def write_configuration(configuration: Configuration, path: Path) -> None:
     """Write the configuration as YAML; reading it gives the same.
 
     Raises:
-        ProgramError: it cannot be written there.
+        CommandError: the file cannot be written.
 
     Source: cmd/kube-scheduler/app/options/configfile.go LogOrWriteConfig.
     """

@@ -44,11 +44,11 @@ _Value = TypeVar("_Value")
 
 
 class TTLCache(Generic[_Value]):
-    """The last answers, each until its time is over; safe to share between threads.
+    """The last answers, each until it expires; safe to share between threads.
 
     Args:
-        clock: what their time is measured by.
-        most: how many are kept; the oldest go first.
+        clock: the time.
+        most: the number of answers that are kept; the oldest are removed first.
     """
 
     def __init__(self, clock: Clock, most: int = 4096) -> None:
@@ -58,7 +58,7 @@ class TTLCache(Generic[_Value]):
         self._lock = threading.Lock()
 
     def get(self, question: Hashable) -> _Value | None:
-        """Return the answer; None if there is none, or its time is over."""
+        """Return the answer; None if there is none or it has expired."""
         with self._lock:
             found = self._answers.get(question)
             if found is None:
@@ -96,10 +96,10 @@ class UserInfo:
     """A caller.
 
     Args:
-        name: who.
-        groups: whose member.
-        uid: what tells users of the same name apart; may be empty.
-        extra: what else the authenticator knows.
+        name: the user name.
+        groups: its groups.
+        uid: distinguishes users of the same name; may be empty.
+        extra: further facts of the authenticator.
     """
 
     name: str
@@ -112,12 +112,12 @@ ANONYMOUS = UserInfo("system:anonymous", ("system:unauthenticated",))
 
 
 class Authenticator:
-    """Finds the user behind a request.
+    """Authenticates requests by client certificate or token review.
 
     Args:
-        session: who reviews tokens; None if nobody: they mean nothing then.
-        ttl: seconds that the answer to a token is kept, that it is none as well.
-        clock: what that is measured by.
+        session: the client for token reviews; None to accept no tokens.
+        ttl: seconds for which an answer to a token is cached, refusals included.
+        clock: the time.
 
     Source: apiserver pkg/authentication/authenticatorfactory/delegating.go.
     """
@@ -133,11 +133,11 @@ class Authenticator:
     def authenticate(
         self, authorization: str | None, certificate: Mapping[str, Any] | None
     ) -> UserInfo | None:
-        """Return the user, or nobody in particular; None: the caller is not who it says.
+        """Return the user, anonymous if the request has no credentials; None if they are invalid.
 
         Args:
             authorization: the header.
-            certificate: the client certificate as `ssl` has it, if a trusted one was shown.
+            certificate: the client certificate as `ssl` has it, if a trusted one was sent.
         """
         if certificate:
             user = read_certificate_user(certificate)
@@ -195,16 +195,16 @@ def read_certificate_user(certificate: Mapping[str, Any]) -> UserInfo | None:
 
 
 def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
-    """Return the authorities of client certificates that the API server tells its extensions.
+    """Return the client certificate authorities that the API server publishes for extensions.
 
     They are read once, at the start; Kubernetes' scheduler follows their changes.
 
     Args:
-        session: who is asked.
+        session: the client.
         tolerate: whether to go on without them.
 
     Raises:
-        ProgramError: they cannot be had, and that is not tolerated.
+        CommandError: the read failed, and that is not tolerated.
 
     Source: apiserver pkg/server/options/authentication.go ApplyTo.
     """
@@ -243,11 +243,11 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """Whether something is allowed.
+    """The result of an authorization.
 
     Args:
-        allowed: whether it is.
-        reason: why, if anybody said; may be empty.
+        allowed: whether the request is allowed.
+        reason: the authorizer's reason; may be empty.
     """
 
     allowed: bool
@@ -258,14 +258,14 @@ ALLOWED = AccessDecision(True)
 
 
 class Authorizer:
-    """Decides who may read which path.
+    """Authorizes requests for paths.
 
     Args:
-        session: who reviews access; None if nobody.
-        always: paths that everybody may read; a `*` at the end stands for any rest.
-        allowed_ttl: seconds that a yes is kept.
-        denied_ttl: seconds that a no is kept.
-        clock: what that is measured by.
+        session: the client for access reviews; None to allow only `always`.
+        always: paths that everyone may read; a `*` at the end matches any rest.
+        allowed_ttl: seconds for which a yes is cached.
+        denied_ttl: seconds for which a no is cached.
+        clock: the time.
 
     Source: apiserver pkg/server/options/authorization.go toAuthorizer,
     pkg/authorization/path/path.go, plugin/pkg/authorizer/webhook/webhook.go.
@@ -291,13 +291,13 @@ class Authorizer:
         """Return whether the user may do this.
 
         Args:
-            user: who.
+            user: the caller.
             verb: the HTTP method in lower case.
-            path: of the request, without its query.
+            path: the request's path without its query.
 
         Raises:
-            ApiError: nobody could say.
-            DeadlineExceeded: nobody said in time.
+            ApiError: the review failed.
+            DeadlineExceeded: the review took too long.
         """
         if _MASTERS in user.groups:
             return ALLOWED

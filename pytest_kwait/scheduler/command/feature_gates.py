@@ -24,9 +24,9 @@ class FeatureGate:
     """A feature of Kubernetes' scheduler.
 
     Args:
-        stage: how far it has come: ALPHA, BETA or empty once it is there to stay.
+        stage: ALPHA, BETA, or empty once it is stable.
         default: whether it is on.
-        locked: whether it stays as it is: this scheduler has it, or has it not.
+        locked: whether it cannot be changed, as this scheduler always or never has the feature.
     """
 
     stage: str
@@ -54,17 +54,17 @@ GATES: Mapping[str, FeatureGate] = {
     "StorageCapacityScoring": FeatureGate("ALPHA", False),
     "TopologyAwareWorkloadScheduling": FeatureGate("ALPHA", False),
 }
-"""Those of the scheduler of Kubernetes 1.36; what this one has not is locked off."""
+"""The gates of Kubernetes 1.36's scheduler; those of missing features are locked off."""
 
 
 class FeatureGates:
-    """Which features are on.
+    """The features that are on.
 
     Args:
-        turned: what was asked for, by name.
+        turned: the requested states, by name.
 
     Raises:
-        ProgramError: names that are none, or features that are locked; all of them at once.
+        CommandError: unknown names and locked features, all of them at once.
 
     Source: component-base featuregate/feature_gate.go unsafeSetFromMap.
     """
@@ -88,10 +88,10 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, pairs: Iterable[str]) -> FeatureGates:
-        """Return the gates that pairs such as `ComponentFlagz=false` turn; the last one wins.
+        """Return the gates set by pairs such as `ComponentFlagz=false`; the last one wins.
 
         Raises:
-            ProgramError: a pair that is none, or what the gates refuse.
+            CommandError: an invalid pair, or a gate that cannot be set.
 
         Source: component-base compatibility/registry.go Set.
         """

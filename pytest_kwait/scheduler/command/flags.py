@@ -58,11 +58,11 @@ else:
 
 
 class FlagType(_Type):
-    """A kind of value.
+    """A type of flag values.
 
     Args:
-        name: what the help calls it.
-        parse: makes the value of the text; ValueError says why not.
+        name: its name in the help.
+        parse: converts the text; raises ValueError with the reason.
     """
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -103,12 +103,12 @@ class Flag(click.Option):
     """A flag of a group.
 
     Args:
-        group: under which heading the help shows it.
-        name: its name, with dashes; underscores mean the same.
-        kind: the kind of its value.
-        default: what holds where it is not given.
-        help: what it does.
-        short: a single letter that means the same; empty for none.
+        group: its heading in the help.
+        name: its name, with dashes; underscores are equivalent.
+        kind: the type of its value.
+        default: its value if it is not given.
+        help: its description.
+        short: an equivalent single letter; empty for none.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Flag(click.Option):
         self.otherwise = default
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
-        """Return its names with the kind of its value, and what it does."""
+        """Return its names with the type of its value, and its description."""
         names = ", ".join(sorted(self.opts, key=len))
         shown = names if self.kind is BOOL else f"{names} {self.kind.name}"
         default = self._shown_default()
@@ -153,12 +153,12 @@ class Flag(click.Option):
 
 
 class FlagCommand(click.Command):
-    """A command that takes flags alone.
+    """A command that takes flags only.
 
     Args:
-        name: the program's.
+        name: the program's name.
         flags: in the order of their groups.
-        about: what it does, for the help.
+        about: its description for the help.
     """
 
     def __init__(self, name: str, flags: Sequence[Flag], about: str) -> None:
@@ -175,7 +175,7 @@ class FlagCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, with what a flag of yes or no means on its own."""
+        """Parse the arguments; a boolean flag without a value is true."""
         return super().parse_args(ctx, self._spelled_out(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -204,20 +204,20 @@ class FlagCommand(click.Command):
                 continue
             spelled.append(arg)
             if flag is not None:
-                # What follows is its value, whatever it looks like.
+                # The next argument is the value, whatever its form.
                 spelled += [value for value in [next(rest, None)] if value is not None]
         return spelled
 
 
 def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the value of each flag by its name in Python, and which were given.
+    """Return the value of each flag by its name in Python, and the names of the given flags.
 
     Args:
-        command: what they are for.
+        command: the command with its flags.
         argv: the arguments without the program's name.
 
     Raises:
-        ProgramError: an unknown flag, a value that cannot be read, or arguments that are none.
+        CommandError: an unknown flag, an invalid value, or positional arguments.
 
     Source: the flag library of Go's programs, github.com/spf13/pflag (its wording), and
     component-base cli/flag/flags.go WordSepNormalizeFunc.
@@ -519,7 +519,7 @@ class Flags:
     """The flags as given; durations in seconds.
 
     Args:
-        given: the names of those that stood on the command line.
+        given: the names of the flags on the command line.
 
     The others are named as their flags, with underscores.
     """
@@ -561,7 +561,7 @@ class Flags:
     given: frozenset[str]
 
     def errors(self) -> list[str]:
-        """Return what is wrong with the flags that are not the configuration's.
+        """Return the errors of the flags that are not part of the configuration.
 
         Source: apiserver pkg/server/options/serving.go Validate, authorization/path/path.go; for
         the insecure port kube-scheduler's options of 1.20.
@@ -601,7 +601,7 @@ class Flags:
 
 
 def help_text() -> str:
-    """Return what the program and its flags are for, as wide as the terminal, 98 at most."""
+    """Return the help, as wide as the terminal but at most 98 columns."""
     context = click.Context(COMMAND, info_name=PROGRAM, max_content_width=100)
     return COMMAND.get_help(context) + "\n"
 

@@ -49,8 +49,8 @@ class Plugin:
 
     Args:
         points: the extension points that it extends.
-        weight: what its score counts by default; 0 if it has none.
-        args: what it is told: these values and no others.
+        weight: the default weight of its score; 0 if it has none.
+        args: its only valid arguments, with their values.
     """
 
     points: tuple[str, ...]
@@ -87,10 +87,10 @@ Source: pkg/scheduler/apis/config/v1/default_plugins.go getDefaultPlugins.
 """
 
 DEFAULT_PLUGINS = tuple(PluginEntry(name, plugin.weight) for name, plugin in PLUGINS.items())
-"""What a profile has that says nothing."""
+"""The plugins of a profile that configures none."""
 
 REQUIRED_PLUGINS = ("SchedulingGates", "PrioritySort", "DefaultBinder")
-"""What the queue and the binder do in any case: they cannot be without."""
+"""Plugins that the queue and the binder always run, so that they cannot be disabled."""
 
 EXTENSION_POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
 """The extension points at which something can be enabled or disabled."""
@@ -110,15 +110,15 @@ UPSTREAM_PLUGINS = frozenset(
         "VolumeZone",
     }
 )
-"""All of Kubernetes 1.36: what this scheduler has not can be disabled, not enabled."""
+"""All plugins of Kubernetes 1.36; missing ones can be disabled but not enabled."""
 
 
 def set_profile_defaults(profiles: Sequence[Profile], default: Profile) -> tuple[Profile, ...]:
-    """Return the profiles with their default plugins; one alone has the default name.
+    """Return the profiles with their default plugins; a single unnamed one gets the default name.
 
     Args:
-        profiles: as they were read; none is one with nothing said.
-        default: a profile with nothing said.
+        profiles: the profiles as configured; none stands for `default`.
+        default: an empty profile.
     """
     profiles = profiles or (default,)
     if len(profiles) == 1 and not profiles[0].scheduler_name:
@@ -127,7 +127,7 @@ def set_profile_defaults(profiles: Sequence[Profile], default: Profile) -> tuple
 
 
 def validate_profiles(profiles: Sequence[Profile]) -> Iterator[FieldError]:
-    """Yield what is wrong with completed profiles."""
+    """Yield the errors of completed profiles."""
     first: dict[str, int] = {}
     for index, profile in enumerate(profiles):
         path = f"profiles[{index}]"
@@ -164,7 +164,7 @@ def _set_defaults(profile: Profile) -> Profile:
         index = given.get(entry.name)
         if index is not None:
             placed.add(index)
-            entry = custom.enabled[index]  # configured anew, in its own place
+            entry = custom.enabled[index]  # reconfigured in place
         enabled.append(entry)
     enabled += [entry for index, entry in enumerate(custom.enabled) if index not in placed]
     merged = PluginSet(tuple(enabled), custom.disabled)
@@ -179,7 +179,7 @@ def _points(profile: Profile) -> dict[str, PluginSet]:
 
 
 def _expand_point(profile: Profile, point: str) -> dict[str, int]:
-    """Return the weights of what runs at an extension point, in order."""
+    """Return the weights of the plugins of an extension point, in order."""
     points = _points(profile)
     own = {entry.name: entry.weight for entry in points[point].enabled}
     disabled = {entry.name for entry in points[point].disabled}

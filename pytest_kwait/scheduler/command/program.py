@@ -60,16 +60,14 @@ __all__ = [
 
 
 def make_scheduler_client(kubeconfig: str, master: str) -> ApiClient:
-    """Return the client that the scheduler works with.
+    """Return the scheduler's client; without a file or address that of its own pod.
 
     Args:
         kubeconfig: the file; empty for none.
-        master: the server's address, which wins over the file's; empty for none.
-
-    Without either it is the one of the pod that this runs in.
+        master: the server's address, which overrides the file's; empty for none.
 
     Raises:
-        ProgramError: nothing says where the server is, or what says it cannot be used.
+        CommandError: no server is configured, or its configuration is invalid.
 
     Source: client-go tools/clientcmd/client_config.go BuildConfigFromFlags.
     """
@@ -91,7 +89,7 @@ def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
     """Return the client of a kubeconfig's current context.
 
     Raises:
-        ProgramError: it is not there, or cannot be used.
+        CommandError: the file is missing or invalid.
     """
     from kubernetes.client import ApiClient, Configuration
     from kubernetes.config import ConfigException, load_kube_config
@@ -148,7 +146,7 @@ def _parse_address(master: str) -> str:
 
 
 def _bypass_proxy_for_loopback(configuration: object) -> object:
-    """Keep to this machine what is on it: as Go's clients, no proxy is asked for loopback."""
+    """Connect to loopback addresses without the proxy, as Go's clients do."""
     host = urlsplit(getattr(configuration, "host", "")).hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127."):
         configuration.proxy = None  # type: ignore[attr-defined] # the client has no types here
@@ -164,16 +162,16 @@ _log = logging.getLogger(__name__)
 
 
 class SchedulerProgram:
-    """A scheduler with its informers, its server and its election; good for one run.
+    """A scheduler with its informers, server and leader election, for one run.
 
     Args:
         flags: as given.
-        configuration: what flags and file make, sound.
-        gates: which features are on.
+        configuration: the validated configuration.
+        gates: the feature gates.
 
     Raises:
-        ProgramError: a kubeconfig, a certificate or a port that cannot be used; nothing runs then.
-        InvalidArgument: a name that no lease can have.
+        CommandError: an unusable kubeconfig, certificate or port; nothing runs then.
+        InvalidArgument: an invalid name of a lease.
 
     Source: cmd/kube-scheduler/app/server.go Setup, Run.
     """
@@ -193,7 +191,7 @@ class SchedulerProgram:
         self._config = self._scheduler_config(client, flags, gates)
         self._elector = self._make_elector() if configuration.leader_election.leader_elect else None
         self.servers = self._servers(flags, gates)
-        """What serves, each with its port."""
+        """The servers, one per port."""
 
     def run(self, stop: threading.Event) -> None:
         """Run until stopped.
@@ -318,7 +316,7 @@ class SchedulerProgram:
         return [HealthCheck("leaderElection", lambda: elector.check(_HEALTH_TOLERANCE))]
 
     def _fill_caches(self) -> bool:
-        """Return True once the caches have what the server has, False if stopped before."""
+        """Return True once the caches have synced, False if stopped before."""
         self._informers.start()
         if not wait_for_cache_sync(*self._config.watch.synced, stop=self._stop):
             return False
@@ -365,7 +363,7 @@ def _make_algorithm(configuration: Configuration, profile: Profile) -> Algorithm
 
 
 def _make_review_session(kubeconfig: str) -> Session | None:
-    """Return who reviews tokens or access: the kubeconfig's server, else the pod's own, if any."""
+    """Return the client for token and access reviews: the kubeconfig's, else the pod's own."""
     client = make_kubeconfig_client(kubeconfig) if kubeconfig else make_in_cluster_client()
     return None if client is None else Session.of(client)
 

@@ -99,11 +99,11 @@ class PrometheusMetrics:
         self._pod_seconds.labels(label).observe(seconds)
 
     def queue_length(self, queue: str, length: int) -> None:
-        """Note how many pods a queue has."""
+        """Set the number of pods in a queue."""
         self._pending.labels(queue).set(length)
 
     def leading(self, name: str, leads: Callable[[], bool]) -> None:
-        """Show whether this program holds the lease of this name, asked whenever it is shown."""
+        """Export whether this program holds the lease of this name, evaluated at each scrape."""
         self._leader.labels(name).set_function(lambda: 1 if leads() else 0)
 
     def features(self, gates: FeatureGates) -> None:

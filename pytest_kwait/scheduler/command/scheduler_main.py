@@ -65,13 +65,13 @@ class _KlogFormatter(logging.Formatter):
 
 @contextmanager
 def capture_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
-    """Write the logs of the scheduler while the context lasts, and flush them at its end.
+    """Write the scheduler's logs during the context, and flush them at its end.
 
-    Whoever goes on in the process afterwards finds the logger as it was.
+    The logger is restored afterwards.
 
     Args:
-        verbosity: as `-v` has it.
-        stream: where to; stderr by default.
+        verbosity: the value of `-v`.
+        stream: the output; stderr by default.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_KlogFormatter())
@@ -117,7 +117,7 @@ def stop_on_signals(stop: threading.Event) -> None:
 
 
 def exit_at_once(status: int) -> NoReturn:
-    """End the process with what was logged written, and wait for no thread."""
+    """Flush the logs and end the process without waiting for threads."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -143,7 +143,7 @@ def main() -> NoReturn:
 
 
 def run(argv: Sequence[str], stop: threading.Event) -> int:
-    """Run the program and return its exit status: 0, or 1 with one line on stderr that says why.
+    """Run the program and return its exit status: 0, or 1 with one line on stderr.
 
     Args:
         argv: the arguments without the program's name.
@@ -175,7 +175,7 @@ def _run(flags: Flags, stop: threading.Event, version: str) -> None:
         write_configuration(configuration, Path(flags.write_config_to))
         _scheduler_main_log.info("Wrote configuration to %s", flags.write_config_to)
         return
-    # The client alone takes a second to import: not for who asks for the help, or errs.
+    # Importing the client takes a second: not for the help or for errors.
     from pytest_kwait.scheduler.command.program import SchedulerProgram
 
     program = SchedulerProgram(flags, configuration, gates)

@@ -57,16 +57,16 @@ _log = logging.getLogger(__name__)
 
 
 class UnhealthyError(KwaitError):
-    """A check did not pass; the text says why."""
+    """A health check failed; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """A check.
+    """A health check.
 
     Args:
-        name: its name, which is a path as well: `/healthz/<name>`.
-        check: returns if it is passed; a `KwaitError` says why not.
+        name: its name and path: `/healthz/<name>`.
+        check: raises a `KwaitError` if it fails.
     """
 
     name: str
@@ -74,20 +74,19 @@ class HealthCheck:
 
 
 PING = HealthCheck("ping", lambda: None)
-"""Passed by whoever can answer; stands where there is nothing else to check."""
+"""Always passes; stands in for an empty list of checks."""
 
 
 def format_health_report(
     name: str, checks: Sequence[HealthCheck], *, excluded: Collection[str] = (), verbose: bool
 ) -> tuple[int, str]:
-    """Return the status and the text for all checks together.
+    """Return the status and the text of all checks.
 
     Args:
-        name: of the endpoint, for example `healthz`.
-        checks: what is checked; none is as good as a ping.
+        name: the endpoint's, for example `healthz`.
+        checks: the checks; none is the same as a ping.
         excluded: the names of checks to leave out.
-        verbose: whether to list the checks where all of them are passed; else they are listed only
-            when one is not.
+        verbose: whether to list the checks if all pass; they are always listed if one fails.
     """
     lines, failed, reasons = [], [], []
     checks = checks or [PING]
@@ -98,7 +97,7 @@ def format_health_report(
         try:
             check.check()
         except KwaitError as error:
-            # Everybody may look here; the reason is for who may look at the check itself.
+            # Anyone may read this path; the reason is for those who may read the check itself.
             lines.append(f"[-]{check.name} failed: reason withheld")
             failed.append(check.name)
             reasons.append(f"[-]{check.name} failed: {error}")
@@ -141,7 +140,7 @@ class HTTPRequest:
 
 @dataclass(frozen=True, slots=True)
 class HTTPResponse:
-    """What is sent back."""
+    """An HTTP response."""
 
     status: int
     body: bytes
@@ -154,9 +153,9 @@ class Routes:
 
     Args:
         health: the checks of `/healthz`, `/livez` and `/readyz` by these names.
-        pages: what other paths show: given the Accept header, content type and content.
-        authenticator: says who asks; None to serve everybody, as the insecure port does.
-        authorizer: says what they may read.
+        pages: the functions of other paths: from the Accept header to content type and content.
+        authenticator: authenticates requests; None to serve everyone, as the insecure port does.
+        authorizer: authorizes them.
 
     Source: cmd/kube-scheduler/app/server.go newEndpointsHandler, buildHandlerChain.
     """
@@ -174,11 +173,11 @@ class Routes:
         self._authorizer = authorizer
 
     def insecure(self) -> Routes:
-        """Return the same paths, open to everybody."""
+        """Return the same paths without authentication."""
         return Routes(self._health, self._pages)
 
     def answer(self, question: HTTPRequest) -> HTTPResponse:
-        """Answer a request: 401 to who is not who it says, 403 to who may not, 404 for no path."""
+        """Answer a request: 401 for bad credentials, 403 for no access, 404 for an unknown path."""
         parts = urlsplit(question.target)
         path = parts.path or "/"
         refusal = self._refusal(question, path)
@@ -263,16 +262,16 @@ _READ_TIMEOUT = 32.0
 
 
 class Server:
-    """A server that listens already when it is made; its requests are served once it is started.
+    """A server that listens once made and serves requests once started.
 
     Args:
         address: the address to listen on; an unspecified one is all addresses of both families.
-        port: the port; 0 for any that is free.
-        endpoints: what is served.
-        tls: the certificate to serve with; None for plain HTTP.
+        port: the port; 0 for any free one.
+        endpoints: the paths.
+        tls: the TLS context; None for plain HTTP.
 
     Raises:
-        ProgramError: the address is taken, or is none of this machine.
+        CommandError: the address is in use or not of this host.
     """
 
     def __init__(
@@ -326,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
         return super().parse_request()
 
     def answer(self) -> None:
-        """Answer the request; a body is read by nobody, so the connection ends after it."""
+        """Answer the request; a body is not read, so the connection is closed after it."""
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
         certificate = None
@@ -359,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
         return PROGRAM
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log what is served as a detail."""
+        """Log requests at detail verbosity."""
         _log.debug("%s " + format, self.client_address[0], *args)
 
 
@@ -386,7 +385,7 @@ class _ThreadedServer(ThreadingHTTPServer):
             super().finish_request(connection, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note that a client has gone, is too slow, or does not speak TLS."""
+        """Log that a client disconnected, is too slow, or does not speak TLS."""
         import sys
 
         error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
@@ -441,17 +440,17 @@ _PAIR = "kube-scheduler"
 def make_tls_context(
     *, certificate: str, key: str, folder: str, address: str, client_ca: str | None
 ) -> ssl.SSLContext:
-    """Return what a server needs to speak TLS.
+    """Return the server's TLS context.
 
     Args:
-        certificate: the file of the certificate; empty to look in the folder.
+        certificate: the file of the certificate; empty to use the folder.
         key: the file of its key.
-        folder: where a self-signed pair is kept, or is made; empty to hold one in memory.
-        address: what the server listens on: a self-signed certificate is made out for it.
-        client_ca: the authorities of client certificates as PEM; None to ask for no certificate.
+        folder: the folder of a self-signed pair, created if absent; empty to keep one in memory.
+        address: the address that a self-signed certificate is for.
+        client_ca: the authorities of client certificates as PEM; None to request no certificate.
 
     Raises:
-        ProgramError: files that cannot be read or written, or that are no pair.
+        CommandError: files that are unreadable, not writable, or not a pair.
 
     Source: apiserver pkg/server/options/serving.go MaybeDefaultWithSelfSignedCerts.
     """
@@ -474,7 +473,7 @@ def make_tls_context(
             context.load_verify_locations(cadata=client_ca)
         except (ssl.SSLError, ValueError) as error:
             raise CommandError(f"unable to load client CA provider: {error}") from None
-        # Whoever shows none is anonymous, or has a token.
+        # A client without a certificate is anonymous or has a token.
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
@@ -516,12 +515,12 @@ def _load_generated(context: ssl.SSLContext, certificate: bytes, key: bytes) -> 
 
 
 def _refuse_password() -> bytes:
-    """Fail where OpenSSL would ask the terminal."""
+    """Fail; OpenSSL would prompt on the terminal otherwise."""
     return b""
 
 
 def _has_pair(certificate: Path, key: Path) -> bool:
-    """Whether both are there.
+    """Whether both files exist.
 
     Source: client-go util/cert/io.go CanReadCertAndKey.
     """

@@ -33,11 +33,11 @@ _NO_SELECTORS: Sequence[Mapping[str, Any]] = ()
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod may not go to a node.
+    """The reasons why a pod does not fit a node.
 
     Args:
         reasons: the reasons in kube-scheduler's words.
-        resolvable: whether pods that leave the node could change it.
+        resolvable: whether removing pods from the node could change it.
     """
 
     reasons: tuple[str, ...]
@@ -45,18 +45,18 @@ class Rejection:
 
 
 NO_REJECTION: Rejection | None = None
-"""What a check answers for a node that the pod may go to."""
+"""The result of a check that passes."""
 
 NodeCheck = Callable[["NodeInfo"], Rejection | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """A predicate's answer for a pod that names the only nodes it may go to.
+    """A predicate's result that limits a pod to some nodes.
 
     Args:
-        names: the nodes; the others are not looked at.
-        check: what is asked of those; None for nothing.
+        names: the nodes; the others are not tried.
+        check: the check to run on them; None for none.
     """
 
     names: frozenset[str]
@@ -64,10 +64,10 @@ class PreFilterResult:
 
 
 class NoNodeError(Exception):
-    """A predicate's answer for a pod that may go to no node, whatever the nodes.
+    """A predicate's error for a pod that fits no node, whatever the nodes.
 
     Args:
-        reason: why, in kube-scheduler's words.
+        reason: the reason in kube-scheduler's words.
     """
 
     def __init__(self, reason: str) -> None:
@@ -76,16 +76,15 @@ class NoNodeError(Exception):
 
 
 class NodeLister(Protocol):
-    """Where an algorithm finds the nodes.
+    """Lists the nodes for an algorithm.
 
-    It may offer two methods more. Without them namespaces have no labels but their own name's,
-    and pods are spread by their own constraints alone:
+    It may have two more methods. Without them a namespace has only the label of its own name, and
+    pods are spread by their own constraints only:
 
-    - `namespace_labels(name) -> Mapping[str, str] | None`: the labels of a namespace, None where
-      there is none of that name; what `namespaceSelector` is held against.
-    - `spread_selectors(pod) -> Sequence[Mapping]`: the label selectors of the services and of the
-      controller that the pod belongs to (see `spread_constraints.spread_selectors`); what its
-      default spreading counts.
+    - `namespace_labels(name) -> Mapping[str, str] | None`: the labels of a namespace, None if it
+      does not exist; matched by `namespaceSelector`.
+    - `spread_selectors(pod) -> Sequence[Mapping]`: the label selectors of the pod's services and
+      controller (see `spread_constraints.collect_spread_selectors`); counted by default spreading.
     """
 
     def list(self) -> Sequence[NodeInfo]:
@@ -94,12 +93,12 @@ class NodeLister(Protocol):
 
 
 class CycleState:
-    """One pod's look at all nodes.
+    """The state of one pod's scheduling cycle.
 
     Args:
         pod: the pod.
         nodes: all nodes.
-        lister: where they come from.
+        lister: their lister.
     """
 
     __slots__ = ("_known", "_lister", "nodes", "pod")
@@ -111,14 +110,14 @@ class CycleState:
         self._known: dict[str, Mapping[str, str] | None] = {}
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of the namespace `name`; None where there is no such namespace."""
+        """Return the labels of the namespace `name`; None if it does not exist."""
         if name not in self._known:
             ask = getattr(self._lister, "namespace_labels", None)
             self._known[name] = {_NAME_LABEL: name} if ask is None else ask(name)
         return self._known[name]
 
     def spread_selectors(self) -> Sequence[Mapping[str, Any]]:
-        """Return the label selectors of what the pod belongs to."""
+        """Return the label selectors of the pod's services and controller."""
         ask = getattr(self._lister, "spread_selectors", None)
         found: Sequence[Mapping[str, Any]] = _NO_SELECTORS if ask is None else ask(self.pod.pod)
         return found

@@ -22,13 +22,13 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class InvalidObject(InvalidArgument):
-    """A field that holds what the API does not allow there.
+    """A field with an invalid value.
 
     Args:
         what: the field's path, for example `spec.containers[0].resources.requests.cpu`.
-        value: what it holds.
-        valid: what it may hold, as a phrase.
-        source: the object, for example `pod default/web`; None while that is not known.
+        value: its value.
+        valid: the valid values, as a phrase.
+        source: the object, for example `pod default/web`; None while unknown.
     """
 
 
@@ -74,12 +74,12 @@ def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ..
 
 
 def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool = False) -> str:
-    """Return the string `owner[name]`; an empty one where it is absent or null.
+    """Return the string `owner[name]`; empty if absent or null.
 
     Args:
         owner: the mapping.
         name: the field.
-        path: where the mapping is, for the error.
+        path: the mapping's path, for the error.
         required: whether an absent or empty string is an error.
     """
     found = owner.get(name)

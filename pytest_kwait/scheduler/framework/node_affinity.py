@@ -33,14 +33,14 @@ _Requirement = tuple[str, str, tuple[str, ...]]
 
 
 class NodeSelectorTerm:
-    """One term of a node selector: all its requirements must hold; an empty one never holds.
+    """A term of a node selector: all its requirements must hold; an empty one never holds.
 
     Args:
         term: the term as the API has it.
-        path: where it was found, for the error.
+        path: its path, for the error.
 
     Raises:
-        InvalidObject: it cannot be read.
+        InvalidObject: the term is invalid.
 
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `nodeSelectorTerm`.
     """
@@ -50,7 +50,7 @@ class NodeSelectorTerm:
     def __init__(self, term: Mapping[str, Any], path: str) -> None:
         self._labels = _requirements(term, "matchExpressions", path, _OPERATORS)
         self._fields = _requirements(term, "matchFields", path, _FIELD_OPERATORS)
-        #: What the API accepts although it can never hold: Gt and Lt of what is no number.
+        #: Errors that the API accepts although the term can never hold: Gt and Lt of a non-number.
         self.unreadable: InvalidObject | None = None
         for index, (_, operator, values) in enumerate(self._labels):
             if operator in ("Gt", "Lt") and _parse_int(values) is None:
@@ -60,12 +60,12 @@ class NodeSelectorTerm:
 
     @property
     def empty(self) -> bool:
-        """Whether it asks for nothing at all."""
+        """Whether it has no requirements."""
         return not (self._labels or self._fields)
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The only nodes that it can hold for, by what it asks of their names; None for any."""
+        """The only node names that it can match; None for any."""
         found: frozenset[str] | None = None
         for key, operator, values in self._fields:
             if key == _FIELD and operator == "In":
@@ -123,13 +123,13 @@ def _parse_int(values: tuple[str, ...]) -> int | None:
 
 
 class RequiredNodeAffinity:
-    """What a pod's `nodeSelector` and required node affinity ask of a node.
+    """The `nodeSelector` and the required node affinity of a pod.
 
     Args:
         spec: the pod's spec.
 
     Raises:
-        InvalidObject: it cannot be read.
+        InvalidObject: the spec is invalid.
 
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
     `GetRequiredNodeAffinity`.

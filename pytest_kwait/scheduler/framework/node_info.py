@@ -43,7 +43,7 @@ _Taints = tuple["Mapping[str, Any]", ...]
 
 
 class _SelectorCount:
-    """How many pods of a node a selector means; kept up to date pod by pod."""
+    """The number of a node's pods that a selector matches, updated pod by pod."""
 
     __slots__ = ("_matches", "count")
 
@@ -94,23 +94,22 @@ class NodeInfo:
     )
 
     def __init__(self, node: Mapping[str, Any]) -> None:
-        #: What its pods request.
+        #: The sum of its pods' requests.
         self.requested: ResourceAmounts = {}
-        #: What scores take its pods to need of cpu and memory.
+        #: The sum of cpu and memory that scores assume for its pods.
         self.assumed: ResourceAmounts = {"cpu": 0, "memory": 0}
         self._pods: dict[str, PodInfo] = {}
         self._ports: dict[HostPort, int] = {}
-        #: What its pods want beside them, or not if the weight is negative, and how many want it;
-        #: no weight is a requirement.
+        #: Its pods' preferred affinity terms by weight (negative for anti-affinity, None for
+        #: required), and the number of pods with each.
         self.wishes: dict[tuple[int | None, AffinityTerm], int] = {}
-        #: What its pods require to be elsewhere, and how many do.
+        #: Its pods' required anti-affinity terms, and the number of pods with each.
         self.repellent: dict[AffinityTerm, int] = {}
-        #: What was found for whom, until the node or a pod on it changes: most pods in a row ask
-        #: for the same.
+        #: Counts cached until the node or one of its pods changes: successive pods are mostly alike.
         self.remembered: dict[object, int] = {}
         #: By namespace and by the selector's key.
         self._tallies: dict[str, dict[str, _SelectorCount]] = {}
-        #: How many pods are on the node.
+        #: The number of pods on the node.
         self.pod_count = 0
         self.set_node(node)
 
@@ -170,10 +169,10 @@ class NodeInfo:
         return self._ports.keys()
 
     def add(self, pod: dict[str, Any]) -> None:
-        """Count `pod` in; one that is there already is counted once, as it is now.
+        """Add `pod`, or replace it if it is on the node.
 
         Raises:
-            InvalidPod: it cannot be read; the node stays as it was then.
+            InvalidPod: the pod is invalid; the node is unchanged then.
         """
         uid = _uid(pod)
         known = self._pods.get(uid)
@@ -216,12 +215,12 @@ class NodeInfo:
             tally.add(pod, sign)
 
     def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
-        """Return how many of its pods are meant.
+        """Return the number of matching pods.
 
         Args:
-            key: what tells one question from another; empty for one whose answer may change while
-                the node and its pods do not.
-            means: whether a pod is meant.
+            key: identifies the predicate for the cache; empty if its result may change while the
+                node and its pods do not.
+            means: whether a pod matches.
         """
         found = self.remembered.get(key) if key else None
         if found is None:
@@ -231,7 +230,7 @@ class NodeInfo:
         return found
 
     def selected(self, namespace: str, selector: LabelSelector) -> int:
-        """Return how many pods of a namespace `selector` means, those that are ending aside."""
+        """Return the number of a namespace's pods that match, without terminating ones."""
         tallies = self._tallies.get(namespace)
         tally = tallies.get(selector.key) if tallies is not None else None
         if tally is None:
@@ -251,7 +250,7 @@ class NodeInfo:
 
 
 def _cache(known: dict[str, _Value], key: str, found: _Value) -> _Value:
-    """Return `found`, and keep it; what is known is forgotten where it would be too much."""
+    """Return `found` and cache it; a full cache is cleared first."""
     if len(known) >= _MAX_SELECTORS and key not in known:
         known.clear()
     known[key] = found
@@ -276,7 +275,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
 
 
 def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what of a pod can change what it means to its node; its spec has a generation."""
+    """Return the fields of a pod that can affect its node; the spec is covered by a generation."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()
     given = [(one.get("resources"), one.get("allocatedResources")) for one in statuses]
@@ -284,7 +283,7 @@ def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
         metadata.get("generation"),
         metadata.get("labels"),
         metadata.get("deletionTimestamp"),
-        # Most kubelets have nothing to say of resources, and say so once containers start.
+        # Most kubelets report no resources before containers start.
         status.get("resources") or None,
         given if any(map(any, given)) else None,
     )

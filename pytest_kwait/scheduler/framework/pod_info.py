@@ -51,15 +51,15 @@ _NO_LABELS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AffinityTerm:
-    """Pods by namespace and labels, and the label of nodes that says what "beside" means.
+    """An affinity term: pods by namespace and labels, and a topology key.
+
+    Equal terms compare equal.
 
     Args:
         namespaces: the names of the namespaces.
         namespace_selector: the labels of further namespaces.
         selector: the labels of the pods.
-        topology_key: nodes with the same value of this label are one place.
-
-    Terms that say the same are equal.
+        topology_key: the node label whose values are the topology domains.
 
     Source: kube-scheduler, framework/types.go, `AffinityTerm`.
     """
@@ -94,17 +94,17 @@ class AffinityTerm:
         *,
         of_incoming: bool,
     ) -> bool:
-        """Whether a pod of this namespace and with these labels is meant.
+        """Whether a pod of this namespace and with these labels matches.
 
-        A new pod's own term finds the namespaces that exist, and all there are where its selector
-        holds without any label (`DoesNotExist`, `NotIn`). That is how kube-scheduler 1.36 is; for
-        terms of pods on nodes the labels of the namespace alone count.
+        The incoming pod's own term matches existing namespaces, and all of them if its selector
+        holds without any label (`DoesNotExist`, `NotIn`), as kube-scheduler 1.36 does; for terms of
+        pods on nodes only the labels of the namespace count.
 
         Args:
             namespace: the pod's namespace.
             labels: the pod's labels.
-            namespace_labels: returns the labels of a namespace, None where there is none.
-            of_incoming: whether the term is the new pod's own.
+            namespace_labels: returns the labels of a namespace, None if it does not exist.
+            of_incoming: whether the term is the incoming pod's own.
 
         Source: kube-scheduler, framework/plugins/interpodaffinity/plugin.go,
         `mergeAffinityTermNamespacesIfNotEmpty`.
@@ -153,7 +153,7 @@ class PodAffinity:
 
     @property
     def wishes(self) -> Iterable[tuple[int | None, AffinityTerm]]:
-        """What it wants beside it, by weight: negative for what it avoids, None for must."""
+        """Its terms by weight: negative for preferred anti-affinity, None for required affinity."""
         for term in self.required:
             yield None, term
         yield from self.preferred
@@ -213,9 +213,9 @@ def _term(
 def _key_requirements(
     term: Mapping[str, Any], path: str, labels: Mapping[str, str], selector: LabelSelector
 ) -> list[Requirement]:
-    """Return what `matchLabelKeys` and `mismatchLabelKeys` add to the selector.
+    """Return the requirements that `matchLabelKeys` and `mismatchLabelKeys` add to the selector.
 
-    The API server has written it into the selector of a pod that it created.
+    The API server has written them into the selector of a pod that it created.
 
     Source: pkg/registry/core/pod/strategy.go, `applyMatchLabelKeysAndMismatchLabelKeys`.
     """
@@ -229,21 +229,21 @@ def _key_requirements(
 
 
 NO_POD_AFFINITY = PodAffinity({}, "", {})
-"""What a pod has that asks nothing of other pods."""
+"""The affinity of a pod without terms."""
 
 
 _NO_TERMS: Sequence[tuple[int, NodeSelectorTerm]] = ()
 
 
 class PodInfo:
-    """What of a pod decides where it goes.
+    """A pod with its scheduling constraints parsed.
 
     Args:
         pod: the Pod as the API has it.
         started: whether it is on a node already (see `PodRequests`).
 
     Raises:
-        InvalidPod: it cannot be read.
+        InvalidPod: the pod is invalid.
     """
 
     __slots__ = (
@@ -283,12 +283,11 @@ class PodInfo:
         self.labels: Mapping[str, str] = get_mapping(metadata, "labels", "metadata")
         self.node_name = get_string(spec, "nodeName", "spec")
         requests = PodRequests(pod, started=started)
-        #: What it requests.
+        #: Its requests.
         self.requests: ResourceAmounts = filter_tracked_resources(requests.total())
-        #: What scores take it to need of cpu and memory while it is on a node.
+        #: The cpu and memory that scores assume for it while it is on a node.
         self.assumed: ResourceAmounts = requests.assumed()
-        #: The same before it is on one: what is requested for the pod as a whole is left out then,
-        #: as kube-scheduler 1.36 does.
+        #: The same before it is on a node: without pod-level requests, as kube-scheduler 1.36 does.
         self.assumed_before: ResourceAmounts = requests.assumed(whole=False)
         self.ports: frozenset[HostPort] = frozenset(list_host_ports(pod))
         self.tolerations = read_tolerations(spec)
@@ -297,12 +296,12 @@ class PodInfo:
         affinity = spec.get("affinity")
         if spec.get("nodeSelector") or affinity:
             self.required_nodes = RequiredNodeAffinity(spec) or None
-        #: What it asks of other pods.
+        #: Its affinity and anti-affinity terms.
         self.affinity = NO_POD_AFFINITY
         if affinity:
             self.preferred_nodes = read_preferred_node_affinity(spec)
             self.affinity = PodAffinity(affinity, self.namespace, self.labels)
-        #: How it is to be spread.
+        #: Its topology spread constraints.
         self.spread = read_spread_constraints(spec, self.labels)
 
     def invalid(self, error: InvalidObject) -> InvalidPod:

@@ -39,7 +39,7 @@ ResourceAmounts = dict[str, int]
 HostPort = tuple[str, str, int]
 
 DEFAULT_REQUESTS: ResourceAmounts = {"cpu": 100, "memory": 200 * 1024 * 1024}
-"""What scores take a container to need of what it does not request, so that such pods spread too.
+"""The requests that scores assume for a container without any, so that such pods spread too.
 
 Source: kube-scheduler, util/pod_resources.go, `DefaultMilliCPURequest`, `DefaultMemoryRequest`.
 """
@@ -55,10 +55,10 @@ def parse_resource_list(
 
     Args:
         quantities: the list; None is an empty one.
-        path: where it was found, for the error.
+        path: its path, for the error.
 
     Raises:
-        InvalidObject: one of its values is no quantity, or a negative one.
+        InvalidObject: a value is no quantity, or negative.
     """
     found: ResourceAmounts = {}
     for name, quantity in (quantities or {}).items():
@@ -97,15 +97,15 @@ def _is_pod_level_resource(name: str) -> bool:
 
 
 class PodRequests:
-    """The requests of a pod's containers, read once, summed as often as needed.
+    """The requests of a pod's containers, parsed once.
 
     Args:
         pod: the Pod as the API has it.
-        started: whether it may run already: what the kubelet says it gave to a container that is
-            being resized counts then, where that is more.
+        started: whether it may run already: the resources that the kubelet allocated to a container
+            in a resize count then, if greater.
 
     Raises:
-        InvalidObject: the pod cannot be read.
+        InvalidObject: the pod is invalid.
 
     Source: component-helpers, resource/helpers.go, `PodRequests`.
     """
@@ -119,7 +119,7 @@ class PodRequests:
         for index, container in enumerate(get_mappings(spec, "containers", "spec")):
             path = f"spec.containers[{index}]"
             self._containers.append(_requests(container, path, given))
-        # (requests, whether it goes on running beside the containers)
+        # (requests, whether it is restartable and runs beside the containers)
         self._initial: list[tuple[ResourceAmounts, bool]] = []
         for index, container in enumerate(get_mappings(spec, "initContainers", "spec")):
             path = f"spec.initContainers[{index}]"
@@ -138,19 +138,18 @@ class PodRequests:
             )
 
     def total(self) -> ResourceAmounts:
-        """Return what the node must have free; names that are not requested are absent.
+        """Return the resources that the node must have free; unrequested names are absent.
 
         The containers' sum, or the peak of an init container together with the restartable ones
-        started before it where that is more; what is requested for the pod as a whole replaces
-        both; overhead comes on top.
+        started before it if that is more; pod-level requests replace both; overhead is added.
         """
         return self._sum({}, self._whole)
 
     def assumed(self, *, whole: bool = True) -> ResourceAmounts:
-        """Return the same with `DEFAULT_REQUESTS` for what a container does not request.
+        """Return the same with `DEFAULT_REQUESTS` for containers without requests.
 
         Args:
-            whole: whether what is requested for the pod as a whole counts.
+            whole: whether pod-level requests count.
 
         Source: kube-scheduler, framework/types.go, `CalculateResource`;
         framework/plugins/noderesources/resource_allocation.go, `calculatePodResourceRequest`.
@@ -185,7 +184,7 @@ class PodRequests:
 
 
 class _StatusResources:
-    """What the kubelet says that it gave to a pod's containers.
+    """The resources in the status of a pod's containers.
 
     Source: component-helpers, resource/helpers.go, `determineEffectiveRequests`.
     """
@@ -205,12 +204,12 @@ class _StatusResources:
         )
 
     def effective(self, name: object, requests: ResourceAmounts) -> ResourceAmounts:
-        """Return what counts for the container `name` that requests `requests`."""
+        """Return the effective requests of the container `name`."""
         status = self._statuses.get(name)
         return requests if status is None else self._most(status, requests)
 
     def raise_whole(self, requests: ResourceAmounts) -> None:
-        """Raise what is requested for the pod as a whole, in place."""
+        """Raise the pod-level requests to those of the status, in place."""
         if requests and self._status.get("resources") is not None:
             most = self._most(self._status, requests)
             for name in requests:
@@ -237,16 +236,16 @@ def _requests(
 
 
 def sum_pod_requests(pod: Mapping[str, Any], *, started: bool = False) -> ResourceAmounts:
-    """Return what the node must have free for `pod` (see `PodRequests`).
+    """Return the resources that the node must have free for `pod` (see `PodRequests`).
 
     Raises:
-        InvalidObject: the pod cannot be read.
+        InvalidObject: the pod is invalid.
     """
     return filter_tracked_resources(PodRequests(pod, started=started).total())
 
 
 def filter_tracked_resources(total: ResourceAmounts) -> ResourceAmounts:
-    """Return what of `total` the scheduler counts: the known resources and all with a domain."""
+    """Return the resources that the scheduler tracks: known ones and those with a domain."""
     for name in total:
         if not _is_tracked_resource(name):
             return {name: amount for name, amount in total.items() if _is_tracked_resource(name)}

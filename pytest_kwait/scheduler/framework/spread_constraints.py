@@ -46,15 +46,15 @@ _SPREADING_OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class TopologySpreadConstraint:
-    """How much more pods of a kind one place may have than the one with the fewest.
+    """A limit of the skew between topology domains.
 
     Args:
-        topology_key: nodes with the same value of this label are one place.
-        max_skew: how much more.
-        must: whether nodes where it does not hold are refused, or only score lower.
+        topology_key: the node label whose values are the domains.
+        max_skew: how many more matching pods a domain may have than the one with the fewest.
+        must: whether nodes that exceed it are rejected; they only score lower otherwise.
         selector: the labels of the pods that are counted.
-        min_domains: where there are fewer places, the fewest is taken to be none.
-        honor_affinity: whether only nodes count that the pod selects.
+        min_domains: with fewer domains, the global minimum counts as zero.
+        honor_affinity: whether only nodes count that match the pod's node affinity.
         honor_taints: whether only nodes count whose taints the pod tolerates.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
@@ -131,10 +131,11 @@ def _choice(
 def build_default_constraints(
     selectors: Sequence[Mapping[str, Any]],
 ) -> tuple[TopologySpreadConstraint, ...]:
-    """Return how pods without constraints of their own are spread: softly, by node and zone.
+    """Return the default constraints of pods without their own: soft, by node and zone.
 
     Args:
-        selectors: the label selectors of what the pod belongs to; none means no spreading.
+        selectors: the label selectors of the pod's services and controller; none means no
+            spreading.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/plugin.go,
     `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
@@ -170,12 +171,14 @@ def collect_spread_selectors(
     services: Iterable[Mapping[str, Any]],
     controller: Mapping[str, Any] | None,
 ) -> list[Mapping[str, Any]]:
-    """Return the label selectors of what `pod` belongs to, for `NodeLister.spread_selectors`.
+    """Return the label selectors of the pod's services and controller.
+
+    For `NodeLister.spread_selectors`.
 
     Args:
         pod: the Pod as the API has it.
         services: the services of its namespace.
-        controller: the object that `find_spreading_controller` names; None where there is none.
+        controller: the object that `find_spreading_controller` names; None if there is none.
 
     Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
     """
@@ -187,7 +190,7 @@ def collect_spread_selectors(
             found.append({"matchLabels": wanted})
     selector = (controller.get("spec") or {}).get("selector") if controller else None
     if selector:
-        # That of a replication controller is a plain mapping of labels.
+        # A replication controller's selector is a plain mapping of labels.
         plain = all(isinstance(value, str) for value in selector.values())
         found.append({"matchLabels": selector} if plain else selector)
     return found

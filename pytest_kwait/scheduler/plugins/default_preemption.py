@@ -40,7 +40,7 @@ def get_pod_priority(pod: Mapping[str, Any]) -> int:
 
 
 def _start_time(pod: Pod) -> str:
-    """When it was started; what has not been is the youngest."""
+    """Return its start time; a pod that has not started is the youngest."""
     return str((pod.get("status") or {}).get("startTime") or "~")
 
 
@@ -50,12 +50,12 @@ def _importance_key(pod: Pod) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node, and who would have to leave it.
+    """A node and the pods to preempt there.
 
     Args:
         node: its name.
         victims: the pods, the most important one first; at least one.
-        violations: how many of them their disruption budgets guard.
+        violations: the number of victims that violate a disruption budget.
     """
 
     node: str
@@ -88,13 +88,13 @@ class OverlayNodeLister:
         return [self._changed.get(info.name, info) for info in self._lister.list()]
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None where there is none of that name."""
+        """Return the labels of a namespace; None if it does not exist."""
         ask = getattr(self._lister, "namespace_labels", None)
         found: Mapping[str, str] | None = {} if ask is None else ask(name)
         return found
 
     def spread_selectors(self, pod: Pod) -> Sequence[Mapping[str, Any]]:
-        """Return the label selectors of what the pod belongs to."""
+        """Return the label selectors of the pod's services and controller."""
         ask = getattr(self._lister, "spread_selectors", None)
         found: Sequence[Mapping[str, Any]] = () if ask is None else ask(pod)
         return found
@@ -106,13 +106,13 @@ def select_victims_on_node(
     budgets: Sequence[Mapping[str, Any]],
     fits: Callable[[NodeInfo], Rejection | None],
 ) -> Candidate | Rejection:
-    """Return who would have to leave a node for `pod`, or why that would not help.
+    """Return the victims that make room for `pod` on a node, or why preemption does not help.
 
     Args:
-        info: the node, which is taken over: it is changed.
-        pod: who wants to go there.
+        info: a copy of the node; it is changed.
+        pod: the pod to schedule.
         budgets: all disruption budgets.
-        fits: why the pod may not go to the node as it is; None where it may.
+        fits: returns the rejection of the pod by the node as it is; None if it fits.
 
     Source: `SelectVictimsOnNode`.
     """
@@ -130,7 +130,7 @@ def select_victims_on_node(
     violations = 0
     for group, counts in ((guarded, True), (free, False)):
         for one in group:
-            # Whom there is room for beside it may stay.
+            # Reprieve the victims that fit beside the pod.
             info.add(one)
             if fits(info) is None:
                 continue

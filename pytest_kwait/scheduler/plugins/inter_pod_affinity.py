@@ -30,7 +30,7 @@ _TopologyCounts = Counter[tuple[str, str]]
 
 
 def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
-    """Ask for the pods that the pod requires beside it, and for none that keep it away.
+    """Require the pods of affinity terms in the node's domain, and none of anti-affinity terms.
 
     Source: kube-scheduler, framework/plugins/interpodaffinity/filtering.go.
     """
@@ -102,7 +102,7 @@ def _add_topology_count(
 
 
 class _TermCounter:
-    """Asks nodes how many of their pods all of some of the new pod's terms mean."""
+    """Counts a node's pods that match all of some terms of the incoming pod."""
 
     def __init__(self, cycle: CycleState, terms: Sequence[AffinityTerm]) -> None:
         self._terms = terms
@@ -111,14 +111,14 @@ class _TermCounter:
         self._key = " and ".join(term.key for term in terms) if lasting else ""
 
     def matches_pod(self, other: PodInfo) -> bool:
-        """Whether a pod is meant."""
+        """Whether a pod matches."""
         return all(
             term.matches_pod(other.namespace, other.labels, self._labels_of, of_incoming=True)
             for term in self._terms
         )
 
     def count(self, info: NodeInfo) -> int:
-        """Return how many pods of a node are meant."""
+        """Return the number of matching pods on a node."""
         return info.count(self._key, self.matches_pod)
 
 
@@ -135,12 +135,12 @@ def _matches_itself(cycle: CycleState) -> bool:
 def score_inter_pod_affinity(
     cycle: CycleState, fitting: Sequence[NodeInfo], hard_weight: int = 1
 ) -> Sequence[int] | None:
-    """Score the pods beside which the pod is wanted, or wants to be, less those it avoids.
+    """Score by preferred affinity terms, the pod's own and those of existing pods.
 
     Args:
         cycle: the pod and all nodes.
         fitting: the nodes to score.
-        hard_weight: what a required term of a pod that is there already counts.
+        hard_weight: the weight of a required term of an existing pod.
 
     Source: kube-scheduler, framework/plugins/interpodaffinity/scoring.go.
     """

@@ -44,7 +44,7 @@ def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
     if not constraints:
         return None
     counts = _count_by_domain(cycle, constraints)
-    # (label, pods by its value, how many a place may have before the pod comes)
+    # (label, pods by its value, the most that a domain may have before the pod is added)
     rules: list[tuple[str, Counter[str], int]] = []
     for constraint, places in zip(constraints, counts, strict=True):
         enough = places and len(places) >= constraint.min_domains
@@ -93,7 +93,7 @@ def _is_node_included(constraint: TopologySpreadConstraint, pod: PodInfo, info: 
 
 
 def _count_matching_pods(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> int:
-    """Return how many pods of the node are counted; a selector of everything counts none.
+    """Return the number of matching pods on the node; a selector of everything matches none.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go, `countPodsMatchSelector`.
     """
@@ -122,7 +122,7 @@ def score_pod_topology_spread(
     )
     if not constraints:
         return None
-    # Without constraints of its own, a pod is spread by what labels the nodes have.
+    # Default constraints apply only with labels that the nodes have.
     left_out = {
         info.name
         for info in fitting
@@ -144,7 +144,7 @@ def score_pod_topology_spread(
 
 
 class _DomainScores:
-    """How many of the pods are in a place, weighed against other constraints."""
+    """The number of matching pods by domain, weighed against other constraints."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _DomainScores:
         if key != HOSTNAME:
             self._places = {info.labels.get(key, ""): 0 for info in scored}
             size = len(self._places)
-            # Where no node has the label there is no place to count the pods of.
+            # Without the label on any node there is no domain.
             for info in cycle.nodes if any(key in info.labels for info in scored) else ():
                 value = info.labels.get(key, "")
                 if value not in self._places or not _is_node_included(constraint, cycle.pod, info):
@@ -173,7 +173,7 @@ class _DomainScores:
         self._weight = math.log(size + 2)
 
     def of(self, scored: Sequence[NodeInfo]) -> list[float]:
-        """Return what nodes' places add to their sums; nothing where they are in none."""
+        """Return the scores to add to nodes; 0 for a node without a domain."""
         constraint, pod, places, weight = self._constraint, self._pod, self._places, self._weight
         key, more = constraint.topology_key, constraint.max_skew - 1
         if key == HOSTNAME:

@@ -48,7 +48,7 @@ _PORTS_TAKEN = Rejection(
 
 
 def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
-    """Return the scheduling gates that keep `pod` from being looked at at all, by name."""
+    """Return the names of the scheduling gates that keep `pod` from being tried."""
     return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
@@ -93,7 +93,7 @@ def taints_are_tolerated(cycle: CycleState) -> NodeCheck | None:
 
 
 def node_is_selected(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
-    """Ask for the labels of `nodeSelector` and for what node affinity requires.
+    """Require the labels of `nodeSelector` and of the required node affinity.
 
     Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go.
     """
@@ -161,9 +161,9 @@ _ADMISSION = (resources_suffice, node_is_selected, node_has_requested_name, host
 
 
 def find_rejection(pod: PodInfo, info: NodeInfo) -> Rejection | None:
-    """Return why a pod that was bound to a node may not run there; None where it may.
+    """Return why a pod that was bound to a node may not run there; None if it may.
 
-    What a kubelet asks before it starts a pod: taints and other nodes' pods are no longer asked.
+    A kubelet's admission check: without taints and pods of other nodes.
 
     Source: kube-scheduler, scheduler.go, `AdmissionCheck`.
     """

@@ -49,7 +49,7 @@ def normalize_scores(counts: Sequence[int], *, fewest_best: bool = False) -> Seq
 
 
 def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the share of cpu and memory that stays free with the pod on the node, on average.
+    """Score the share of cpu and memory that remains free, on average.
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
     """
@@ -130,7 +130,7 @@ def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seque
     """Score the weights of the preferred node affinity terms that hold.
 
     Raises:
-        InvalidPod: a term compares with what is no number.
+        InvalidPod: a term compares with a non-number.
 
     Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go, `Score`.
     """
@@ -149,7 +149,7 @@ def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seque
 
 
 def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score what the pod's images that are on the node already weigh, more where many have them.
+    """Score the size of the pod's images on the node, weighed by the share of nodes with them.
 
     Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
     """

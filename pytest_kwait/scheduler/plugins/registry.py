@@ -45,8 +45,8 @@ __all__ = [
 
 _Function = TypeVar("_Function")
 
-# `(pod, node)`: None where the pod may go there, else why not; a string may be resolved by pods
-# that leave the node.
+# `(pod, node)`: None if the pod fits, else the reason; one given as a string counts as resolvable
+# by preemption.
 Predicate = Callable[[dict[str, Any], "NodeInfo"], Rejection | str | None] | PerPod[PredicatePerPod]
 # `(pod, node)`: 0 to 100.
 Priority = Callable[[dict[str, Any], "NodeInfo"], int] | PerPod[PriorityPerPod]
@@ -102,39 +102,38 @@ def priority_names() -> list[str]:
 
 
 def register_predicate(name: str, function: Predicate) -> None:
-    """Make a predicate known by name; a known name is taken over.
+    """Register a predicate by name, replacing one of the same name.
 
     Args:
-        name: what algorithms and scheduler configurations call it.
-        function: called with the pod (a dict) and a `NodeInfo`; returns None where the pod may go
-            there, else the reason in the words of the failure text or a `Rejection`. Wrapped in
-            `PerPod`, it is called once per pod.
+        name: its name in algorithms and scheduler configurations.
+        function: called with the pod (a dict) and a `NodeInfo`; returns None if the pod fits, else
+            the reason as a string or a `Rejection`. Wrapped in `PerPod`, it is called once per pod.
 
     Raises:
-        InvalidArgument: no name, or nothing that can be called.
+        InvalidArgument: an empty name, or no callable.
     """
     _PREDICATES[_validate_name(name)] = _wrap_predicate(function)
 
 
 def register_priority(name: str, function: Priority) -> None:
-    """Make a priority known by name; a known name is taken over.
+    """Register a priority by name, replacing one of the same name.
 
     Args:
-        name: what algorithms and scheduler configurations call it.
+        name: its name in algorithms and scheduler configurations.
         function: called with the pod (a dict) and a `NodeInfo`; returns its score from 0 to 100.
             Wrapped in `PerPod`, it is called once per pod.
 
     Raises:
-        InvalidArgument: no name, or nothing that can be called.
+        InvalidArgument: an empty name, or no callable.
     """
     _PRIORITIES[_validate_name(name)] = _wrap_priority(function)
 
 
 def resolve_predicate(given: str | Predicate) -> tuple[str, PredicatePerPod]:
-    """Return the predicate that was given by name, or as a function, and its name.
+    """Return the name and the function of a predicate given by either.
 
     Raises:
-        InvalidArgument: there is none of that name.
+        InvalidArgument: an unknown name.
     """
     if isinstance(given, str):
         return given, _find(_PREDICATES, "predicate", given)
@@ -142,10 +141,10 @@ def resolve_predicate(given: str | Predicate) -> tuple[str, PredicatePerPod]:
 
 
 def resolve_priority(given: str | Priority) -> tuple[str, PriorityPerPod]:
-    """Return the priority that was given by name, or as a function, and its name.
+    """Return the name and the function of a priority given by either.
 
     Raises:
-        InvalidArgument: there is none of that name.
+        InvalidArgument: an unknown name.
     """
     if isinstance(given, str):
         return given, _find(_PRIORITIES, "priority", given)
