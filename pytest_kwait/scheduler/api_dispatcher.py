@@ -55,7 +55,6 @@ class APIDispatcher:
         limiter: the rate limit of all calls.
         request_timeout: seconds that a call may take.
         flush: seconds for which calls are still sent after `close`.
-        clock: the time.
 
     Raises:
         InvalidArgument: an invalid number of threads.

@@ -105,8 +105,6 @@ class BindingCycle:
         dispatcher: the threads.
         error: handles a pod that was not bound.
         recorder: writes the event.
-        metrics: the counters.
-        clock: the time.
 
     Source: kube-scheduler, schedule_one.go, `bindingCycle`, `handleBindingCycleError`.
     """

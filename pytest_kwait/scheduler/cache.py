@@ -56,7 +56,6 @@ class SchedulerCache:
     Args:
         assumed_pod_ttl: seconds after the binding until an unconfirmed pod is no longer assumed;
             None for never, as upstream: a late watch must not free the node.
-        clock: the time.
 
     Source: kube-scheduler, backend/cache/cache.go.
     """

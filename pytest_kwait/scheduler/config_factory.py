@@ -68,10 +68,7 @@ class Config:
         watch: the handlers that fill queue and cache.
         queue: the pods to schedule.
         cache: the pods on nodes, assumed ones included.
-        recorder: writes events.
         dispatchers: the threads that write.
-        metrics: the counters.
-        clock: the time.
     """
 
     algorithms: Mapping[str, SchedulingAlgorithm]
@@ -113,8 +110,6 @@ class ConfigFactory:
         assumed_pod_ttl: after how long an unconfirmed bound pod is no longer assumed; None for
             never, as upstream.
         request_timeout: the limit of one request.
-        metrics: the counters.
-        clock: the time.
 
     Raises:
         InvalidArgument: no names, an algorithm given twice, or an invalid number or duration.

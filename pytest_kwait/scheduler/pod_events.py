@@ -81,11 +81,6 @@ class EventRecorder:
     As upstream, a series is written when it begins, every half hour, and six minutes after its last
     event; events are equal only while the pod has not changed.
 
-    Args:
-        session: the client.
-        dispatcher: its threads.
-        clock: the time.
-
     Source: client-go, tools/events (event_recorder.go, event_broadcaster.go).
     """
 

@@ -87,10 +87,6 @@ class FailureHandler:
         queue: takes the pod back.
         latest: returns a pod's last watched state by namespace and name.
         session: writes conditions.
-        dispatcher: its threads.
-        recorder: writes events.
-        metrics: the counters.
-        clock: the time.
 
     Source: kube-scheduler, schedule_one.go, `handleSchedulingFailure`.
     """

@@ -164,7 +164,6 @@ class SchedulingQueue:
         max_unschedulable: after how long an unschedulable pod is retried without any change.
         pop_from_backoff: whether back-offs are cut short if the active queue is empty.
         metrics: receives the queues' lengths.
-        clock: the time.
 
     Raises:
         InvalidArgument: an invalid duration, or an initial back-off above the longest.

@@ -53,12 +53,11 @@ def start_components(
 ) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
 
-    Nodes are Ready, and every namespace has its contents, when this returns.
+    When this returns, nodes are Ready and namespaces have their defaults.
 
     Args:
-        api: the cluster.
-        nodes: how many.
-        authority: who signs certificates: its own and its key, as PEM; None signs none.
+        nodes: their number.
+        authority: the certificate and key that sign certificates, as PEM; None to sign none.
     """
     # No part of a server, but of every kind of cluster that people test on.
     api.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
@@ -85,13 +84,13 @@ def start_components(
     _start_on_first_object(api, pods)
     if authority is not None:
         _start_signer(api, authority)
-    # They have no say in whether a cluster is ready: what loads later makes nobody wait.
+    # The cluster is ready without them: their imports must not delay its start.
     api.clock.call_later(_START_DELAY, _start_node_lifecycle, api)
     api.clock.call_later(_START_DELAY, _start_aggregator, api)
 
 
 def _start_node_lifecycle(api: Cluster) -> None:
-    """Follow nodes that go silent, and whom their taints drive away."""
+    """Start the controllers of node heartbeats and taint-based eviction."""
     from pytest_kwait.simulator.controllers.node_lifecycle import NodeLifecycleController
     from pytest_kwait.simulator.controllers.taint_eviction import TaintEvictionController
 
@@ -205,7 +204,7 @@ def _on_first_object(
     start: Callable[[], None],
     means: Callable[[Obj], bool] | None = None,
 ) -> None:
-    """Call `start` once, when there is an object of one of the resources that is meant."""
+    """Call `start` once, with the first object of one of the resources that `means` accepts."""
     stops: list[Callable[[], None]] = []
     started = False
 

@@ -63,7 +63,7 @@ class ConstantDelaySchedule:
 
 @dataclass(frozen=True, slots=True)
 class SpecSchedule:
-    """Minutes that are chosen by the clock and the calendar.
+    """Minutes selected by the clock and the calendar.
 
     Args:
         minutes: of an hour.
@@ -71,8 +71,8 @@ class SpecSchedule:
         days: of a month.
         months: of a year.
         weekdays: 0 is Sunday.
-        either: whether a day of the month or of the week is enough: neither was `*`.
-        zone: whose clock and calendar.
+        either: whether one of `days` and `weekdays` is enough, as neither was `*`.
+        zone: the time zone.
     """
 
     minutes: frozenset[int]
@@ -159,7 +159,7 @@ def _parse_pause(text: str) -> float:
 def _parse_field(
     text: str, low: int, high: int, names: dict[str, int]
 ) -> tuple[frozenset[int], bool]:
-    """Return what a field chooses, and whether it was a star."""
+    """Return the values of a field, and whether it was a star."""
     chosen: set[int] = set()
     star = False
     for part in filter(None, text.split(",")):

@@ -24,7 +24,7 @@ METRICS = "metrics.kwait.dev/values"
 
 
 def _parse_amounts(text: str | None) -> dict[str, int]:
-    """Thousandths by name; what cannot be read is left out."""
+    """Return thousandths by name; invalid parts are left out."""
     found: dict[str, int] = {}
     for part in (text or "").split(","):
         name, equals, amount = part.strip().partition("=")
@@ -38,7 +38,7 @@ def _parse_amounts(text: str | None) -> dict[str, int]:
 
 
 def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
-    """What each container of a pod uses, in thousandths; empty where nothing is said."""
+    """Return the usage of each container of a pod, in thousandths; empty without an annotation."""
     annotations = pod["metadata"].get("annotations") or {}
     every = _parse_amounts(annotations.get(USAGE))
     found: dict[str, dict[str, int]] = {}
@@ -50,7 +50,7 @@ def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
 
 
 def has_usage_annotation(pod: Obj) -> bool:
-    """Whether anything is said of what a pod uses."""
+    """Whether the pod has an annotation of usage."""
     annotations = pod["metadata"].get("annotations")
     return bool(annotations) and any(name.startswith(USAGE) for name in annotations)
 

@@ -47,7 +47,6 @@ class TTLCache(Generic[_Value]):
     """The last answers, each until it expires; safe to share between threads.
 
     Args:
-        clock: the time.
         most: the number of answers that are kept; the oldest are removed first.
     """
 
@@ -117,7 +116,6 @@ class Authenticator:
     Args:
         session: the client for token reviews; None to accept no tokens.
         ttl: seconds for which an answer to a token is cached, refusals included.
-        clock: the time.
 
     Source: apiserver pkg/authentication/authenticatorfactory/delegating.go.
     """
@@ -200,7 +198,6 @@ def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
     They are read once, at the start; Kubernetes' scheduler follows their changes.
 
     Args:
-        session: the client.
         tolerate: whether to go on without them.
 
     Raises:
@@ -265,7 +262,6 @@ class Authorizer:
         always: paths that everyone may read; a `*` at the end matches any rest.
         allowed_ttl: seconds for which a yes is cached.
         denied_ttl: seconds for which a no is cached.
-        clock: the time.
 
     Source: apiserver pkg/server/options/authorization.go toAuthorizer,
     pkg/authorization/path/path.go, plugin/pkg/authorizer/webhook/webhook.go.

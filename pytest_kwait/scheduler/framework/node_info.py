@@ -105,7 +105,7 @@ class NodeInfo:
         self.wishes: dict[tuple[int | None, AffinityTerm], int] = {}
         #: Its pods' required anti-affinity terms, and the number of pods with each.
         self.repellent: dict[AffinityTerm, int] = {}
-        #: Counts cached until the node or one of its pods changes: successive pods are mostly alike.
+        #: Counts cached until the node or a pod of it changes: successive pods are mostly alike.
         self.remembered: dict[object, int] = {}
         #: By namespace and by the selector's key.
         self._tallies: dict[str, dict[str, _SelectorCount]] = {}

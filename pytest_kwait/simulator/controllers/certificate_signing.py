@@ -119,16 +119,16 @@ SIGNERS: dict[str, Callable[[x509.CertificateSigningRequest, Collection[str]], s
     "kubernetes.io/kube-apiserver-client-kubelet": _kubelet_client_fault,
     "kubernetes.io/kubelet-serving": _kubelet_serving_fault,
 }
-"""By the signer's name why it does not sign a request for such usages, empty where it does.
+"""The refusal of each signer for a request and its usages; empty if it signs.
 
-The one for requests from before signers had names is left out: none can be made any more.
+The signer of legacy requests without a signer's name is left out: none can be created any more.
 """
 
 
 def is_kubelet_client_request(
     asked: x509.CertificateSigningRequest, usages: Collection[str]
 ) -> bool:
-    """Whether a kubelet asks for what it is known to the API server by."""
+    """Whether the request is for a kubelet's client certificate."""
     return not _kubelet_client_fault(asked, usages)
 
 
@@ -166,7 +166,7 @@ def _has_alternative_name(
 
 
 def clamp_duration(seconds: int | None) -> timedelta:
-    """How long a certificate is good where so many seconds are asked for."""
+    """Return the validity of a certificate for the requested number of seconds."""
     if seconds is None:
         return _LONGEST
     return max(_SHORTEST, min(_LONGEST, timedelta(seconds=seconds)))
@@ -179,14 +179,14 @@ def sign_certificate(
     now: float,
     authority: tuple[bytes, bytes],
 ) -> bytes:
-    """The certificate for a request, as PEM.
+    """Return the certificate for a request, as PEM.
 
     Args:
-        asked: the request; its names and its key count, and no other extension.
-        usages: what the certificate is for.
-        life: how long it is good.
+        asked: the request; its names and its key count, but no other extensions.
+        usages: the usages of the certificate.
+        life: its validity.
         now: seconds since the epoch.
-        authority: who signs: the certificate and the key, as PEM.
+        authority: the signing certificate and key, as PEM.
     """
     issuer = x509.load_pem_x509_certificate(authority[0])
     key = serialization.load_pem_private_key(authority[1], None)
@@ -227,18 +227,17 @@ REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 _KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
 
-# Seconds that requests are kept after their decision, and without any.
-# Source: cleaner.go; there they are looked for once an hour, here when their time has come.
+# Seconds that requests are kept after their decision, and without one. Source: cleaner.go, which
+# checks once an hour; here they are deleted in time.
 _DECIDED_EXPIRATION = 3600.0
 _PENDING_EXPIRATION = 24 * 3600.0
 
 
 class CertificateController:
-    """Does with requests what the cluster's own signers do.
+    """Signs, approves and deletes requests as the cluster's own signers do.
 
     Args:
-        api: the cluster.
-        authority: who signs: the certificate and the key, as PEM.
+        authority: the signing certificate and key, as PEM.
     """
 
     def __init__(self, api: Cluster, authority: tuple[bytes, bytes]) -> None:
@@ -325,7 +324,7 @@ class CertificateController:
         self._api.update_status(REQUESTS, {**request, "status": status})
 
     def _approve(self, request: Obj, asked: CertificateSigningRequest) -> None:
-        """Approve what a kubelet, or who may speak for all, asks for as a client."""
+        """Approve the client certificate of a kubelet or of an authorized user."""
         from cryptography.x509.oid import NameOID
 
         spec = request["spec"]

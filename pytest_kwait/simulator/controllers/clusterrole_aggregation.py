@@ -18,11 +18,7 @@ __all__ = ["ClusterRoleAggregationController"]
 
 
 class ClusterRoleAggregationController:
-    """Follows all cluster roles: any of them may be selected by any other.
-
-    Args:
-        api: the cluster.
-    """
+    """Follows all cluster roles: any of them may be selected by any other."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

@@ -29,7 +29,7 @@ __all__ = [
 
 REVISIONS = "controllerrevisions.apps"
 
-# Go's encoder writes these as escapes, in whatever string they stand.
+# Go's encoder escapes these in every string.
 _ESCAPED = (
     (b"<", b"\\u003c"),
     (b">", b"\\u003e"),
@@ -40,7 +40,7 @@ _ESCAPED = (
 
 
 def make_template_patch(template: Obj) -> Obj:
-    """Return what a revision keeps of a set: a patch that puts this template back."""
+    """Return a revision's data: a patch that restores this template."""
     return {"spec": {"template": {**clone(template), "$patch": "replace"}}}
 
 

@@ -23,7 +23,7 @@ __all__ = ["ControllerRefManager", "PodOwnerIndex", "key_of", "make_controller_r
 
 
 def key_of(obj: Obj) -> str:
-    """`namespace/name`: how controllers name what they work on."""
+    """Return `namespace/name`, the key of an object in work queues."""
     return f"{namespace_of(obj)}/{name_of(obj)}"
 
 
@@ -34,7 +34,7 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
-    """Return the owner reference that makes `owner` the controller of what carries it."""
+    """Return the owner reference that makes `owner` the controller of a dependent."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -46,11 +46,10 @@ def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
 
 
 class ControllerRefManager:
-    """The objects of one resource by the UID of their controller, and those without any.
+    """The objects of a resource by the UID of their controller, and the orphans.
 
     Args:
-        api: whose objects.
-        resource: of which resource, for example `pods`.
+        resource: for example `pods`.
     """
 
     def __init__(self, api: Cluster, resource: str) -> None:
@@ -69,19 +68,19 @@ class ControllerRefManager:
         self._listeners.append(listener)
 
     def of(self, owner_uid: str) -> list[Obj]:
-        """Return what the owner controls, in order of creation."""
+        """Return the objects that the owner controls, in order of creation."""
         return list(self._owned.get(owner_uid, {}).values())
 
     def count(self, owner_uid: str) -> int:
-        """Return how many objects the owner controls."""
+        """Return the number of objects that the owner controls."""
         return len(self._owned.get(owner_uid, ()))
 
     def orphans(self, namespace: str) -> list[Obj]:
-        """Return what nobody controls there."""
+        """Return the objects of a namespace without a controller."""
         return list(self._orphans.get(namespace, {}).values())
 
     def has_orphans(self, namespace: str) -> bool:
-        """Whether there is anything that nobody controls."""
+        """Whether a namespace has objects without a controller."""
         return namespace in self._orphans
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -123,14 +122,14 @@ class ControllerRefManager:
         *,
         only: Callable[[Obj], bool] | None = None,
     ) -> list[Obj]:
-        """Take in matching orphans, let go what no longer matches, and return what is left.
+        """Adopt matching orphans, release objects that no longer match, and return the rest.
 
         Args:
-            owner: who claims.
+            owner: the controller object.
             api_version: of the owner.
             kind: of the owner.
-            selector: what it selects.
-            only: what else must be true of what it claims.
+            selector: the owner's selector.
+            only: a further condition of what it claims.
 
         Source: kube-controller-manager, controller_ref_manager.go, `ClaimObject`.
         """
@@ -177,20 +176,18 @@ class ControllerRefManager:
                 raise
 
 
-# So many pods are looked at on every change, as upstream looks at all.
+# The number of pods up to which every change is synced at once.
 _MAX_IMMEDIATE = 20
 
 
 class PodOwnerIndex:
-    """The objects of one kind, by UID and by namespace; puts into a queue what is to be looked at.
+    """The objects of one kind, by UID and by namespace; queues those whose pods change.
 
     Args:
-        api: the cluster.
         resource: the kind, as `plural.group`.
-        pods: the cluster's pods by owner.
-        queue: takes the objects' keys.
-        pause: seconds of patience per pod of an owner with more than a few, so that a pod's change
-            costs the same however many there are.
+        queue: receives the objects' keys.
+        pause: seconds of delay per pod of an owner with more than a few, so that the cost of a
+            pod's change does not grow with their number.
     """
 
     def __init__(
@@ -231,7 +228,7 @@ class PodOwnerIndex:
             if uid is not None and uid in self._by_uid:
                 self._queue.add_after(self._by_uid[uid], self._patience(uid), scaled=False)
         if owner_uid is None and owner_of(pod) is None:
-            # An orphan: whoever selects it may adopt it.
+            # An orphan may be adopted by any owner that selects it.
             for key in self._by_namespace.get(namespace_of(pod), ()):
                 self._queue.add(key)
 

@@ -46,7 +46,7 @@ _NEXT_SCHEDULE_DELTA = 0.1
 def _find_recent_times(
     cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule, *, deadline: bool
 ) -> tuple[float, float | None, int]:
-    """Return since when, the last time until now, and how many there were about."""
+    """Return the earliest time that counts, the most recent time, and roughly the number missed."""
     since = parse_timestamp(cron_job["metadata"]["creationTimestamp"])
     last = (cron_job.get("status") or {}).get("lastScheduleTime")
     if last:
@@ -72,10 +72,10 @@ def _find_recent_times(
 def find_due_time(
     cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule
 ) -> tuple[float | None, bool]:
-    """Return the time that is due, and whether very many were missed.
+    """Return the time that is due, and whether too many were missed.
 
     Raises:
-        ValueError: the schedule never comes.
+        ValueError: the schedule has no times.
     """
     _, latest, count = _find_recent_times(cron_job, now, schedule, deadline=True)
     return latest, latest is not None and count > _MAX_MISSED
@@ -84,7 +84,7 @@ def find_due_time(
 def seconds_until_next(
     cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule
 ) -> float | None:
-    """Return the seconds until the next look; None where no time ever comes."""
+    """Return the seconds until the next sync; None if the schedule has no further time."""
     try:
         since, latest, count = _find_recent_times(cron_job, now, schedule, deadline=False)
     except ValueError:
@@ -117,7 +117,6 @@ class CronJobController:
     """Makes Jobs when it is time.
 
     Args:
-        api: the cluster.
         jobs: its Jobs by owner.
 
     Source: kube-controller-manager, cronjob/cronjob_controllerv2.go.
@@ -147,7 +146,7 @@ class CronJobController:
             self._queue.add(key)
 
     def _wait(self, key: str, cron_job: Obj) -> None:
-        """Come back when the schedule that it has now is due; what it missed by then waits too.
+        """Sync again at the schedule's next time; times missed by then also wait.
 
         Source: kube-controller-manager, cronjob/cronjob_controllerv2.go, updateCronJob.
         """
@@ -177,7 +176,7 @@ class CronJobController:
         cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
         status = cron_job.setdefault("status", {})
         try:
-            # First who goes: of a Job that is not kept nobody says that it has ended.
+            # Select the Jobs to delete first: for those no completion event is recorded.
             self._clean_up(cron_job, jobs)
             self._follow(cron_job, jobs)
             if not is_being_deleted(cron_job):
@@ -190,7 +189,7 @@ class CronJobController:
                 self._api.update_status(_CRON_JOBS, {**last, "status": status})
 
     def _follow(self, cron_job: Obj, jobs: list[Obj]) -> None:
-        """Note which Jobs have ended and which are gone."""
+        """Record which Jobs have finished and which were deleted."""
         status = cron_job["status"]
         active = {one["uid"]: one for one in status.get("active") or ()}
         for job in jobs:
@@ -352,7 +351,7 @@ class CronJobController:
                 continue
             some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))
             for job in some[: len(some) - limit]:
-                # Who may not be deleted is told of; the others go on.
+                # A failed deletion is recorded as an event; the others go on.
                 with suppress(StatusError):
                     self._delete(cron_job, name_of(job), uid_of(job))
 

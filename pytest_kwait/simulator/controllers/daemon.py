@@ -97,7 +97,7 @@ _TOLERATED_ON_HOST_NETWORK = (f"{_NODE}/network-unavailable", "NoSchedule")
 
 
 def find_target_node(pod: Obj) -> str | None:
-    """Return the node a pod is on or is to be on; None where it does not say."""
+    """Return the node that a pod is on or is pinned to; None if neither."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -111,7 +111,7 @@ def find_target_node(pod: Obj) -> str | None:
 
 
 class NodePlacement:
-    """What one DaemonSet asks of nodes; read once for all of them.
+    """The nodes that a DaemonSet's pods should run on; parsed once for all nodes.
 
     Args:
         daemon_set: the set.
@@ -141,7 +141,7 @@ class NodePlacement:
         return tolerations
 
     def on(self, node: Obj) -> tuple[bool, bool]:
-        """Return whether a pod is to come to `node`, and whether one there may stay."""
+        """Return whether a pod should run on `node`, and whether an existing one should stay."""
         name = name_of(node)
         if self._spec.get("nodeName") not in (None, "", name):
             return False, False
@@ -187,7 +187,6 @@ class Revisions:
     """Finds or makes them.
 
     Args:
-        api: the cluster.
         revisions: its ControllerRevisions by owner.
 
     Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
@@ -201,7 +200,7 @@ class Revisions:
         """Return the revision of the present template, and the others.
 
         Raises:
-            StatusError: there is another one by its name, and the next try finds another name.
+            StatusError: the name is taken; the next sync uses another one.
         """
         found = self._revisions.claim(daemon_set, *KIND, daemon_set["spec"]["selector"])
         data = make_template_patch(daemon_set["spec"]["template"])
@@ -272,11 +271,11 @@ class PodChanges:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetView:
-    """What one look at a DaemonSet sees.
+    """The state of a DaemonSet during one sync.
 
     Args:
         daemon_set: the set.
-        placement: what it asks of nodes.
+        placement: the nodes that it should run on.
         digest: the hash of its present template.
         nodes: all nodes by name.
         pods: its pods by the node they are for.
@@ -308,7 +307,7 @@ class DaemonSetView:
         return resolve_int_or_percent(value, nodes, up=True)
 
     def excess(self, running: list[Obj]) -> tuple[bool, list[Obj]]:
-        """Return whether one more is needed on a node, and which of those there go."""
+        """Return whether a node needs another pod, and the pods to delete there."""
         surges = self.share("maxSurge", 1) > 0
         if len(running) <= 1:
             return surges and not running, []
@@ -339,7 +338,7 @@ def sort_oldest_first(pods: Sequence[Obj]) -> list[Obj]:
 
 
 def plan_rolling_update(view: DaemonSetView) -> PodChanges:
-    """Return what one step of a rolling update changes.
+    """Return the changes of one step of a rolling update.
 
     Source: kube-controller-manager, daemon/update.go, `rollingUpdate`.
     """
@@ -363,7 +362,7 @@ _Pair = tuple[Obj | None, Obj | None] | None
 
 
 def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
-    """Return the new and the old pod of a node; None where there is more than one of either."""
+    """Return the new and the old pod of a node; None if there is more than one of either."""
     found: dict[bool, Obj] = {}
     for pod in pods:
         if is_being_deleted(pod):
@@ -428,7 +427,7 @@ _NAME = "daemonset-controller"
 _BURST = 250
 _BACKOFF_FIRST = 1.0
 _BACKOFF_MOST = 900.0
-# Seconds of patience per pod, so that a pod's change costs the same however many nodes there are.
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with the nodes.
 _PAUSE_PER_POD = 0.001
 
 
@@ -436,8 +435,6 @@ class DaemonSetController:
     """Keeps a pod of each DaemonSet on each node that it is for.
 
     Args:
-        api: the cluster.
-        pods: the cluster's pods by owner.
         revisions: the cluster's ControllerRevisions by owner.
     """
 
@@ -501,7 +498,7 @@ class DaemonSetController:
         return DaemonSetView(daemon_set, placement, digest, nodes, pods, now)
 
     def _manage(self, view: DaemonSetView) -> PodChanges:
-        """Return what nodes lack and have too much.
+        """Return the pods to create and delete on all nodes.
 
         Source: kube-controller-manager, daemon_controller.go, `podsShouldBeOnNode`.
         """
@@ -546,7 +543,7 @@ class DaemonSetController:
         return running
 
     def _backs_off(self, daemon_set: Obj, node: str) -> bool:
-        """Whether it is too early to remove another failed pod there."""
+        """Whether the back-off delays the removal of another failed pod there."""
         generation = (daemon_set.get("status") or {}).get("observedGeneration", 0)
         failures = self._failures.setdefault(uid_of(daemon_set), {})
         place, now = f"{generation}/{node}", self._api.clock.monotonic()
@@ -556,13 +553,14 @@ class DaemonSetController:
         if now < since + pause:
             self._queue.add_after(key_of(daemon_set), since + pause - now, scaled=False)
             return True
-        # Source: client-go util/flowcontrol/backoff.go: after twice the most it starts anew.
+        # Source: client-go util/flowcontrol/backoff.go: the back-off is reset after twice its
+        # maximum.
         expired = count and now - since > 2 * _BACKOFF_MOST * scale
         failures[place] = (1 if expired else count + 1, now)
         return False
 
     def _apply(self, view: DaemonSetView, change: PodChanges) -> StatusError | None:
-        """Make and remove pods; returns what was refused first."""
+        """Create and delete pods; return the first error."""
         daemon_set, nodes = view.daemon_set, change.create
         failure = None
         try:
@@ -580,7 +578,7 @@ class DaemonSetController:
         return failure
 
     def _write_status(self, view: DaemonSetView) -> None:
-        """Count, and write what has changed.
+        """Update the status if it has changed.
 
         Source: kube-controller-manager, daemon_controller.go, `updateDaemonSetStatus`.
         """

@@ -35,11 +35,11 @@ __all__ = ["DisruptionController", "format_go_selector"]
 _BUDGETS = "poddisruptionbudgets.policy"
 _KIND = ("policy/v1", "PodDisruptionBudget")
 _ALLOWED = "DisruptionAllowed"
-# Seconds until a pod that was to be evicted and is still there counts again.
+# Seconds after which an evicted pod that still exists counts again.
 _DELETION_TIMEOUT = 120.0
-# Seconds until a pod that was to go and did not is no longer said to.
+# Seconds after which the DisruptionTarget condition of an existing pod is reset.
 _STALE_DISRUPTION_TIMEOUT = 120.0
-# Seconds of patience per pod, so that a pod's change costs the same however many there are.
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
 _PAUSE_PER_POD = 0.001
 _DISRUPTED = "DisruptionTarget"
 
@@ -64,15 +64,11 @@ def format_go_selector(selector: Obj | None) -> str:
 
 
 class _UncountedError(Exception):
-    """The pods that ought to be there cannot be counted."""
+    """The expected number of pods is unknown."""
 
 
 class DisruptionController:
-    """Keeps `status` of the budgets of one cluster.
-
-    Args:
-        api: the cluster.
-    """
+    """Keeps `status` of the budgets of one cluster."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -224,7 +220,7 @@ class DisruptionController:
         return going, pause
 
     def _expected(self, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
-        """Return how many pods there ought to be, and how many of them healthy."""
+        """Return the expected number of pods, and how many of them must be healthy."""
         spec = budget["spec"]
         most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
         if most is not None:
@@ -236,7 +232,7 @@ class DisruptionController:
         return (len(pods), least) if least is not None else (0, 0)
 
     def _scale(self, budget: Obj, pods: Sequence[Obj]) -> int:
-        """Return how many pods the controllers of these want."""
+        """Return the sum of the replicas of the pods' controllers."""
         wanted: dict[str, int] = {}
         unmanaged = False
         for pod in pods:
@@ -305,7 +301,7 @@ class DisruptionController:
 
 
 def _is_disruption_target(pod: Obj) -> bool:
-    """Whether a pod is said to be about to go, by whoever may be wrong."""
+    """Whether the pod has a true DisruptionTarget condition, of any writer."""
     status = pod.get("status") or {}
     if is_being_deleted(pod) or status.get("phase") in ("Succeeded", "Failed"):
         return False
@@ -318,5 +314,5 @@ def _is_disruption_target(pod: Obj) -> bool:
 
 
 def _counted_fields(pod: Obj | None) -> tuple[bool, bool]:
-    """Return what of a pod decides how a budget counts it."""
+    """Return the fields of a pod that decide how a budget counts it."""
     return (is_being_deleted(pod), is_ready(pod)) if pod is not None else (False, False)

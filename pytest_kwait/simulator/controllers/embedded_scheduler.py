@@ -68,16 +68,16 @@ def add_nominated_pods(
     promised: Mapping[str, Mapping[str, Obj]],
     pod: Obj,
 ) -> NodeLister:
-    """Return the nodes as `pod` has to take them: with those who go there and matter as much.
+    """Return the nodes with the nominated pods of at least `pod`'s priority added.
 
-    Unlike upstream a pod is not held against the nodes without them as well, which matters for
-    one that wants to be beside a pod that only has a promise.
+    Unlike upstream the pod is not tried on the nodes without them as well, which matters only for
+    one with affinity to a nominated pod.
 
     Args:
         lister: the nodes as they are.
         nodes: the same by name.
-        promised: by node, the pods that are promised a place there.
-        pod: who looks for a node.
+        promised: the nominated pods by node.
+        pod: the pod to schedule.
     """
     changed: dict[str, NodeInfo] = {}
     own = get_pod_priority(pod)
@@ -103,7 +103,7 @@ _MIN_CANDIDATES = 100
 
 
 def is_preemption_victim(pod: Obj) -> bool:
-    """Whether the pod is going because the scheduler wants its place."""
+    """Whether the pod is being deleted after a preemption."""
     target = get_condition(pod, "DisruptionTarget")
     return is_being_deleted(pod) and target is not None and target.get("reason") == _REASON
 
@@ -111,14 +111,13 @@ def is_preemption_victim(pod: Obj) -> bool:
 def find_candidate(
     api: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
 ) -> tuple[Candidate | None, str]:
-    """Return where `pod` could go if others left, None for nowhere, and what is said of it.
+    """Return where preemption helps `pod`, None for nowhere, and the text of its condition.
 
     Args:
-        api: the cluster.
-        algorithm: decides whether it fits.
+        algorithm: the scheduling algorithm.
         lister: the nodes.
-        pod: a pod that fits nowhere.
-        error: why.
+        pod: an unschedulable pod.
+        error: the reasons.
     """
     if error.reason or not error.may_preempt:
         return None, str(error)
@@ -146,7 +145,7 @@ def find_candidate(
 
 
 def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
-    """Whether somebody is leaving the node for it already."""
+    """Whether victims of a preemption are still terminating on the node."""
     own = get_pod_priority(pod)
     return any(
         get_pod_priority(one.pod) < own and is_preemption_victim(one.pod) for one in info.pods
@@ -169,15 +168,11 @@ def _try_preemption(
 def evict_victims(
     api: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
 ) -> None:
-    """Have the victims leave, and say of each why.
-
-    Who was promised a place on the node and is less important is promised none any more.
+    """Delete the victims and record an event of each.
 
     Args:
-        api: the cluster.
-        recorder: tells of it.
-        pod: who comes.
-        candidate: where, and instead of whom.
+        pod: the preempting pod.
+        candidate: the node and its victims.
     """
     for victim in candidate.victims:
         if is_being_deleted(victim):
@@ -225,11 +220,11 @@ _OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class _UnschedulablePod:
-    """That a pod fits nowhere.
+    """The attempts to schedule an unschedulable pod.
 
     Args:
-        at: the moment of the last try, of the monotonic clock.
-        tries: how many there were.
+        at: the time of the last attempt, of the monotonic clock.
+        tries: the number of attempts.
     """
 
     at: float
@@ -240,9 +235,6 @@ class EmbeddedScheduler:
     """Binds pods.
 
     A pod that fits nowhere is tried again when a node changes or a pod leaves one.
-
-    Args:
-        api: the cluster.
     """
 
     def __init__(self, api: Cluster) -> None:
@@ -263,7 +255,7 @@ class EmbeddedScheduler:
         return [*self._nodes.values()]
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None where there is none of that name."""
+        """Return the labels of a namespace; None if it does not exist."""
         namespace = self._api.find("namespaces", name)
         return None if namespace is None else namespace["metadata"].get("labels") or {}
 
@@ -374,7 +366,7 @@ class EmbeddedScheduler:
             return
         try:
             if not self._volumes.reserve(pod, chosen):
-                # It goes there once its claims have their volumes.
+                # It is bound once its claims have their volumes.
                 self._refused.setdefault(key, _UnschedulablePod(self._api.clock.monotonic()))
                 return
             self._api.bind(namespace, name, chosen)
@@ -386,7 +378,7 @@ class EmbeddedScheduler:
         self._recorder.event(pod, NORMAL, "Scheduled", "Binding", message)
 
     def _choose(self, pod: Obj) -> str:
-        """Return the node for a pod; that which it was promised, where it fits there.
+        """Return the node for a pod; its nominated node if it fits there.
 
         Source: kube-scheduler, schedule_one.go, `findNodesThatFitPod`.
         """
@@ -398,14 +390,14 @@ class EmbeddedScheduler:
         return self._algorithm.schedule(pod, lister)
 
     def _try_nominated_node(self, pod: Obj) -> NodeLister:
-        """Return the nodes as a pod has to take them, with those who are promised a place."""
+        """Return the nodes with nominated pods added."""
         if not self._nominated:
             return self
 
         return add_nominated_pods(self, self._nodes, self._nominated, pod)
 
     def _make_room(self, key: str, pod: Obj, error: FitError) -> None:
-        """Have less important pods leave a node where that helps, or say why nobody has to."""
+        """Preempt less important pods if that helps; report the pod unschedulable either way."""
         if not any(one.resolvable for one in error.rejections.values()):
             self._refuse(key, pod, str(error), promised="")
             return
@@ -424,7 +416,7 @@ class EmbeddedScheduler:
                 self._withdraw(other)
 
     def _withdraw(self, pod: Obj) -> None:
-        """Promise a pod no place any more."""
+        """Remove a pod's nomination."""
 
         def withdraw(changed: Obj) -> None:
             changed["status"].pop("nominatedNodeName", None)
@@ -441,15 +433,14 @@ class EmbeddedScheduler:
         reason: str = "Unschedulable",
         promised: str | None = None,
     ) -> None:
-        """Say that a pod fits nowhere.
+        """Report a pod unschedulable by event and condition.
 
         Args:
-            key: the pod's.
+            key: the pod's key.
             pod: the pod.
-            message: why.
-            reason: of the condition.
-            promised: the node where it gets the place of others; empty for none; None to leave
-                that as it is.
+            message: the text of the event and the condition.
+            reason: the condition's reason.
+            promised: the nominated node; empty to remove it; None to keep it.
         """
         tries = self._refused[key].tries + 1 if key in self._refused else 1
         self._refused[key] = _UnschedulablePod(self._api.clock.monotonic(), tries)
@@ -499,13 +490,13 @@ def _labels(obj: Obj) -> object:
 
 
 def _depends_on_other_pods(pod: Obj) -> bool:
-    """Whether a pod that comes elsewhere can make room for this one."""
+    """Whether a pod bound elsewhere can make this one schedulable."""
     affinity = pod["spec"].get("affinity") or {}
     return "podAffinity" in affinity or "topologySpreadConstraints" in pod["spec"]
 
 
 def _scheduling_fields(node: Obj) -> tuple[object, ...]:
-    """Return what of a node decides whether pods fit; heartbeats do not."""
+    """Return the fields of a node that decide whether pods fit; heartbeats do not."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return (
         node["metadata"].get("labels"),

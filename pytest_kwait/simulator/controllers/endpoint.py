@@ -52,11 +52,11 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
-    """Whether a pod is among the endpoints at all.
+    """Whether a pod is an endpoint.
 
     Args:
-        pod: a pod that is selected.
-        terminating: whether one counts that is being deleted.
+        pod: a selected pod.
+        terminating: whether terminating pods count.
 
     Source: k8s.io/endpointslice util/controller_utils.go, `ShouldPodBeInEndpoints`.
     """
@@ -113,7 +113,7 @@ def find_pod_port(pod: Obj, port: Obj) -> int | None:
 
 
 class TriggerTimeTracker:
-    """When what an update tells has happened.
+    """Tracks the times of the changes behind an update.
 
     Source: k8s.io/endpointslice util/trigger_time_tracker.go.
     """
@@ -122,7 +122,7 @@ class TriggerTimeTracker:
         self._seen: dict[str, tuple[str, dict[str, str]]] = {}
 
     def next(self, key: str, service: Obj, pods: Iterable[Obj]) -> str | None:
-        """Return the first of the changes since the last call; None where there was none."""
+        """Return the time of the first change since the last call; None if there was none."""
         service_before, pods_before = self._seen.get(key, ("", {}))
         times, changed = {}, []
         for pod in pods:
@@ -139,17 +139,17 @@ class TriggerTimeTracker:
         return min(changed, default=None)
 
     def forget(self, key: str) -> None:
-        """Drop what is known of a service."""
+        """Drop the state of a service."""
         self._seen.pop(key, None)
 
 
-# Seconds of patience per pod of a service: a service of 1,000 pods is looked at once a second at
-# most, so that a pod's change costs the same however many there are.
+# Seconds of delay per pod of a service: one of 1,000 pods is synced at most once a second, so
+# that the cost of a pod's change does not grow with their number.
 _PAUSE_PER_POD = 0.001
 
 
 def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
-    """What of a pod shows in endpoints.
+    """Return the fields of a pod that appear in endpoints.
 
     Source: k8s.io/endpointslice util/controller_utils.go, `podEndpointsChanged`.
     """
@@ -166,11 +166,7 @@ def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
 
 
 class ServicePods:
-    """The services of a cluster and their pods.
-
-    Args:
-        api: the cluster.
-    """
+    """The services of a cluster and their pods."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -181,9 +177,9 @@ class ServicePods:
         api.subscribe("pods", self._pod_changed)
 
     def listen(self, listener: Callable[[str, float], None]) -> None:
-        """Call `listener(service key, seconds)` when a service or what it selects has changed.
+        """Call `listener(service key, seconds)` when a service or its selected pods change.
 
-        Seconds are how long the look at it may wait.
+        The seconds are how long the sync may be delayed.
         """
         self._listeners.append(listener)
         for namespace, selectors in self._selectors.items():
@@ -241,7 +237,7 @@ class ServicePods:
                 self._tell(key, len(pods) * _PAUSE_PER_POD)
 
     def service(self, key: str) -> Obj | None:
-        """Return the service of that key; None where there is none."""
+        """Return the service with this key; None if it does not exist."""
         namespace, name = split_key(key)
         return self._api.find("services", name, namespace)
 
@@ -250,8 +246,8 @@ ENDPOINTS = "endpoints"
 MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
 _NAME = "endpoint-controller"
 _OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-# Addresses of one object; what is beyond is told in slices only.
-# Source: kube-controller-manager, endpoints_controller.go, `maxCapacity`.
+# The most addresses of one object; slices have the rest. Source: kube-controller-manager,
+# endpoints_controller.go, `maxCapacity`.
 _MAX_CAPACITY = 1000
 
 
@@ -329,7 +325,7 @@ def _make_address(service: Obj, pod: Obj, ip: str) -> Obj:
 
 
 def _truncate_subsets(subsets: list[Obj]) -> bool:
-    """Leave out what is beyond the most that fits, ready ones last; whether there was any."""
+    """Remove addresses beyond the maximum, ready ones last; return whether there were any."""
     names = ("addresses", "notReadyAddresses")
     if sum(len(one.get(name, ())) for one in subsets for name in names) <= _MAX_CAPACITY:
         return False
@@ -349,7 +345,6 @@ class EndpointsController:
     """Keeps the Endpoints of the services that select pods.
 
     Args:
-        api: the cluster.
         selected: its services and their pods.
 
     Source: kube-controller-manager, endpoints_controller.go.

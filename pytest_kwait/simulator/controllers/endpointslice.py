@@ -1,4 +1,4 @@
-"""The EndpointSlice controller, and the one that mirrors Endpoints made by hand.
+"""The EndpointSlice controller and the EndpointSlice mirroring controller.
 
 In reading order: how endpoints are distributed over slices so that few slices change, the
 controller of slices, the mirroring controller. They write nothing but slices.
@@ -66,7 +66,7 @@ MAX_ENDPOINTS_PER_SLICE = 100
 
 @dataclass(slots=True)
 class SliceChanges:
-    """What to write: new contents, slices with other contents, slices that go."""
+    """The slices to create, update and delete."""
 
     create: list[Obj] = field(default_factory=list)
     update: list[Obj] = field(default_factory=list)
@@ -86,14 +86,14 @@ def plan_slices(
     most: int = MAX_ENDPOINTS_PER_SLICE,
     empty: bool = True,
 ) -> SliceChanges:
-    """Return how `present` becomes `wanted`.
+    """Return the changes that turn `present` into `wanted`.
 
     Args:
-        wanted: ports, and the endpoints that have just these.
+        wanted: ports, each with its endpoints.
         present: the slices of the service.
-        labels: what the slices are to be labelled.
-        most: how many endpoints one slice may have.
-        empty: whether an empty slice stands for a service without endpoints.
+        labels: the labels of the slices.
+        most: the most endpoints of one slice.
+        empty: whether a service without endpoints has an empty slice.
     """
     plan = SliceChanges()
     left = list(present)
@@ -108,7 +108,7 @@ def plan_slices(
         else:
             plan.create.append({"endpoints": [], "ports": []})
     while plan.create and plan.delete:
-        # A slice that goes is one that may hold something else: its name stays.
+        # A slice to delete is reused for other contents, so that its name remains.
         plan.update.append({**plan.delete.pop(0), **plan.create.pop(0)})
     return plan
 
@@ -168,12 +168,11 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class SliceIndex:
-    """The slices of one writer by the key of their service.
+    """The slices of one controller by the key of their service.
 
     Args:
-        api: the cluster.
         writer: the value of their label `endpointslice.kubernetes.io/managed-by`.
-        queue: where a service goes whose slices somebody changes.
+        queue: receives the service of a slice that another writer changed.
     """
 
     def __init__(self, api: Cluster, writer: str, queue: Workqueue[str]) -> None:
@@ -213,7 +212,6 @@ class EndpointSliceController:
     """Keeps the slices of the services that select pods.
 
     Args:
-        api: the cluster.
         selected: its services and their pods.
 
     Source: k8s.io/endpointslice reconciler.go; kube-controller-manager,
@@ -372,7 +370,7 @@ _MAX_ENDPOINTS_PER_SUBSET = 1000
 
 
 def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
-    """Return ports and endpoints by family of what `endpoints` tells.
+    """Return the ports and endpoints of `endpoints` by address family.
 
     Source: kube-controller-manager, endpointslicemirroring reconciler.go.
     """
@@ -397,7 +395,6 @@ class EndpointSliceMirroringController:
     """Keeps slices of Endpoints whose service selects no pods.
 
     Args:
-        api: the cluster.
         selected: its services.
 
     Source: kube-controller-manager, endpointslicemirroring_controller.go.

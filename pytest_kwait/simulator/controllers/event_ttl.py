@@ -22,11 +22,10 @@ _MAX_EVENTS = 16_384
 
 
 class EventTTL:
-    """Removes the events of one cluster in the order in which they were last written.
+    """Deletes the oldest events of a cluster, by the time of their last write.
 
     Args:
-        api: the cluster.
-        most: how many may stay.
+        most: the number of events to keep.
     """
 
     def __init__(self, api: Cluster, most: int = _MAX_EVENTS) -> None:

@@ -28,9 +28,9 @@ class _ObjectRef(NamedTuple):
 
 
 class GarbageCollector:
-    """Follows owner references of all kinds.
+    """Deletes dependents whose owners are gone, for all kinds.
 
-    Only objects with owners are remembered; whether an owner lives is asked of the API.
+    Only objects with owners are tracked; an owner's existence is read from the API.
 
     Source: kube-controller-manager, garbagecollector/garbagecollector.go.
     """
@@ -77,13 +77,14 @@ class GarbageCollector:
                 self._finalize.add(_make_object_ref(*waiting))
         dependents = self._dependents.get(place.uid)
         if dependents:
-            # Whoever counted them hears of it first, as upstream: a Job's pods are let go.
+            # Controllers that count dependents see the deletion first, as upstream: a Job's pods
+            # are released.
             if not self._left:
                 self._api.clock.call_later(0, self._follow)
             self._left += dependents
 
     def _follow(self) -> None:
-        """Look at those whose owner has just gone."""
+        """Process the dependents of deleted owners."""
         left, self._left = self._left, []
         for dependent in left:
             self._delete.add(dependent)
@@ -100,7 +101,7 @@ class GarbageCollector:
         try:
             obj = self._api.find(place.resource, place.name, place.namespace)
         except StatusError:
-            # The kind itself is gone.
+            # The kind itself was removed.
             return None
         return obj if obj is not None and uid_of(obj) == place.uid else None
 
@@ -150,7 +151,7 @@ class GarbageCollector:
                 raise
 
     def _classify(self, obj: Obj, namespace: str) -> tuple[list[str], list[str], list[str]]:
-        """Return the UIDs of owners that live, that are gone, and that wait for this dependent."""
+        """Return the UIDs of owners that exist, that are gone, and that wait for this dependent."""
         solid: list[str] = []
         dangling: list[str] = []
         waiting: list[str] = []
@@ -188,7 +189,7 @@ class GarbageCollector:
                 raise
 
     def _process_owner(self, place: _ObjectRef) -> None:
-        """Do what the finalizers of an owner that is going ask for."""
+        """Process the finalizers of an owner that is being deleted."""
         obj = self._find(place)
         if obj is None or not is_being_deleted(obj):
             return

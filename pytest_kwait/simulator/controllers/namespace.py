@@ -31,7 +31,8 @@ __all__ = ["DELETION_DELAY", "NamespaceController", "NamespaceDefaults", "make_d
 # Seconds between the deletion of a namespace and that of its content.
 # Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
 DELETION_DELAY = 5.0
-# Seconds after which finalizers of others are looked at again; ditto, `finalizerEstimateSeconds`.
+# Seconds after which other writers' finalizers are checked again; ditto,
+# `finalizerEstimateSeconds`.
 _FINALIZER_ESTIMATE = 15.0
 # Seconds after the last pod went until the rest follows.
 _DELAY_AFTER_PODS = 0.5
@@ -74,11 +75,11 @@ _NO_FAILURE_CONDITIONS = (
 def make_deletion_conditions(
     last: Iterable[Obj], wrong: dict[str, tuple[str, str]], stamp: str
 ) -> list[Obj]:
-    """Return the five conditions of a namespace that is going.
+    """Return the five conditions of a terminating namespace.
 
     Args:
-        last: its conditions so far; one keeps its transition time while its status stays.
-        wrong: reason and message by type for what is not fine.
+        last: its present conditions; one keeps its transition time while its status stays.
+        wrong: reason and message by type for conditions with a problem.
         stamp: now.
     """
     before = {one["type"]: one for one in last}
@@ -101,11 +102,11 @@ def make_deletion_conditions(
 
 
 class NamespaceDefaults:
-    """Gives every namespace its default ServiceAccount and the cluster's root certificates.
+    """Creates the default ServiceAccount and the root certificates of every namespace.
 
-    Upstream does so a moment after the namespace was made, and refuses pods until then; here they
-    are there when the namespace is first seen, so that a pod can follow at once. What is refused
-    (by a webhook, for example) is tried again, and pods are refused until then here too.
+    Upstream does so a moment after the namespace was created, and refuses pods until then; here
+    they exist before the namespace is visible, so that a pod can follow at once. Refused writes (by
+    a webhook, for example) are retried, and pods are refused until then here too.
     """
 
     def __init__(self, api: Cluster) -> None:
@@ -119,7 +120,7 @@ class NamespaceDefaults:
         if change != "ADDED":
             return
         if self._api.clock.may_suspend():
-            # Nobody sees any change as long as those who are told of this one wait for webhooks.
+            # Changes stay invisible while the subscribers of this one wait for webhooks.
             self._queue.add(name_of(new))
             return
         try:
@@ -188,7 +189,7 @@ class NamespaceController:
             self._queue.add_after(name, DELETION_DELAY)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        # Upstream looks again after half the pods' longest grace; nobody is served by waiting.
+        # Upstream checks again after half the pods' longest grace; waiting has no use here.
         if change == "DELETED" and namespace_of(new) in self._going:
             namespace = self._api.find("namespaces", namespace_of(new))
             if namespace is not None and (namespace.get("status") or {}).get("conditions"):
@@ -223,7 +224,7 @@ class NamespaceController:
         self._finalize(name)
 
     def _empty(self, kind: Kind, namespace: str, errors: list[str]) -> list[Obj]:
-        """Delete all objects of a kind; those that are still there then."""
+        """Delete all objects of a kind; return the remaining ones."""
         resource = kind.qualified
         for obj in self._api.list(resource, namespace):
             if is_being_deleted(obj):

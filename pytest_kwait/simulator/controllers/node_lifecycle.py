@@ -47,7 +47,7 @@ _MANAGED_TAINTS = frozenset({_UNSCHEDULABLE, *_BY_CONDITION.values()})
 
 
 def list_condition_taints(node: Obj) -> list[str]:
-    """Keys of the NoSchedule taints that the node's state asks for.
+    """Return the keys of the NoSchedule taints for the node's conditions.
 
     Source: kube-controller-manager, node_lifecycle_controller.go, `doNoScheduleTaintingPass`.
     """
@@ -118,13 +118,14 @@ def _present(node: Obj) -> set[str]:
     }
 
 
-# Seconds: between two looks, until a silent node is Unknown, the same for one that never spoke.
+# Seconds: the monitoring period, the grace of a silent node until it is Unknown, the same for a
+# new one.
 _MONITOR_PERIOD = 5.0
 _MONITOR_GRACE_PERIOD = 50.0
 _STARTUP_GRACE_PERIOD = 60.0
 # Seconds between two nodes of a zone whose pods have to leave: `node-eviction-rate` is 0.1.
 _EVICTION_PERIOD = 10.0
-# Of more than two nodes that are not ready, this share of a zone stops the eviction there.
+# In zones of more than two NotReady nodes, the share at which evictions stop.
 _UNHEALTHY_ZONE_THRESHOLD = 0.55
 _LEASES = "leases.coordination.k8s.io"
 _TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -133,11 +134,11 @@ _ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 @dataclass(slots=True)
 class _NodeHealth:
-    """What is known of a node.
+    """The last known health of a node.
 
     Args:
-        heard: the moment of the last sign of life, of the monotonic clock.
-        beat: the heartbeat of its Ready condition; None where it has none.
+        heard: the time of the last heartbeat, of the monotonic clock.
+        beat: the heartbeat of its Ready condition; None without one.
     """
 
     heard: float
@@ -145,13 +146,10 @@ class _NodeHealth:
 
 
 class NodeLifecycleController:
-    """Follows leases and heartbeats.
+    """Monitors the leases and heartbeats of nodes.
 
-    A node whose kubelet is not part of the process has its real grace, whatever the cluster's
-    time: who keeps it renews its lease at a real pace.
-
-    Args:
-        api: the cluster.
+    A node whose kubelet is not part of this process has its grace in real time, whatever the
+    cluster's timing: its kubelet renews the lease at a real pace.
     """
 
     def __init__(self, api: Cluster) -> None:
@@ -187,12 +185,10 @@ class NodeLifecycleController:
             if seen is not None:
                 seen.heard = self._api.clock.monotonic()
 
-    # -- a look at all nodes
-
     def _look(self) -> None:
         clock = self._api.clock
         clock.call_later(_MONITOR_PERIOD, self._look)
-        # While this process was held up nobody could be heard: that is no silence.
+        # While this process was suspended no heartbeat could arrive: that is not silence.
         late = clock.monotonic() - self._due
         self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
         nodes = self._api.list("nodes")
@@ -229,7 +225,7 @@ class NodeLifecycleController:
         return self._api.clock.monotonic() > seen.heard + grace
 
     def _give_up(self, node: Obj) -> None:
-        """Say of all that the kubelet said that nobody knows."""
+        """Set the conditions reported by the kubelet to Unknown."""
         status = clone(node.get("status") or {})
         conditions = status.setdefault("conditions", [])
         stamp, changed = self._api.clock.stamp(), False
@@ -258,7 +254,7 @@ class NodeLifecycleController:
             self._seen[name_of(node)].heard = heard
 
     def _judge(self, node: Obj, observed: str) -> None:
-        """Do what follows from a node's readiness, as it was before this look, and as it is."""
+        """Act on a node's readiness before and after this check."""
         name = name_of(node)
         if observed == "True":
             self._leaving.pop(name, None)
@@ -289,8 +285,6 @@ class NodeLifecycleController:
             if self._update("pods", changed):
                 kind = ("v1", "Pod")
                 self._recorder.event(pod, kind, WARNING, "NodeNotReady", "Node is not ready")
-
-    # -- who has to leave
 
     def _evict(self, nodes: list[Obj], observed: dict[str, str]) -> None:
         """Taint the nodes that are due, so that their pods leave.
@@ -360,7 +354,7 @@ def _zone(node: Obj) -> str:
 
 
 def _is_disrupted(not_ready: list[bool]) -> bool:
-    """Whether so much of a zone is down that nobody has to leave.
+    """Whether so much of a zone is down that nothing is evicted there.
 
     Source: `ComputeZoneState`; zones of at most 50 nodes, `HealthyQPSFunc`, `ReducedQPSFunc`.
     """

@@ -176,11 +176,12 @@ def make_pod_from_template(template: Obj, owner: Obj, api_version: str, kind: st
 
 
 def slow_start_batch(count: int, initial: int, create: Callable[[int], None]) -> int:
-    """Call `create(index)` `count` times in growing batches; a batch with an error is the last.
+    """Call `create(index)` `count` times in growing batches; end after a batch with an error.
 
-    The calls of a batch wait for webhooks side by side.
+    The calls of a batch wait for webhooks concurrently. Returns the number of successful calls.
 
-    Returns how many calls succeeded, and raises the first error after its batch.
+    Raises:
+        SlowStartError: a call failed.
 
     Source: kube-controller-manager, replica_set.go, `slowStartBatch`.
     """
@@ -211,8 +212,8 @@ class SlowStartError(Exception):
     """Some calls of a slow start failed.
 
     Args:
-        done: how many succeeded.
-        cause: the first refusal.
+        done: the number of successful calls.
+        cause: the first error.
     """
 
     def __init__(self, done: int, cause: StatusError) -> None:
@@ -222,11 +223,9 @@ class SlowStartError(Exception):
 
 
 class PodControl:
-    """Makes and removes the pods of one kind of owner, telling it in events.
+    """Creates and deletes the pods of one kind of owner, with events.
 
     Args:
-        api: where pods live.
-        recorder: tells what was done.
         api_version: of the owners.
         kind: of the owners.
     """
@@ -239,10 +238,10 @@ class PodControl:
         """The pod that was made last, as it was given and as it was decoded."""
 
     def create(self, pod: Obj, owner: Obj) -> None:
-        """Make `pod` for `owner`; the same once more where it is given again.
+        """Create `pod` for `owner`.
 
         Raises:
-            StatusError: the API server refused; told in a FailedCreate event, unless the
+            StatusError: the API server refused; recorded as a FailedCreate event unless the
                 namespace is being deleted.
         """
         try:
@@ -262,10 +261,10 @@ class PodControl:
         self._recorder.event(owner, self._kind, NORMAL, "SuccessfulCreate", message)
 
     def delete(self, pod: Obj, owner: Obj) -> None:
-        """Remove `pod`; one that is gone already is fine.
+        """Delete `pod`; an absent one is fine.
 
         Raises:
-            StatusError: the API server refused; told in a FailedDelete event.
+            StatusError: the API server refused; recorded as a FailedDelete event.
         """
         name = name_of(pod)
         try:
@@ -281,6 +280,6 @@ class PodControl:
 
 
 def is_namespace_terminating(error: StatusError) -> bool:
-    """Whether the refusal says that the namespace is being deleted."""
+    """Whether the refusal is due to a terminating namespace."""
     causes: Sequence[Obj] = (error.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -64,7 +64,7 @@ class PodGCController:
                 raise
 
     def _fail(self, pod: Obj) -> None:
-        """Say first why it goes.
+        """Set the pod's DisruptionTarget condition before its deletion.
 
         Source: podgc/gc_controller.go, `gcOrphaned`.
         """

@@ -68,12 +68,12 @@ class PodCounts(NamedTuple):
 
 
 class PodCounter:
-    """The pods of one owner.
+    """The counts of the pods of one owner, updated pod by pod.
 
     Args:
-        selector: what the owner selects.
-        labels: those of its template.
-        pods: what it has so far.
+        selector: the owner's selector.
+        labels: the labels of its template.
+        pods: its present pods.
     """
 
     def __init__(self, selector: Obj, labels: Obj, pods: Iterable[Obj]) -> None:
@@ -86,7 +86,7 @@ class PodCounter:
 
     @property
     def counts(self) -> PodCounts:
-        """How many there are now."""
+        """Return the present counts."""
         return PodCounts(*self._sums)
 
     def active(self) -> list[Obj]:
@@ -123,11 +123,7 @@ class PodCounter:
 
 
 class PodCounters:
-    """The tallies of a cluster's owners of one kind; a look at one costs the same for any number.
-
-    Args:
-        pods: the cluster's pods by owner.
-    """
+    """The pod counts of all owners of one kind, each read in constant time."""
 
     def __init__(self, pods: ControllerRefManager) -> None:
         self._pods = pods
@@ -135,7 +131,7 @@ class PodCounters:
         pods.listen(self._pod_changed)
 
     def of(self, owner_uid: str, selector: Obj, labels: Obj) -> PodCounter:
-        """Return the owner's tally, counted anew where selector or labels are others."""
+        """Return the owner's counter, recounted if selector or labels changed."""
         tally = self._tallies.get(owner_uid)
         if tally is None or tally.selector != selector or tally.labels != labels:
             tally = PodCounter(selector, labels, self._pods.of(owner_uid))
@@ -143,7 +139,7 @@ class PodCounters:
         return tally
 
     def forget(self, owner_uid: str) -> None:
-        """Count for an owner no more: it is gone."""
+        """Drop the counter of a deleted owner."""
         self._tallies.pop(owner_uid, None)
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
@@ -160,21 +156,21 @@ class PodCounters:
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
 _BURST_REPLICAS = 100
 _INITIAL_BATCH = 1
-# Seconds of patience per pod. What a look tells is written to the object, so that pods that change
-# one after the other cost a small part of the time, however many there are.
+# Seconds of delay per pod. A sync writes to the object, so that successive changes of many pods
+# are batched.
 _PAUSE_PER_POD = 0.00005
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKind:
-    """What sets the two kinds apart.
+    """The differences between the two kinds.
 
     Args:
-        resource: as the API facade names it.
+        resource: as `plural.group`.
         api_version: of the kind.
         kind: its name.
         component: the source of its events.
-        counts_terminating: whether the status tells how many pods are going.
+        counts_terminating: whether the status has the number of terminating pods.
     """
 
     resource: str
@@ -184,7 +180,7 @@ class ReplicaKind:
     counts_terminating: bool
 
     def selector(self, obj: Obj) -> Obj:
-        """Return the pods it wants, as a LabelSelector."""
+        """Return the selector of its pods, as a LabelSelector."""
         selector = obj["spec"].get("selector") or {}
         return selector if self.counts_terminating else {"matchLabels": selector}
 
@@ -205,14 +201,14 @@ def calculate_status(
     failure: StatusError | None,
     stamp: str,
 ) -> Obj:
-    """Return the status for what is there now.
+    """Return the status for the present pods.
 
     Args:
-        kind: which of the kinds it is of.
+        kind: the kind of the object.
         obj: the controller object with its last status.
-        counts: how many pods it has.
-        available: how many of them have been ready for long enough.
-        failure: why pods could not be made or removed.
+        counts: the counts of its pods.
+        available: how many of them are available.
+        failure: the error of creating or deleting pods.
         stamp: now, as the API writes it.
 
     Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
@@ -248,9 +244,7 @@ class ReplicaSetController:
     """Keeps the pods of one of the kinds.
 
     Args:
-        api: the cluster.
         kind: which of the kinds.
-        pods: the cluster's pods by owner.
     """
 
     def __init__(self, api: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:
@@ -261,7 +255,7 @@ class ReplicaSetController:
             api, EventRecorder(api, kind.component), kind.api_version, kind.kind
         )
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
-        # Before the owners, who are looked at because of what is counted here.
+        # Registered before the owners' handlers, which read these counts.
         self._tallies = PodCounters(pods)
         PodOwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(kind.resource, self._changed)
@@ -280,7 +274,7 @@ class ReplicaSetController:
         tally = self._tallies.of(uid_of(obj), selector, labels)
         if tally.counts.strangers or self._pods.has_orphans(namespace):
             self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
-        # What is told is how it was before anything is done about it.
+        # The status reports the pods before this sync changes them.
         counts, patience = tally.counts, spec.get("minReadySeconds") or 0
         waits: list[float | None] = []
         available, now = counts.ready, self._api.clock.time()

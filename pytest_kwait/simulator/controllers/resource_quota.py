@@ -36,16 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["ResourceQuotaController"]
 
 _QUOTAS = "resourcequotas"
-# Seconds until everything is counted anew; upstream, `resource-quota-sync-period`.
+# Seconds until everything is recounted; upstream, `resource-quota-sync-period`.
 _RESYNC_PERIOD = 300.0
 
 
 class ResourceQuotaController:
-    """Keeps `status` of the quotas of one cluster.
-
-    Args:
-        api: the cluster.
-    """
+    """Keeps `status` of the quotas of one cluster."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

@@ -22,11 +22,7 @@ _UID = "kubernetes.io/service-account.uid"
 
 
 class TokensController:
-    """Follows secrets and service accounts.
-
-    Args:
-        api: the cluster.
-    """
+    """Follows secrets and service accounts."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

@@ -27,7 +27,7 @@ _MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
 def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
-    """How long a pod may stay under such taints: for ever for None, not at all for 0.
+    """Return how long a pod tolerates the taints: None for ever, 0 not at all.
 
     Source: `GetMatchingTolerations`, `getMinTolerationTime`.
     """
@@ -52,12 +52,9 @@ class _ScheduledEviction:
 
 
 class TaintEvictionController:
-    """Deletes pods whose time on a tainted node is up.
+    """Deletes pods whose toleration of a node's taints has expired.
 
-    Their `tolerationSeconds` are real seconds, as all that a manifest says.
-
-    Args:
-        api: the cluster.
+    Their `tolerationSeconds` are real seconds, as all durations of manifests.
     """
 
     def __init__(self, api: Cluster) -> None:

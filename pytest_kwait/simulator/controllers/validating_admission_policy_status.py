@@ -19,11 +19,7 @@ POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
 
 class PolicyStatusController:
-    """Follows validating policies, and looks at each generation of them once.
-
-    Args:
-        api: the cluster.
-    """
+    """Type checks each generation of a validating policy once."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

@@ -26,11 +26,11 @@ Key = TypeVar("Key", bound=Hashable)
 BASE_DELAY = 0.005
 MAX_DELAY = 1000.0
 
-# How long one turn of the event loop may be taken for work before requests are served again.
+# Seconds that one turn of the event loop may work before requests are served again.
 _TIME_SLICE = 0.005
 
-# How many keys of one queue may wait for webhooks' answers at a time.
-# Source: kube-controller-manager's defaults of `--concurrent-*-syncs`.
+# The number of keys of one queue that may wait for webhooks at a time. Source:
+# kube-controller-manager's defaults of `--concurrent-*-syncs`.
 _WORKERS = 5
 
 
@@ -40,18 +40,18 @@ def calculate_delay(failures: int) -> float:
 
 
 class Workqueue(Generic[Key]):
-    """Calls `handle` with every key that was added, later and in order.
+    """Calls `handle` with each added key, later and in order.
 
-    A key that is added again before its turn is handled once. A `StatusError` that `handle`
-    raises puts the key back with a growing delay; a turn without error resets it.
+    A key that is added again before its turn is handled once. A `StatusError` of `handle` puts the
+    key back with a growing delay, which a turn without an error resets.
 
-    While the work for a key is laid aside, others have their turns; the key itself, added
-    again, waits for the end of that work.
+    While the work for a key is suspended, other keys are handled; the same key, added again, waits
+    for the end of that work.
 
     Args:
-        clock: where delays come from; they are controllers' constants and scale with it.
+        clock: the time; delays are constants of controllers and scale with it.
         handle: does the work for one key.
-        name: what is logged.
+        name: the name in the log.
     """
 
     def __init__(self, clock: SimClock, handle: Callable[[Key], None], name: str) -> None:
@@ -66,7 +66,7 @@ class Workqueue(Generic[Key]):
         self._scheduled = False
 
     def __len__(self) -> int:
-        """How many keys are due or waiting; not those whose work is laid aside."""
+        """Return the number of due and delayed keys, without suspended ones."""
         return len(self._ready) + len(self._waiting)
 
     def add(self, key: Key) -> None:
@@ -75,12 +75,12 @@ class Workqueue(Generic[Key]):
         self._schedule()
 
     def add_after(self, key: Key, seconds: float, *, scaled: bool = True) -> None:
-        """Handle `key` after `seconds`; of two waiting times for a key the earlier one counts.
+        """Handle `key` after `seconds`; the earlier one of two delays counts.
 
         Args:
-            key: what to handle.
+            key: the key.
             seconds: the delay; at most zero is at once.
-            scaled: False for delays that a manifest names, which are real seconds.
+            scaled: False for delays from manifests, which are real seconds.
         """
         if seconds <= 0:
             self.add(key)
@@ -114,11 +114,12 @@ class Workqueue(Generic[Key]):
     def _turn(self) -> None:
         self._scheduled = False
         until = self._clock.monotonic() + _TIME_SLICE
-        # What is added meanwhile has its turn next time, so that one busy key starves nobody.
+        # Keys added meanwhile are handled next time, so that a busy key does not starve the
+        # others.
         for key in list(self._ready):
             if len(self._aside) >= _WORKERS:
                 return  # the next one that ends lets the others go on
-            # What comes before this one may have taken its turn, or done without it.
+            # The work before this one may have handled or removed the key.
             if self._ready.pop(key, 0) is not None:
                 continue
             if key in self._aside:

@@ -26,10 +26,10 @@ _MAX_SECONDS = 86_400.0
 
 
 def make_fault(api: Cluster, asked: Obj) -> ActiveFault | None:
-    """Break what is asked for; None where that is over at once.
+    """Start the requested fault; None if it is over at once.
 
     Raises:
-        StatusError: 400, it cannot be meant, 404, there is no such thing.
+        StatusError: 400 for an invalid request, 404 for an unknown pod.
     """
     kind = asked.get("kind")
     made = _KINDS.get(kind) if isinstance(kind, str) else None
@@ -101,7 +101,7 @@ def _cut_watches(api: Cluster, asked: Obj) -> ActiveFault:
 def _expiry(api: Cluster, asked: Obj) -> ActiveFault:
     """Watches that are open end, and no revision up to now can be watched from."""
     scope = _scope(asked)
-    # As a write of somebody else would: what is listed from now on is no part of what is gone.
+    # As a write of another client: revisions from now on are not expired.
     api.store.revision += 1
     fault = RequestFault(scope, floor=api.store.revision)
     record = _add_request_fault(api, asked, fault)
@@ -180,7 +180,7 @@ def _script(api: Cluster, asked: Obj) -> ActiveFault:
 
 
 def _no_undo() -> None:
-    """What was done cannot be taken back, and need not."""
+    """The effect cannot be undone."""
 
 
 _MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]

@@ -57,11 +57,9 @@ DEPLOYMENT_RESOURCE = "deployments.apps"
 
 
 class DeploymentView:
-    """A Deployment and its ReplicaSets; both follow what was written.
+    """A Deployment and its ReplicaSets; both are updated with each write.
 
     Args:
-        api: the cluster.
-        recorder: tells what was done.
         deployment: a private copy.
         sets: the ReplicaSets it owns.
     """
@@ -106,7 +104,7 @@ class DeploymentView:
         self.deployment = clone(self.api.update_status(DEPLOYMENT_RESOURCE, self.deployment))
 
     def tell(self, message: str) -> None:
-        """Tell of a change of size in an event."""
+        """Record a ScalingReplicaSet event."""
         self.recorder.event(self.deployment, KIND, NORMAL, "ScalingReplicaSet", message)
 
     def scale_set(self, replica_set: Obj, size: int, *, always: bool = False) -> bool:
@@ -145,14 +143,14 @@ def _has_same_template(replica_set: Obj, template: Obj) -> bool:
 
 
 class ProgressSync:
-    """Writes the status, and has the Deployment looked at when its deadline ends."""
+    """Updates the status, and syncs again at the progress deadline."""
 
     def __init__(self, view: DeploymentView, queue: Workqueue[str]) -> None:
         self.view = view
         self._queue = queue
 
     def sync(self, *, only_counts: bool = False) -> None:
-        """Write the status where it changed, and look again when the progress deadline ends.
+        """Update the status if it changed, and sync again at the progress deadline.
 
         Source: kube-controller-manager, progress.go, `syncRolloutStatus`.
         """
@@ -201,7 +199,7 @@ class ProgressSync:
             )
             if current is not None and current["status"] == "True":
                 told["lastTransitionTime"] = current["lastTransitionTime"]
-            # Written anew even for its update time alone: the deadline counts from that.
+            # Written even if only its update time changes: the deadline counts from that.
             return [*others, told]
         if deployment_util.has_timed_out(deployment, status, self.view.api.clock.time()):
             message = f"{subject} has timed out progressing."
@@ -275,7 +273,7 @@ class Revisions:
         else:
             new_set["spec"].pop("minReadySeconds", None)
         if new_set != self.view.new_set:
-            # Upstream has a conflict with its own write here, and goes on in the next try.
+            # Upstream conflicts with its own write here, and continues in the next sync.
             new_set = self.view.new_set = self.view.api.update(REPLICA_SET_RESOURCE, new_set)
         changed = self._set_revision(deployment_util.get_revision(new_set))
         if (
@@ -357,12 +355,11 @@ class Revisions:
 
 
 class Rollout:
-    """Takes the next step of the Deployment that `view` shows.
+    """One sync of the Deployment that `view` holds.
 
     Args:
         view: the Deployment.
-        pods: the cluster's pods by owner.
-        queue: where the Deployment is looked at again.
+        queue: queues the Deployment again.
     """
 
     def __init__(
@@ -374,7 +371,7 @@ class Rollout:
         self._progress = ProgressSync(view, queue)
 
     def run(self) -> None:
-        """Look, act, write."""
+        """Sync the Deployment and update its status."""
         if is_being_deleted(self.view.deployment):
             self._progress.sync()
             return
@@ -391,7 +388,7 @@ class Rollout:
             self._roll()
 
     def _check_paused(self) -> None:
-        """Tell that progress is not measured while the rollout is paused.
+        """Set the Progressing condition of a paused or resumed rollout.
 
         Source: kube-controller-manager, sync.go, `checkPausedConditions`.
         """
@@ -453,7 +450,7 @@ class Rollout:
         )
 
     def _recreate(self) -> None:
-        """All old pods go before the first new one comes.
+        """Delete all old pods before the first new one is created.
 
         Source: kube-controller-manager, recreate.go.
         """
@@ -481,7 +478,7 @@ class Rollout:
         )
 
     def _roll(self) -> None:
-        """Let new pods come and old ones go within the fenceposts, one step per look.
+        """Scale the new ReplicaSet up and old ones down within the fenceposts, one step per sync.
 
         Source: kube-controller-manager, rolling.go.
         """
@@ -524,7 +521,7 @@ class Rollout:
         if removable <= 0:
             return False
         scaled = False
-        # Pods that do not work go first, whatever their age.
+        # Unhealthy pods are removed first, whatever their age.
         for old in self.view.active_old:
             size = old["spec"].get("replicas", 1)
             broken = min(removable, size - deployment_util.sum_replicas([old], "availableReplicas"))
@@ -564,9 +561,7 @@ class DeploymentController:
     """Rolls Deployments out.
 
     Args:
-        api: the cluster.
         sets: the cluster's ReplicaSets by owner.
-        pods: the cluster's pods by owner.
     """
 
     def __init__(

@@ -45,13 +45,13 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def get_desired_replicas(deployment: Obj) -> int:
-    """How many replicas are asked for."""
+    """Return the desired number of replicas."""
     replicas: int = deployment["spec"].get("replicas", 1)
     return replicas
 
 
 def resolve_fenceposts(deployment: Obj) -> tuple[int, int]:
-    """How many pods more and how many fewer than desired a rollout may have; never both zero.
+    """Return the maximum surge and the maximum unavailability, never both zero.
 
     Surge rounds up, unavailability down. A Recreate rollout has neither.
 
@@ -77,7 +77,7 @@ def sum_replicas(sets: Iterable[Obj], field: str) -> int:
 
 
 def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None) -> int:
-    """How many replicas the newest ReplicaSet may have now.
+    """Return the replicas that the newest ReplicaSet may have now.
 
     Source: kube-controller-manager, deployment_util.go, `NewRSNewReplicas`.
     """
@@ -178,7 +178,7 @@ def make_condition(kind: str, status: str, reason: str, message: str, stamp: str
 
 
 def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
-    """Return the counts and the Available condition for what the ReplicaSets say.
+    """Return the counts and the Available condition by the ReplicaSets' statuses.
 
     Source: kube-controller-manager, sync.go, `calculateStatus`.
     """

@@ -63,12 +63,12 @@ _MAX_UNCOUNTED_PODS = 500
 
 @dataclass(slots=True)
 class FinalizerTracking:
-    """What a look writes."""
+    """Counts finished pods and removes their finalizers during one sync."""
 
     view: SyncJobContext
 
     def track(self, flush: bool) -> None:
-        """Note who ended, write, let them go, count them, write again.
+        """Record finished pods, write, remove their finalizers, count them, and write again.
 
         Source: `trackJobStatusAndRemoveFinalizers`, `flushUncountedAndRemoveFinalizers`.
         """
@@ -101,7 +101,7 @@ class FinalizerTracking:
                 self.view.tell(WARNING, ending.reason, ending.message)
 
     def _count_released(self, tracked: set[str]) -> bool:
-        """Count the noted pods that no finalizer keeps any more; True where there were some."""
+        """Count the recorded pods without a finalizer; return whether there were any."""
         status, changed = self.view.status, False
         for kind in ("succeeded", "failed"):
             uids = self.view.uncounted(kind)
@@ -195,7 +195,7 @@ class FinalizerTracking:
         return changed
 
     def _finish(self, ending: JobOutcome) -> bool:
-        """Set the last condition, unless pods are still to be counted or going."""
+        """Set the final condition once all pods are counted and terminated."""
         if (
             self.view.uncounted("succeeded")
             or self.view.uncounted("failed")
@@ -214,7 +214,7 @@ _MAX_PODS_PER_SYNC = 100
 
 @dataclass(slots=True)
 class JobPods:
-    """What a look does to pods.
+    """Creates and deletes the pods of a Job during one sync.
 
     Source: kube-controller-manager, job_controller.go, `manageJob`.
     """
@@ -222,7 +222,7 @@ class JobPods:
     view: SyncJobContext
 
     def remove_active(self) -> None:
-        """Delete what runs; the finalizers stay until it is counted."""
+        """Delete active pods; the finalizers stay until they are counted."""
         for pod in self.view.active:
             self.view.context.control.delete(pod, self.view.job)
             self.view.ready -= is_ready(pod)
@@ -238,7 +238,7 @@ class JobPods:
         return len(pods)
 
     def manage(self) -> tuple[int, StatusError | None]:
-        """Make and remove pods; how many are active then, and what was refused."""
+        """Create and delete pods; return the number of active ones and the first error."""
         spec, active = self.view.spec, len(self.view.active)
         if spec.get("suspend"):
             return active - self._remove(self._removable(active)), None
@@ -362,7 +362,7 @@ class JobPods:
 
 @dataclass(slots=True)
 class JobSync:
-    """Decides what becomes of the Job that `view` shows."""
+    """One sync of the Job that `view` holds."""
 
     view: SyncJobContext
     changes: JobPods = field(init=False)
@@ -371,7 +371,7 @@ class JobSync:
         self.changes = JobPods(self.view)
 
     def run(self) -> None:
-        """Look, decide, act, write."""
+        """Sync the Job and update its status."""
         status = self.view.status
         status.setdefault("uncountedTerminatedPods", {})
         self.view.active = [pod for pod in self.view.pods if is_active(pod)]
@@ -412,7 +412,7 @@ class JobSync:
             raise refusal
 
     def _decided(self) -> JobOutcome | None:
-        """Return what an earlier look decided and has not finished yet."""
+        """Return the outcome that an earlier sync decided but has not finished."""
         met = get_condition(self.view.job, "SuccessCriteriaMet")
         if met is not None and met["status"] == "True":
             return JobOutcome("SuccessCriteriaMet", met["reason"], met["message"])
@@ -468,11 +468,7 @@ _CONTROLLER = "kubernetes.io/job-controller"
 class JobController:
     """Runs Jobs.
 
-    Pod events are gathered for a second before a Job is looked at, changes of its own spec are not.
-
-    Args:
-        api: the cluster.
-        pods: the cluster's pods by owner.
+    Pod events are batched for a second before a Job is synced; changes of its spec are not.
     """
 
     def __init__(self, api: Cluster, pods: ControllerRefManager) -> None:
@@ -495,7 +491,7 @@ class JobController:
             self._by_uid.pop(uid, None)
             self._retries.pop(uid, None)
             self._queue.forget(key)
-            # Whoever is left of it must not be kept for counting.
+            # Pods of a deleted Job must not be kept for counting.
             for pod in self._pods.of(uid):
                 self._orphans.add(key_of(pod))
             return
@@ -521,7 +517,7 @@ class JobController:
             self._orphans.add(key_of(pod))
 
     def _release(self, key: str) -> None:
-        """Let go a pod whose Job is gone or finished."""
+        """Remove the finalizer of a pod whose Job is deleted or finished."""
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
         if pod is None or FINALIZER not in (pod["metadata"].get("finalizers") or ()):

@@ -50,7 +50,7 @@ def get_valid_index(pod: Obj, completions: int) -> int | None:
 
 
 def get_index_failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
-    """How many pods of the same index failed before this one."""
+    """Return the number of failed pods of the same index before this one."""
     counted = _annotation(pod, FAILURE_COUNT) or 0
     return counted + ((_annotation(pod, IGNORED_FAILURE_COUNT) or 0) if ignored_too else 0)
 
@@ -82,7 +82,7 @@ def format_indexes(indexes: Collection[int]) -> str:
 
 
 def first_pending_indexes(count: int, completions: int, taken: Collection[int]) -> list[int]:
-    """Return the `count` lowest indexes that are not taken; fewer where there are no more."""
+    """Return the `count` lowest indexes that are not taken; fewer if there are no more."""
     found: list[int] = []
     for index in range(completions):
         if len(found) >= count:

@@ -66,7 +66,7 @@ class BackoffRecord:
 
 
 def get_finish_time(pod: Obj) -> float:
-    """When the pod ended, in seconds since the epoch, as well as its status tells.
+    """Return when the pod finished, in seconds since the epoch, by its status.
 
     Source: kube-controller-manager, backoff_utils.go, `getFinishedTime`.
     """
@@ -88,13 +88,13 @@ def get_finish_time(pod: Obj) -> float:
 
 
 def has_failed_replacement_policy(job: Obj) -> bool:
-    """Whether a pod that is going is replaced only once it has failed."""
+    """Whether terminating pods are replaced only once they have failed."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def is_failed(pod: Obj, job: Obj) -> bool:
-    """Whether the pod counts as failed; one that goes does too, unless the Job waits for it."""
+    """Whether the pod counts as failed; terminating pods do unless the Job waits for them."""
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Failed":
         return True
@@ -103,12 +103,12 @@ def is_failed(pod: Obj, job: Obj) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicyMatch:
-    """What a Job's failure policy says of a failed pod.
+    """The result of a Job's failure policy for a failed pod.
 
     Args:
         counts: whether it counts towards the back-off limit.
-        action: the matching rule's action; empty where none matched.
-        message: why the Job fails at once; empty where it does not.
+        action: the matching rule's action; empty if none matched.
+        message: the reason why the Job fails at once; empty if it does not.
     """
 
     counts: bool
@@ -216,9 +216,9 @@ def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
 
 
 def seconds_until_deadline(job: Obj, now: float) -> float | None:
-    """Seconds until the Job has been active for too long: at most 0 if it has; None for never.
+    """Return the seconds until the active deadline: at most 0 if exceeded, None without one.
 
-    The start is a stamp cut to seconds, so a deadline comes up to a second early, as upstream.
+    The start is a timestamp cut to seconds, so a deadline comes up to a second early, as upstream.
     """
     limit = job["spec"].get("activeDeadlineSeconds")
     start = (job.get("status") or {}).get("startTime")

@@ -44,7 +44,7 @@ def is_finished(job: Obj) -> bool:
 
 
 def remove_finalizer(api: Cluster, pod: Obj) -> None:
-    """Let the pod go; one that is gone already is fine."""
+    """Remove the finalizer of a pod; a deleted pod is fine."""
 
     def remove(changed: Obj) -> None:
         metadata = changed["metadata"]
@@ -62,12 +62,11 @@ def remove_finalizer(api: Cluster, pod: Obj) -> None:
 
 
 class JobControllerContext:
-    """What every look at a Job needs, and when pods ended.
+    """The parts that every sync of a Job needs, and the back-off records.
 
     Args:
-        api: the cluster.
-        recorder: tells what happened to Jobs.
-        control: makes and removes pods.
+        recorder: writes events of Jobs.
+        control: creates and deletes pods.
     """
 
     def __init__(self, api: Cluster, recorder: EventRecorder, control: PodControl) -> None:
@@ -101,7 +100,7 @@ def set_count(status: Obj, name: str, value: int) -> None:
 
 @dataclass(slots=True)
 class JobOutcome:
-    """How the Job ends; `kind` is the interim condition's type until that is written."""
+    """The end of a Job; `kind` is the interim condition's type until that is written."""
 
     kind: str
     reason: str
@@ -110,13 +109,13 @@ class JobOutcome:
 
 @dataclass(slots=True)
 class SyncJobContext:
-    """One look at `job`, a private copy.
+    """The state of one sync of `job`, a private copy.
 
     Args:
         context: the cluster and its recorders.
-        job: the Job; its status follows what was written.
+        job: the Job; its status is updated with each write.
         pods: the pods it owns.
-        retries: failures counted before; `next_retries` has those of this look.
+        retries: failures counted before; `next_retries` has those of this sync.
     """
 
     context: JobControllerContext
@@ -155,7 +154,7 @@ class SyncJobContext:
 
     @property
     def completions(self) -> int:
-        """How many completions are asked for; 0 where the Job does not say."""
+        """The requested completions; 0 if unset."""
         completions: int = self.spec.get("completions") or 0
         return completions
 
@@ -180,7 +179,7 @@ class SyncJobContext:
         return not self.indexed or indexed_jobs.get_valid_index(pod, self.completions) is not None
 
     def count_ended(self) -> None:
-        """Count who succeeded and who failed, those included that the status does not know yet."""
+        """Count succeeded and failed pods, including those not yet in the status."""
         uncounted_ok, uncounted_bad = (
             set(self.uncounted("succeeded")),
             set(self.uncounted("failed")),
@@ -209,7 +208,7 @@ class SyncJobContext:
         )
 
     def count_indexes(self) -> None:
-        """Count the indexes that are done, and decide what follows from them."""
+        """Count the completed indexes, and decide the outcome by them."""
         if not self.indexed:
             return
         completions = self.completions
@@ -232,7 +231,7 @@ class SyncJobContext:
                 self.ending = JobOutcome("SuccessCriteriaMet", "SuccessPolicy", message)
 
     def count_failed_indexes(self) -> None:
-        """Count the indexes that failed for good, and note who waits for a replacement."""
+        """Count the finally failed indexes, and collect those that wait for a replacement."""
         completions = self.completions
         failed = indexed_jobs.parse_indexes(self.status.get("failedIndexes") or "", completions)
         failed |= {
@@ -279,7 +278,7 @@ class SyncJobContext:
         return failure.counts and indexed_jobs.get_index_failure_count(pod) >= limit
 
     def tell(self, severity: str, reason: str, message: str) -> None:
-        """Tell something of the Job in an event."""
+        """Record an event of the Job."""
         self.context.recorder.event(self.job, KIND, severity, reason, message)
 
     def set_condition(self, kind: str, value: str, reason: str, message: str) -> bool:

@@ -56,7 +56,7 @@ Step = tuple[int, str, str]
 
 @dataclass(slots=True)
 class ScalingHistory:
-    """What an autoscaler was told and did: moments and numbers."""
+    """The recommendations and scale events of an autoscaler, with their times."""
 
     wishes: list[tuple[float, int]] = field(default_factory=list)
     ups: list[tuple[float, int]] = field(default_factory=list)
@@ -75,15 +75,15 @@ def _stabilization_window(rules: Obj, default: float) -> float:
 def stabilize_recommendation(
     memory: ScalingHistory, behavior: Obj, now: float, current: int, wish: int, scale: float
 ) -> Step:
-    """Return what the wishes of late agree on.
+    """Return the stabilized recommendation.
 
     Args:
-        memory: the autoscaler's.
-        behavior: what its spec says of it.
+        memory: the autoscaler's history.
+        behavior: the spec's behavior.
         now: seconds.
-        current: how many replicas there are to be.
-        wish: what the metrics ask for now.
-        scale: what a second of the controller's own constants takes.
+        current: the present number of replicas.
+        wish: the recommendation of the metrics.
+        scale: the length of a second of the controller's own constants.
 
     Source: `stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`.
     """
@@ -113,15 +113,15 @@ def limit_scaling_rate(
     wish: int,
     bounds: tuple[int, int],
 ) -> Step:
-    """Return how far it may go at once.
+    """Return the recommendation limited by the scaling policies.
 
     Args:
-        memory: the autoscaler's.
-        behavior: what its spec says of it; empty for nothing.
+        memory: the autoscaler's history.
+        behavior: the spec's behavior; may be empty.
         now: seconds.
-        current: how many replicas there are to be.
-        wish: how many are wanted.
-        bounds: least and most.
+        current: the present number of replicas.
+        wish: the stabilized recommendation.
+        bounds: the minimum and maximum of the spec.
 
     Source: `convertDesiredReplicasWithRules`, `convertDesiredReplicasWithBehaviorRate`.
     """
@@ -178,7 +178,7 @@ def _down_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int)
 
 
 def _replicas_at_period_start(memory: ScalingHistory, policy: Obj, now: float, current: int) -> int:
-    """How many there were when a policy's period began."""
+    """Return the number of replicas at the start of a policy's period."""
     since = now - policy["periodSeconds"]
     return current - _changes_since(memory.ups, since) + _changes_since(memory.downs, since)
 
@@ -190,7 +190,7 @@ def _changes_since(changes: Sequence[tuple[float, int]], since: float) -> int:
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _CURRENT = "Current number of replicas"
-# Seconds between two looks; upstream, `horizontal-pod-autoscaler-sync-period`.
+# Seconds between two syncs; upstream, `horizontal-pod-autoscaler-sync-period`.
 _RESYNC_PERIOD = 15.0
 _NO_METRICS = (
     "unable to fetch metrics from resource metrics API: the server could not find the requested"
@@ -199,11 +199,11 @@ _NO_METRICS = (
 
 
 def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
-    """Return reason, text and summary of a metric that says nothing.
+    """Return reason, text and summary of a metric that could not be read.
 
     Args:
         metric: the metric.
-        fault: why; empty where no server measures it.
+        fault: the error; empty if no server provides it.
     """
     kind = metric["type"]
     if kind in ("Resource", "ContainerResource"):
@@ -224,11 +224,7 @@ def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
 
 
 class HorizontalController:
-    """Scales what autoscalers name.
-
-    Args:
-        api: the cluster.
-    """
+    """Scales the targets of autoscalers."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -290,7 +286,7 @@ class HorizontalController:
             self._follow(obj, kind, target, current)
 
     def _follow(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
-        """Scale as the metrics ask for.
+        """Scale the target by its metrics.
 
         Source: horizontal.go, `reconcileAutoscaler`, `computeReplicasForMetrics`.
         """
@@ -365,7 +361,7 @@ class HorizontalController:
         return True
 
     def _measure(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
-        """Return how many replicas the metrics ask for, and which one; None for no answer."""
+        """Return the replicas recommended by the metrics, and the metric; None if none is known."""
         metrics = obj["spec"]["metrics"]
         first: tuple[str, str, str] | None = None
         most: tuple[int, str] | None = None
@@ -399,7 +395,7 @@ class HorizontalController:
     def _read(
         self, obj: Obj, metric: Obj, pods: list[Obj], current: int
     ) -> tuple[MetricReading | None, tuple[str, str, str]]:
-        """Return what a metric says, or reason, text and summary of why it says nothing."""
+        """Return the reading of a metric, or reason, text and summary of its failure."""
         from pytest_kwait.simulator.controllers.podautoscaler.replica_calculator import (
             MetricError,
             read_metric,

@@ -1,4 +1,4 @@
-"""The replica calculator: the replicas that each metric of an autoscaler asks for.
+"""The replica calculator: the replicas that each metric of an autoscaler recommends.
 
 Source: kube-controller-manager, podautoscaler/replica_calculator.go, metrics/utilization.go,
 podautoscaler/horizontal.go (`computeReplicasForMetric`).
@@ -38,7 +38,7 @@ __all__ = [
     "read_tolerances",
 ]
 
-# Seconds: how long a young pod's cpu does not count, and until its readiness is believed.
+# Seconds in which a young pod's cpu does not count, and in which its readiness is not trusted.
 # Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
 _INITIALIZATION_PERIOD = 300.0
 _READINESS_DELAY = 30.0
@@ -50,7 +50,7 @@ class MetricError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """How far usage may be off before something is done.
+    """The deviations from the target within which nothing is scaled.
 
     Args:
         down: below the target.
@@ -67,12 +67,12 @@ class Tolerances:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCalculation:
-    """What a metric asks for.
+    """The recommendation of a metric.
 
     Args:
-        replicas: how many.
+        replicas: the number of replicas.
         average: thousandths per pod.
-        utilization: percent of what is requested; None where that is not asked.
+        utilization: percent of the requests; None for other targets.
     """
 
     replicas: int
@@ -90,19 +90,19 @@ def calculate_by_usage(
     requests: Mapping[str, int] | None,
     young: float | None,
 ) -> ReplicaCalculation:
-    """Return what usage per pod asks for.
+    """Return the recommendation by usage per pod.
 
     Args:
-        current: how many replicas there are to be.
-        pods: what the target selects.
+        current: the present number of replicas.
+        pods: the target's pods.
         usage: thousandths by the pods' names.
-        tolerances: how far it may be off.
+        tolerances: the tolerated deviations.
         target: percent of `requests`, or thousandths per pod without them.
         requests: thousandths by the pods' names; None for a target per pod.
-        young: now, where young pods do not count (cpu); None for other metrics.
+        young: now, if young pods do not count (cpu); None for other metrics.
 
     Raises:
-        MetricError: there are no pods, or none that is measured.
+        MetricError: there are no pods, or none has a measurement.
 
     Source: `GetResourceReplicas`, `calcPlainMetricReplicas`.
     """
@@ -136,7 +136,7 @@ def calculate_by_usage(
 def _group_pods(
     pods: Sequence[Obj], usage: Mapping[str, int], young: float | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of pods that count, that are not ready, and that nobody measured.
+    """Return the names of ready pods, of pods that are not ready, and of pods without measurement.
 
     Source: `groupPods`.
     """
@@ -164,7 +164,7 @@ def _is_unready(pod: Obj, now: float) -> bool:
     if condition is None or since is None:
         return True
     if condition["status"] == "True":
-        # What is written down is measured at this moment.
+        # Annotations count as measured at this moment.
         return False
     started = parse_timestamp(since)
     if started + _INITIALIZATION_PERIOD > now:
@@ -189,15 +189,15 @@ def _ratio(
 def calculate_by_total(
     current: int, usage: int, tolerances: Tolerances, *, target: int, ready: int, spread: bool
 ) -> ReplicaCalculation:
-    """Return what one number for all replicas asks for.
+    """Return the recommendation by one number for all replicas.
 
     Args:
-        current: how many replicas there are to be.
+        current: the present number of replicas.
         usage: the number, in thousandths.
-        tolerances: how far it may be off.
+        tolerances: the tolerated deviations.
         target: thousandths, for each replica if `spread`, else for all of them.
-        ready: how many replicas are ready.
-        spread: whether the number is shared by the replicas.
+        ready: the number of ready replicas.
+        spread: whether the number is an average per replica.
 
     Source: `GetObjectMetricReplicas`, `GetObjectPerPodMetricReplicas`.
     """
@@ -212,10 +212,10 @@ def calculate_by_total(
 
 
 def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
-    """What a pod, or one of its containers, requests in thousandths.
+    """Return the requests of a pod or of one of its containers, in thousandths.
 
     Raises:
-        MetricError: a container requests none.
+        MetricError: a container has no request.
     """
     total = 0
     for one in pod["spec"]["containers"]:
@@ -232,12 +232,12 @@ def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
 
 @dataclass(frozen=True, slots=True)
 class MetricReading:
-    """What one metric says.
+    """The reading of one metric.
 
     Args:
-        replicas: how many it asks for.
+        replicas: the recommended number.
         name: the metric as conditions and events name it.
-        status: what the autoscaler's status shows of it.
+        status: the metric in the autoscaler's status.
     """
 
     replicas: int
@@ -246,7 +246,7 @@ class MetricReading:
 
 
 def read_tolerances(behavior: Obj) -> Tolerances:
-    """How far metrics may be off, by the rules for each direction."""
+    """Return the tolerances by the rules for each direction."""
     down, up = (
         parse_milli_value((behavior.get(rules) or {}).get("tolerance") or "0.1") / 1000
         for rules in ("scaleDown", "scaleUp")
@@ -257,10 +257,10 @@ def read_tolerances(behavior: Obj) -> Tolerances:
 def read_metric(
     api: Cluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
 ) -> MetricReading | None:
-    """Return what a metric of the autoscaler `obj` asks for; None where nobody measures it.
+    """Read a metric of the autoscaler `obj`; None if no server provides it.
 
     Raises:
-        MetricError: it is measured, but says nothing.
+        MetricError: it is provided, but has no value.
     """
     tolerances = read_tolerances(obj["spec"].get("behavior") or {})
     kind = metric["type"]
@@ -382,7 +382,7 @@ def _is_ready(pod: Obj) -> bool:
 
 
 def _format_selector(metric: Obj) -> str:
-    """A selector as Go prints the pointer to one; hardly anybody has one."""
+    """Format a selector as Go prints the pointer to one."""
     return "nil" if metric.get("selector") is None else str(metric["selector"])
 
 

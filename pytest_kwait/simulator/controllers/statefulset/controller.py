@@ -67,13 +67,13 @@ _MAX_NAME_LENGTH = 223
 
 @dataclass(frozen=True, slots=True)
 class SetRevisions:
-    """What a set has and is to have.
+    """The revisions of a set.
 
     Args:
-        current: the revision that it leaves.
-        update: the revision that it is to have.
-        collisions: how many names of revisions were taken.
-        known: all revisions that were there.
+        current: the revision before the update.
+        update: the revision of the present template.
+        collisions: the number of name collisions.
+        known: all existing revisions.
     """
 
     current: Obj
@@ -86,7 +86,6 @@ class Revisions:
     """Finds or makes them.
 
     Args:
-        api: the cluster.
         revisions: its ControllerRevisions by owner.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go,
@@ -148,7 +147,7 @@ class Revisions:
                 collisions += 1
 
     def truncate(self, stateful_set: Obj, versions: SetRevisions, pods: Iterable[Obj]) -> None:
-        """Remove the oldest revisions beyond the limit that nobody is of."""
+        """Delete the oldest revisions beyond the limit that are not in use."""
         limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
         if len(versions.known) <= limit:
             return
@@ -162,12 +161,10 @@ class Revisions:
 
 
 class StatefulSetControl:
-    """What is to be done for a set now.
+    """One sync of a set's pods.
 
     Args:
-        api: the cluster.
-        recorder: tells what was done.
-        claims: makes claims.
+        claims: creates claims.
         stateful_set: the set.
         versions: its revisions.
         pods: its pods.
@@ -199,7 +196,7 @@ class StatefulSetControl:
         """Whether a pod waits for an earlier one's claim to go."""
 
     def run(self) -> tuple[Obj, StatusError | None]:
-        """Do it; returns the status, and what was refused."""
+        """Sync the pods; return the status and the first error."""
         replicas, condemned = self._members()
         status = self._status(self._pods)
         if is_being_deleted(self._set):
@@ -229,7 +226,7 @@ class StatefulSetControl:
         return status, None
 
     def _members(self) -> tuple[list[Obj], list[Obj]]:
-        """Return the pods that are to be, the missing ones as they would be made, and the rest."""
+        """Return the set's pods, missing ones as they would be created, and the condemned ones."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
         found = {get_ordinal(pod): pod for pod in self._pods}
         versions = self._versions
@@ -269,7 +266,7 @@ class StatefulSetControl:
         return False
 
     def _keep(self, pod: Obj) -> bool:
-        """Make a pod or put it right; whether what follows has to wait for it."""
+        """Create or repair a pod; return whether the following ones have to wait for it."""
         if get_phase(pod) in ("Failed", "Succeeded"):
             if not is_being_deleted(pod):
                 self._delete(pod)
@@ -300,7 +297,7 @@ class StatefulSetControl:
         return False
 
     def _delete_condemned(self, pod: Obj) -> bool:
-        """Remove a pod that is too many; whether what follows has to wait for it."""
+        """Delete a condemned pod; return whether the following ones have to wait for it."""
         if is_being_deleted(pod):
             return self._ordered
         ready = (
@@ -313,7 +310,7 @@ class StatefulSetControl:
         return True
 
     def _update(self, replicas: list[Obj]) -> bool:
-        """Remove the last pod of an old revision, once those after it are there again."""
+        """Delete the last pod of an old revision once those after it are healthy."""
         rolling = (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         for pod in reversed(replicas[rolling.get("partition") or 0 :]):
             if get_pod_revision(pod) != name_of(self._versions.update) and not is_being_deleted(
@@ -368,9 +365,9 @@ class StatefulSetControl:
 
 _SETS = "statefulsets.apps"
 _NAME = "statefulset-controller"
-# Seconds until a pod whose claim has yet to go is looked at again.
+# Seconds until a pod whose claim is being deleted is synced again.
 _STALE_CLAIM = 1.0
-# Seconds of patience per pod, so that a pod's change costs the same however many there are.
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
 _PAUSE_PER_POD = 0.001
 _OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
 
@@ -379,8 +376,6 @@ class StatefulSetController:
     """Keeps the pods of each StatefulSet.
 
     Args:
-        api: the cluster.
-        pods: the cluster's pods by owner.
         revisions: the cluster's ControllerRevisions by owner.
     """
 

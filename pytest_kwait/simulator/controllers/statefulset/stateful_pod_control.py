@@ -62,7 +62,7 @@ _MEMBER = re.compile(r"(.*)-([0-9]+)")
 
 
 def get_replicas(stateful_set: Obj) -> int:
-    """How many pods it is to have."""
+    """Return the desired number of pods."""
     replicas: int = stateful_set["spec"].get("replicas", 1)
     return replicas
 
@@ -74,7 +74,7 @@ def get_start_ordinal(stateful_set: Obj) -> int:
 
 
 def get_ordinal(pod: Obj) -> int:
-    """The number in the pod's name; -1 where there is none."""
+    """Return the number in the pod's name; -1 if there is none."""
     match = _MEMBER.fullmatch(name_of(pod))
     number = int(match[2]) if match else -1
     return number if number < 2**31 else -1
@@ -129,7 +129,7 @@ def make_claims(stateful_set: Obj, pod: Obj) -> list[Obj]:
 
 
 def has_identity(stateful_set: Obj, pod: Obj) -> bool:
-    """Whether name and label are what the set gives."""
+    """Whether name and label are those that the set assigns."""
     return is_member_of(stateful_set, pod) and labels_of(pod).get(_NAME_LABEL) == name_of(pod)
 
 
@@ -259,7 +259,7 @@ def _is_stale(claim: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
 
 
 def _has_other_controller(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
-    """Whether somebody else controls the claim, where a policy is to be kept."""
+    """Whether another controller owns the claim, so that a policy cannot be applied."""
     if _policy(stateful_set) == ("Retain", "Retain"):
         return False
     for reference in claim["metadata"].get("ownerReferences") or ():
@@ -302,12 +302,7 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
 
 
 class ClaimControl:
-    """Makes claims and keeps their owners.
-
-    Args:
-        api: the cluster.
-        recorder: tells what was done.
-    """
+    """Creates claims and maintains their owner references."""
 
     def __init__(self, api: Cluster, recorder: EventRecorder) -> None:
         self._api = api

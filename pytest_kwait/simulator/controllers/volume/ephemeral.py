@@ -36,7 +36,7 @@ _CLAIMS = "persistentvolumeclaims"
 
 
 def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
-    """Say of a claim that another made that it is not the pod's; None where it is."""
+    """Return the error of a claim that the pod does not own; None if it does."""
     if any(
         one["uid"] == uid_of(pod) and one.get("controller")
         for one in claim["metadata"].get("ownerReferences") or ()
@@ -46,11 +46,7 @@ def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
 
 
 class EphemeralVolumeController:
-    """Makes the claims.
-
-    Args:
-        api: the cluster.
-    """
+    """Makes the claims."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

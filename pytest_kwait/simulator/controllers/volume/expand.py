@@ -26,11 +26,7 @@ _KIND = ("v1", "PersistentVolumeClaim")
 
 
 class ExpandController:
-    """Grows volumes of the cluster's own provisioner, and says of others that it is not its task.
-
-    Args:
-        api: the cluster.
-    """
+    """Expands volumes of the cluster's own provisioner; records an event for others."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -93,7 +89,7 @@ class ExpandController:
 
 
 def _is_expansion_requested(claim: Obj) -> bool:
-    """Whether a bound claim asks for more than it has."""
+    """Whether a bound claim requests more than its capacity."""
     status = claim.get("status") or {}
     asked = (claim["spec"].get("resources") or {}).get("requests") or {}
     has = (status.get("capacity") or {}).get("storage", 0)

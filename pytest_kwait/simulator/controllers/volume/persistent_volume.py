@@ -85,12 +85,12 @@ def find_mismatch(volume: Obj, claim: Obj) -> str | None:
 def find_matching_volume(
     claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False
 ) -> Obj | None:
-    """Return the volume that is kept for the claim, else the smallest that suits it.
+    """Return the volume reserved for the claim, else the smallest that matches.
 
     Args:
         claim: an unbound claim.
         volumes: the candidates.
-        delayed: whether only one that is kept for it will do.
+        delayed: whether only a reserved one counts.
     """
     best: Obj | None = None
     selector = claim["spec"].get("selector")
@@ -135,11 +135,7 @@ def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
 
 
 class VolumeProvisioner:
-    """Makes volumes of the cluster's own provisioner, and asks others for theirs.
-
-    Args:
-        api: the cluster.
-        recorder: tells what was done.
+    """Provisions volumes by the cluster's own provisioner, and requests external ones.
 
     Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
     """
@@ -159,7 +155,7 @@ class VolumeProvisioner:
         return True
 
     def provide(self, claim: Obj) -> None:
-        """Make a volume for the claim, or say why there will be none."""
+        """Provision a volume for the claim, or record the failure."""
         name = storage_class_of(claim)
         found = self._api.find(_CLASSES, name)
         if found is None:
@@ -234,17 +230,13 @@ class VolumeProvisioner:
 _CLAIMS = "persistentvolumeclaims"
 _VOLUMES = "persistentvolumes"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-# Seconds until a claim without a volume is looked at again.
-# Source: kube-controller-manager, `pvclaimbinder-sync-period`.
+# Seconds until a claim without a volume is synced again. Source: kube-controller-manager,
+# `pvclaimbinder-sync-period`.
 _RESYNC_PERIOD = 15.0
 
 
 class PersistentVolumeController:
-    """Binds claims and volumes.
-
-    Args:
-        api: the cluster.
-    """
+    """Binds claims and volumes."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -301,7 +293,7 @@ class PersistentVolumeController:
             self._claims.add_after(key, _RESYNC_PERIOD)
 
     def _find(self, claim: Obj) -> bool:
-        """Bind a claim to what suits it; whether there was something."""
+        """Bind a claim to a matching volume; return whether there was one."""
         delayed = is_binding_delayed(self._api, claim)
         candidates = self._by_class.get(storage_class_of(claim), {}).values()
         volume = find_matching_volume(claim, candidates, delayed=delayed)
@@ -320,7 +312,7 @@ class PersistentVolumeController:
         return False
 
     def _awaited(self, claim: Obj) -> tuple[str, str]:
-        """Say what a claim waits for that gets its volume with its first pod's node.
+        """Return the event of a claim with delayed binding.
 
         Source: pv_controller.go, `emitEventForUnboundDelayBindingClaim`.
         """
@@ -354,7 +346,7 @@ class PersistentVolumeController:
         return True
 
     def _keep(self, claim: Obj) -> None:
-        """Say of a claim that was bound whether it still is."""
+        """Update the phase of a bound claim by its volume."""
         name = claim["spec"].get("volumeName")
         volume = self._api.find(_VOLUMES, name) if name else None
         if not name:
@@ -381,7 +373,7 @@ class PersistentVolumeController:
     # -- both
 
     def _bind(self, volume: Obj, claim: Obj) -> None:
-        """Write what is missing of the bond: on the volume first, its phase, then on the claim."""
+        """Complete a binding: the volume first, its phase, then the claim."""
         reference = volume["spec"].get("claimRef") or {}
         if reference.get("uid") != uid_of(claim):
             changed = clone(volume)

@@ -35,11 +35,7 @@ def list_pod_claims(pod: Obj) -> list[str]:
 
 
 class ProtectionController:
-    """Lets go of claims, volumes and classes that are being deleted, once nobody uses them.
-
-    Args:
-        api: the cluster.
-    """
+    """Removes the protection finalizers of unused claims, volumes and classes."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -58,7 +54,7 @@ class ProtectionController:
         api.subscribe(_CLASSES, self._class_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        # Only what is on a node can use a volume.
+        # Only a pod on a node can use a volume.
         if not new["spec"].get("nodeName") and change != "DELETED":
             return
         for name in list_pod_claims(new):
@@ -87,7 +83,7 @@ class ProtectionController:
             self._classes.add(name_of(new))
 
     def _release_classes(self, new: Obj, old: Obj | None) -> None:
-        """Look again at the classes that were named."""
+        """Queue the classes that the objects name."""
         for name in _list_attribute_classes(new) | (
             _list_attribute_classes(old) if old is not None else set()
         ):

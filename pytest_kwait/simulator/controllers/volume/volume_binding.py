@@ -46,7 +46,6 @@ class VolumeBinding:
     """Holds pods back until their claims have volumes.
 
     Args:
-        api: the cluster.
         retry: called with the key of a pod that may fit now.
     """
 
@@ -74,10 +73,10 @@ class VolumeBinding:
         self._waiting.setdefault(key, set()).add(key_of(pod))
 
     def _claims(self, pod: Obj) -> tuple[list[Obj], list[Obj]]:
-        """Return the claims that get their volume with the pod's node, and the volumes of others.
+        """Return the claims with delayed binding, and the volumes of bound ones.
 
         Raises:
-            NoNodeError: a claim is missing, lost, going, or waits for its volume alone.
+            NoNodeError: a claim is missing, lost, being deleted, or unbound with immediate binding.
         """
         delayed, volumes = [], []
         own = {
@@ -135,9 +134,9 @@ class VolumeBinding:
     def _plan(
         self, pod: Obj, claims: list[Obj], node: str, labels: Mapping[str, str]
     ) -> list[tuple[Obj, Obj | None]] | None:
-        """Return what each claim gets on a node, None where one gets none.
+        """Return the volume of each claim on a node; None if a claim has none.
 
-        A volume of None is one that is made.
+        A volume of None is one to provision.
         """
         plan: list[tuple[Obj, Obj | None]] = []
         for claim in claims:
