@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from pytest_kwait.errors import InvalidArgument
 
-__all__ = ["Duration", "format_duration", "to_seconds"]
+__all__ = ["NANOSECONDS", "Duration", "format_duration", "to_seconds"]
 
 Duration: TypeAlias = float | int | timedelta | str
 """Seconds as a number or as digits in a string, a `timedelta`, or a Go duration string."""
 
-_NANOSECONDS = {
+NANOSECONDS = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,  # micro sign
@@ -24,6 +24,8 @@ _NANOSECONDS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+"""Units of Go durations."""
+
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _TERM = re.compile(rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _TERMS = re.compile(rf"(?:{_TERM.pattern})+", re.ASCII)
@@ -104,7 +106,7 @@ def _parse(text: str) -> float | None:
         return None
     # Divided once at the end: 350ms is then the float 0.35, not its neighbour.
     terms = _TERM.findall(text)
-    return sign * math.fsum(float(number) * _NANOSECONDS[unit] for number, unit in terms) / 10**9
+    return sign * math.fsum(float(number) * NANOSECONDS[unit] for number, unit in terms) / 10**9
 
 
 def _format_fraction(nanoseconds: int) -> str:

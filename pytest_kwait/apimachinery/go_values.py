@@ -7,8 +7,7 @@ import json
 import math
 import re
 
-from pytest_kwait.apimachinery.durations import to_seconds
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.apimachinery.durations import NANOSECONDS
 
 __all__ = [
     "INT32",
@@ -18,6 +17,7 @@ __all__ = [
     "parse_float",
     "parse_int",
     "parse_ip",
+    "parse_nanoseconds",
     "quote_go",
 ]
 
@@ -30,7 +30,7 @@ _DECIMAL_INT = re.compile(r"[+-]?\d+", re.ASCII)
 _PREFIXED_INT = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _TERM = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
-_UNITS = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
+_MAX_DIGITS = 19
 
 
 def quote_go(text: str) -> str:
@@ -99,29 +99,37 @@ def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as `1m30s`; it may be negative.
 
     Raises:
-        ValueError: it is no duration, or a number lacks its unit.
+        ValueError: the text is not a duration, or a number lacks its unit.
 
     Source: time.ParseDuration of Go.
     """
-    sign = -1.0 if text.startswith("-") else 1.0
+    return parse_nanoseconds(text) / 10**9
+
+
+def parse_nanoseconds(text: str) -> int:
+    """Return a duration in nanoseconds, exactly; otherwise as `parse_duration`."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
-        return 0.0
+        return 0
     terms = list(_TERM.finditer(rest))
     if not terms or "".join(term.group() for term in terms) != rest:
         raise ValueError(f"time: invalid duration {quote_go(text)}")
+    total = 0
     for term in terms:
         if not term[2]:
             raise ValueError(f"time: missing unit in duration {quote_go(text)}")
-        if term[2] not in _UNITS:
+        if term[2] not in NANOSECONDS:
             raise ValueError(f"time: unknown unit {quote_go(term[2])} in duration {quote_go(text)}")
-    try:
-        seconds = to_seconds(rest)
-    except InvalidArgument:
-        raise ValueError(f"time: invalid duration {quote_go(text)}") from None
-    if seconds * 10**9 > INT64:
+        whole, _, fraction = term[1].partition(".")
+        whole, fraction = whole.lstrip("0"), fraction[:_MAX_DIGITS]
+        if len(whole) > _MAX_DIGITS:
+            raise ValueError(f"time: invalid duration {quote_go(text)}")
+        unit = NANOSECONDS[term[2]]
+        total += int(whole or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
+    total = -total if text.startswith("-") else total
+    if not -INT64 - 1 <= total <= INT64:
         raise ValueError(f"time: invalid duration {quote_go(text)}")
-    return sign * seconds
+    return total
 
 
 def parse_ip(text: str) -> str:

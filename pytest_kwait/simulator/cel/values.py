@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pytest_kwait.apimachinery.go_values import parse_nanoseconds
+
 __all__ = [
     "NO_OVERLOAD",
     "OPAQUE_TYPE_NAMES",
@@ -39,19 +41,6 @@ __all__ = [
 ]
 
 _NANOS = 1_000_000_000
-_UNITS = {
-    "h": 3600 * _NANOS,
-    "m": 60 * _NANOS,
-    "s": _NANOS,
-    "ms": 1_000_000,
-    "us": 1000,
-    "µs": 1000,
-    "μs": 1000,
-    "ns": 1,
-}
-_MAX_DIGITS = 19
-_DURATION_PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
-_DURATION = re.compile(rf"([-+]?)((?:{_DURATION_PART})+|0)", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -140,20 +129,11 @@ def _parse_zone(name: str) -> tzinfo:
 
 
 def parse_duration(text: str) -> Duration | None:
-    """The length that a text such as `1h30m` says, None for none."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    """Return the duration that a text such as `1h30m` spells; None for any other text."""
+    try:
+        return Duration(parse_nanoseconds(text))
+    except ValueError:
         return None
-    total = 0
-    for number, unit in re.findall(_DURATION_PART, found[2]):
-        whole, _, rest = number.partition(".")
-        whole, rest = whole.lstrip("0"), rest[:_MAX_DIGITS]
-        if len(whole) > _MAX_DIGITS:
-            return None
-        part = int(rest or 0) * _UNITS[unit] // 10 ** len(rest)
-        total += int(whole or 0) * _UNITS[unit] + part
-    total = -total if found[1] == "-" else total
-    return Duration(total) if -(2**63) <= total < 2**63 else None
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
