@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -24,8 +22,6 @@ __all__ = [
     "PausableClock",
     "SystemClock",
     "async_sleep",
-    "rfc3339",
-    "rfc3339_micro",
 ]
 
 
@@ -169,19 +165,3 @@ async def async_sleep(seconds: float) -> None:
     import asyncio  # costs 40 ms, and every wait of a suite reads this module
 
     await asyncio.sleep(seconds)
-
-
-def rfc3339(seconds: float) -> str:
-    """The API's `Time`: `seconds` since the epoch as `2006-01-02T15:04:05Z`, fractions cut off."""
-    return _format_second(int(seconds))
-
-
-@lru_cache(maxsize=64)
-def _format_second(second: int) -> str:
-    """Many things happen in one second."""
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def rfc3339_micro(seconds: float) -> str:
-    """The API's `MicroTime`: `seconds` since the epoch as `2006-01-02T15:04:05.000000Z`."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -6,15 +6,7 @@ import threading
 
 import pytest
 
-from pytest_kwait.clock import (
-    SYSTEM_CLOCK,
-    Deadline,
-    PausableClock,
-    SystemClock,
-    async_sleep,
-    rfc3339,
-    rfc3339_micro,
-)
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline, PausableClock, SystemClock, async_sleep
 from pytest_kwait.testing import FakeClock
 
 
@@ -94,19 +86,6 @@ def test_async_sleep_lets_other_tasks_run() -> None:
 
     asyncio.run(both())
     assert order == ["sleeps", "other", "woke"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "second", "micro"),
-    [
-        (0, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000Z"),
-        (1_767_225_600.75, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.750000Z"),
-        (1_767_225_599.999, "2025-12-31T23:59:59Z", "2025-12-31T23:59:59.999000Z"),
-    ],
-)
-def test_the_apis_times(seconds: float, second: str, micro: str) -> None:
-    assert rfc3339(seconds) == second
-    assert rfc3339_micro(seconds) == micro
 
 
 def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:

@@ -1,8 +1,7 @@
-"""Labels, fields, quantities, durations, conditions and JSONPath: pure functions on the API's values.
+"""Kubernetes' common values: labels, fields, quantities, times, conditions, names, JSONPath.
 
-What may enter: functions of plain dicts, strings and numbers that Kubernetes defines once for all
-kinds, each written once and imported by every layer above. No I/O, no clock, no client and no
-verdicts.
+Pure functions of plain dicts, strings and numbers, each written once for all layers above. No I/O,
+no clock, no client and no verdicts.
 
 Source: k8s.io/apimachinery (1.36).
 """

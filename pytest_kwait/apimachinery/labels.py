@@ -285,11 +285,11 @@ class _Parser:
     def parse(self) -> list[Requirement]:
         found: list[Requirement] = []
         while True:
-            token = self._peek()
-            if token == _END:
+            word = self._peek()
+            if word == _END:
                 return found
-            if not _is_identifier(token) and token != "!":
-                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            if not _is_identifier(word) and word != "!":
+                raise SelectorError(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
                 found.append(self._parse_requirement())
             except SelectorError as error:
@@ -308,9 +308,9 @@ class _Parser:
         return self._tokens[min(self._at, len(self._tokens) - 1)]
 
     def _take(self) -> str:
-        token = self._peek()
+        word = self._peek()
         self._at += 1
-        return token
+        return word
 
     def _parse_requirement(self) -> Requirement:
         key = self._take()
@@ -370,25 +370,25 @@ class _Parser:
         values: set[str] = set()
         is_value_expected = True
         while True:
-            token = self._take()
-            if _is_identifier(token):
-                values.add(token)
+            word = self._take()
+            if _is_identifier(word):
+                values.add(word)
                 after = self._peek()
                 if after not in (",", ")"):
                     raise SelectorError(f"found '{after}', expected: ',' or ')'")
                 is_value_expected = False
-            elif token in (",", ")"):
+            elif word in (",", ")"):
                 if is_value_expected:
                     values.add("")
-                if token == ")":
+                if word == ")":
                     return sorted(values)
                 is_value_expected = True
             else:
-                raise SelectorError(f"found '{token}', expected: ',', or identifier")
+                raise SelectorError(f"found '{word}', expected: ',', or identifier")
 
 
-def _is_identifier(token: str) -> bool:
-    return bool(token) and token[0] not in _SPECIAL
+def _is_identifier(word: str) -> bool:
+    return bool(word) and word[0] not in _SPECIAL
 
 
 def _parse_integer(text: str) -> int | None:

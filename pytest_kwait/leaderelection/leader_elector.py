@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait import wait
-from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
+from pytest_kwait.apimachinery.times import format_micro_time
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
 from pytest_kwait.leaderelection.resource_lock import LeaderElectionRecord
 from pytest_kwait.wait.context import Context
@@ -376,7 +377,7 @@ class LeaderElector:
             self._announcer.report_leader(self.get_leader())
 
     def _try_acquire_or_renew(self, deadline: Deadline) -> bool:
-        now = rfc3339_micro(self._clock.time())
+        now = format_micro_time(self._clock.time())
         mine = LeaderElectionRecord(self._lock.identity, math.ceil(self._lease), now, now)
         if self.is_leader:
             try:
@@ -425,7 +426,7 @@ class LeaderElector:
             old = self._lock.get(deadline=deadline.at_most(self._patience))
             if old is None or old.holder_identity != self._lock.identity:
                 return
-            now = rfc3339_micro(self._clock.time())
+            now = format_micro_time(self._clock.time())
             released = LeaderElectionRecord("", 1, now, now, old.leader_transitions)
             self._write(self._lock.update, released, deadline)
         except KwaitError as error:

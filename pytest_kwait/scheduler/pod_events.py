@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
+from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.client.resource import Resource
-from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.scheduler.api_dispatcher import APICall
 from pytest_kwait.scheduler.scheduling_queue import Pod, scheduler_of
@@ -72,7 +73,7 @@ class _Recorded:
         return self.event if self.count < 2 else {**self.event, "series": self.series()}
 
     def series(self) -> dict[str, Any]:
-        return {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}
+        return {"count": self.count, "lastObservedTime": format_micro_time(self.last)}
 
 
 class EventRecorder:
@@ -134,7 +135,7 @@ class EventRecorder:
                         "name": self._name(metadata["name"], now),
                         "namespace": metadata.get("namespace") or "default",
                     },
-                    "eventTime": rfc3339_micro(now),
+                    "eventTime": format_micro_time(now),
                     "reportingController": controller,
                     "reportingInstance": f"{controller}-{platform.node()}",
                     "action": action,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.client.write_options import STRATEGIC_MERGE_PATCH
-from pytest_kwait.clock import Clock, Deadline, rfc3339
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.scheduler.algorithm import FitError
 from pytest_kwait.scheduler.api_dispatcher import APICall, APIDispatcher
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.client.responses import Object
+    from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.pod_events import EventRecorder
     from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
@@ -149,7 +150,7 @@ class FailureHandler:
             self._set_condition(pod, reason, message)
 
     def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
-        patch = make_unscheduled_patch(pod, reason, message, rfc3339(self._clock.time()))
+        patch = make_unscheduled_patch(pod, reason, message, format_time(self._clock.time()))
         if patch is not None:
             send = APICall(lambda deadline: self._patch(pod, patch, deadline))
             self._dispatcher.submit(uid_of(pod), send)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pytest_kwait.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
+from pytest_kwait.apimachinery.times import format_micro_time, format_time
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,12 +86,12 @@ class SimClock:
         """The present as the API's `Time`, cut to seconds."""
         second = int(self.time())
         if self._stamped[0] != second:
-            self._stamped = (second, rfc3339(second))
+            self._stamped = (second, format_time(second))
         return self._stamped[1]
 
     def micro_stamp(self) -> str:
         """The present as the API's `MicroTime`."""
-        return rfc3339_micro(self.time())
+        return format_micro_time(self.time())
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True

@@ -7,7 +7,6 @@ Source: k8s.io/apiserver pkg/storage/names/generate.go (generated names).
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "namespace_of",
     "new_uid",
     "owner_of",
-    "parse_timestamp",
     "random_suffix",
     "storage_class_of",
     "uid_of",
@@ -124,11 +122,6 @@ def new_uid() -> str:
     text = f"{_random.getrandbits(128):032x}"
     variant = "89ab"[int(text[16], 16) & 3]
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
-
-
-def parse_timestamp(stamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 stamp."""
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).astimezone(UTC).timestamp()
 
 
 def is_being_deleted(obj: Obj) -> bool:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clock import rfc3339, rfc3339_micro
+from pytest_kwait.apimachinery.times import format_micro_time, format_time
 from pytest_kwait.simulator.clock import REAL, SimClock, Timer
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ class ManualClock(SimClock):
         return self._now
 
     def stamp(self) -> str:
-        return rfc3339(self.time())
+        return format_time(self.time())
 
     def micro_stamp(self) -> str:
-        return rfc3339_micro(self.time())
+        return format_micro_time(self.time())
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
 from pytest_kwait.client.session import Session
-from pytest_kwait.clock import Deadline, rfc3339_micro
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitOptions, check_count, parse_target, resolve_options
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
@@ -352,7 +353,7 @@ def restart(
         raise InvalidArgument(
             "target", target, f"its update strategy is {strategy}: delete its pods instead"
         )
-    stamp = {RESTARTED_AT: rfc3339_micro(session.clock.time())}
+    stamp = {RESTARTED_AT: format_micro_time(session.clock.time())}
     patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
     with within_deadline(deadline, f"{target} could not be restarted"):
         request_with_retry(

@@ -11,12 +11,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.admission.pod_resources import (
     ResourceList,
     is_pod_level_resource,
     total_pod_resources,
 )
-from pytest_kwait.simulator.objects import parse_timestamp, storage_class_of
+from pytest_kwait.simulator.objects import storage_class_of
 from pytest_kwait.simulator.validation.core.resources import qos_class
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def is_pod_counted(pod: Obj, now: float) -> bool:
     metadata = pod["metadata"]
     if "deletionTimestamp" in metadata and "deletionGracePeriodSeconds" in metadata:
         grace = metadata["deletionGracePeriodSeconds"]
-        return now <= parse_timestamp(metadata["deletionTimestamp"]) + float(grace)
+        return now <= parse_time(metadata["deletionTimestamp"]) + float(grace)
     return True
 
 

@@ -10,7 +10,7 @@ import base64
 import hmac
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clock import rfc3339
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid, invalid_value
 from pytest_kwait.simulator.authentication.jwt import (
     InvalidToken,
@@ -124,7 +124,7 @@ class ServiceAccountTokens:
             "name": name,
             "namespace": namespace,
             "uid": uid,
-            "creationTimestamp": rfc3339(now),
+            "creationTimestamp": format_time(now),
         }
         return {
             "kind": _KIND,
@@ -133,7 +133,7 @@ class ServiceAccountTokens:
             "spec": spec,
             "status": {
                 "token": self._signer.sign(claims),
-                "expirationTimestamp": rfc3339(now + seconds),
+                "expirationTimestamp": format_time(now + seconds),
             },
         }
 
@@ -254,7 +254,7 @@ class ServiceAccountTokens:
 
     def _went(self, obj: Obj) -> bool:
         deleted = obj["metadata"].get("deletionTimestamp")
-        return deleted is not None and deleted < rfc3339(self._api.clock.time() - _LEEWAY)
+        return deleted is not None and deleted < format_time(self._api.clock.time() - _LEEWAY)
 
     def _legacy_user(self, token: str, claims: Obj) -> User:
         namespace, secret_name = (

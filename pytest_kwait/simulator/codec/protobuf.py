@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.clock import rfc3339, rfc3339_micro
+from pytest_kwait.apimachinery.times import format_micro_time, format_time
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.schema import go_base, go_kinds, go_struct
 
@@ -170,14 +170,14 @@ _SCALARS = _NUMBERS | {"string", "bytes", "float64"}
 
 def _time(fields: dict[int, Any]) -> str | None:
     seconds = _value(fields.get(1, 0), "int64")
-    return rfc3339(seconds) if fields else None
+    return format_time(seconds) if fields else None
 
 
 def _micro_time(fields: dict[int, Any]) -> str | None:
     if not fields:
         return None
     seconds = _value(fields.get(1, 0), "int64")
-    return rfc3339_micro(seconds + fields.get(2, 0) / 1e9)
+    return format_micro_time(seconds + fields.get(2, 0) / 1e9)
 
 
 def _int_or_text(fields: dict[int, Any]) -> int | str:

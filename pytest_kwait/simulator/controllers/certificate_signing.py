@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import Obj, clone, name_of, parse_timestamp
+from pytest_kwait.simulator.objects import Obj, clone, name_of
 from pytest_kwait.simulator.request_info import User
 from pytest_kwait.simulator.validation.certificates import (
     APPROVED,
@@ -265,17 +266,13 @@ class CertificateController:
             + get_conditions_of_type(request, FAILED)
         )
         since = max(
-            (
-                parse_timestamp(one["lastUpdateTime"])
-                for one in decided
-                if one.get("lastUpdateTime")
-            ),
+            (parse_time(one["lastUpdateTime"]) for one in decided if one.get("lastUpdateTime")),
             default=None,
         )
         now = self._api.clock.time()
         if since is not None:
             return since + _DECIDED_EXPIRATION - now
-        return parse_timestamp(request["metadata"]["creationTimestamp"]) + _PENDING_EXPIRATION - now
+        return parse_time(request["metadata"]["creationTimestamp"]) + _PENDING_EXPIRATION - now
 
     def _drop(self, name: str) -> None:
         request = self._api.find(REQUESTS, name)

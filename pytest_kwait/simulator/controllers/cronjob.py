@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clock import rfc3339
+from pytest_kwait.apimachinery.times import format_time, parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import (
     key_of,
@@ -29,7 +29,6 @@ from pytest_kwait.simulator.objects import (
     name_of,
     namespace_of,
     owner_of,
-    parse_timestamp,
     uid_of,
 )
 
@@ -47,10 +46,10 @@ def _find_recent_times(
     cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule, *, deadline: bool
 ) -> tuple[float, float | None, int]:
     """Return the earliest time that counts, the most recent time, and roughly the number missed."""
-    since = parse_timestamp(cron_job["metadata"]["creationTimestamp"])
+    since = parse_time(cron_job["metadata"]["creationTimestamp"])
     last = (cron_job.get("status") or {}).get("lastScheduleTime")
     if last:
-        since = parse_timestamp(last)
+        since = parse_time(last)
     seconds = cron_job["spec"].get("startingDeadlineSeconds")
     if deadline and seconds is not None:
         since = max(since, now - seconds)
@@ -207,11 +206,7 @@ class CronJobController:
                 self._tell(cron_job, NORMAL, "SawCompletedJob", message)
             end = (job.get("status") or {}).get("completionTime")
             last = status.get("lastSuccessfulTime")
-            if (
-                ended == "Complete"
-                and end
-                and (last is None or parse_timestamp(end) > parse_timestamp(last))
-            ):
+            if ended == "Complete" and end and (last is None or parse_time(end) > parse_time(last)):
                 status["lastSuccessfulTime"] = end
         present = {uid_of(job) for job in jobs}
         for uid, reference in list(active.items()):
@@ -279,7 +274,7 @@ class CronJobController:
             self._tell(cron_job, WARNING, "MissSchedule", text)
             return False
         names = {one["name"] for one in status["active"]}
-        if _job_name(cron_job, due) in names or status.get("lastScheduleTime") == rfc3339(due):
+        if _job_name(cron_job, due) in names or status.get("lastScheduleTime") == format_time(due):
             return False
         policy = spec.get("concurrencyPolicy")
         if policy == "Forbid" and status["active"]:
@@ -334,7 +329,7 @@ class CronJobController:
             "apiVersion": "batch/v1",
             "resourceVersion": made["metadata"]["resourceVersion"],
         })  # fmt: skip
-        cron_job["status"]["lastScheduleTime"] = rfc3339(due)
+        cron_job["status"]["lastScheduleTime"] = format_time(due)
 
     def _clean_up(self, cron_job: Obj, jobs: list[Obj]) -> None:
         """Remove the oldest of the Jobs that have ended, beyond the limits.

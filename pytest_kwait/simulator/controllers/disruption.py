@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
@@ -20,7 +21,6 @@ from pytest_kwait.simulator.objects import (
     name_of,
     namespace_of,
     owner_of,
-    parse_timestamp,
     uid_of,
 )
 from pytest_kwait.simulator.registry.subresources import read_scale
@@ -206,7 +206,7 @@ class DisruptionController:
             since = told.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
-            left = parse_timestamp(since) + _DELETION_TIMEOUT * self._api.clock.scale - now
+            left = parse_time(since) + _DELETION_TIMEOUT * self._api.clock.scale - now
             if left <= 0:
                 # Upstream names the namespace twice.
                 namespace = namespace_of(budget)
@@ -284,7 +284,7 @@ class DisruptionController:
             return
         conditions = pod["status"]["conditions"]
         told = next(one for one in conditions if one["type"] == _DISRUPTED)
-        since, now = parse_timestamp(told["lastTransitionTime"]), self._api.clock.time()
+        since, now = parse_time(told["lastTransitionTime"]), self._api.clock.time()
         left = since + _STALE_DISRUPTION_TIMEOUT * self._api.clock.scale - now
         if left > 0:
             self._stale.add_after(key, left, scaled=False)

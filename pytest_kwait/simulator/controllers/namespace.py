@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import (
-    Obj,
-    clone,
-    is_being_deleted,
-    name_of,
-    namespace_of,
-    parse_timestamp,
-)
+from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -245,9 +239,7 @@ class NamespaceController:
             ),
             default=0,
         )
-        elapsed = self._api.clock.time() - parse_timestamp(
-            namespace["metadata"]["deletionTimestamp"]
-        )
+        elapsed = self._api.clock.time() - parse_time(namespace["metadata"]["deletionTimestamp"])
         return float(max(grace - elapsed, 0.0))
 
     def _write_conditions(self, namespace: Obj, wrong: dict[str, tuple[str, str]]) -> None:

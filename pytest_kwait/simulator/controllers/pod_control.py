@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import (
-    Obj,
-    clone,
-    is_being_deleted,
-    name_of,
-    namespace_of,
-    parse_timestamp,
-)
+from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.suspendable import run_concurrently
 
@@ -101,7 +95,7 @@ def seconds_until_available(pod: Obj, min_ready_seconds: float, now: float) -> f
     since = condition.get("lastTransitionTime")
     if not since:
         return None
-    return max(0.0, parse_timestamp(since) + min_ready_seconds - now)
+    return max(0.0, parse_time(since) + min_ready_seconds - now)
 
 
 def _restarts(pod: Obj) -> int:
@@ -118,9 +112,7 @@ def _ready_since(pod: Obj) -> float:
     if condition is None or condition["status"] != "True":
         return 0.0
     return (
-        parse_timestamp(condition["lastTransitionTime"])
-        if condition.get("lastTransitionTime")
-        else 0.0
+        parse_time(condition["lastTransitionTime"]) if condition.get("lastTransitionTime") else 0.0
     )
 
 
@@ -157,7 +149,7 @@ def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> lis
             -neighbours.get(node, 0),
             -_ready_since(pod),
             -_restarts(pod),
-            -parse_timestamp(pod["metadata"]["creationTimestamp"]),
+            -parse_time(pod["metadata"]["creationTimestamp"]),
         )
 
     return sorted(pods, key=order)

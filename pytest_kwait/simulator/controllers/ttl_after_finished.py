@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import is_being_deleted, parse_timestamp, uid_of
+from pytest_kwait.simulator.objects import is_being_deleted, uid_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -26,7 +27,7 @@ def seconds_until_expiry(job: Obj, now: float) -> float | None:
         return None
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
-            return parse_timestamp(condition["lastTransitionTime"]) + float(ttl) - now
+            return parse_time(condition["lastTransitionTime"]) + float(ttl) - now
     return None
 
 

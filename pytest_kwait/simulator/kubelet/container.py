@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from pytest_kwait.clock import rfc3339
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.simulator.busybox.applets import APPLETS, find_exec_error, run_program
 from pytest_kwait.simulator.busybox.os.fds import DeviceEnd, OpenFile, PipeEnd
 from pytest_kwait.simulator.busybox.os.files import StorageQuota
@@ -426,12 +426,12 @@ class Container:
             terminated: Obj = {"exitCode": self.exit_code, "reason": self.reason}
             if self.message:
                 terminated["message"] = self.message
-            terminated["startedAt"] = rfc3339(self.started_at or 0.0)
-            terminated["finishedAt"] = rfc3339(self.finished_at)
+            terminated["startedAt"] = format_time(self.started_at or 0.0)
+            terminated["finishedAt"] = format_time(self.finished_at)
             terminated["containerID"] = self.container_id
             return {"terminated": terminated}
         if self.started_at is not None:
-            return {"running": {"startedAt": rfc3339(self.started_at)}}
+            return {"running": {"startedAt": format_time(self.started_at)}}
         return {"waiting": {}}
 
     # -- others beside its own program

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.clock import rfc3339_micro
+from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
 from pytest_kwait.scheduler.framework.pod_info import PodInfo
 from pytest_kwait.scheduler.plugins.predicates import find_rejection
@@ -272,7 +272,7 @@ class NodeKubelet:
             "spec": {
                 "holderIdentity": self.name,
                 "leaseDurationSeconds": _LEASE_SECONDS,
-                "renewTime": rfc3339_micro(self.clock.time()),
+                "renewTime": format_micro_time(self.clock.time()),
             },
         }
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
@@ -18,7 +19,7 @@ from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager, termi
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
-from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, parse_timestamp, uid_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -320,7 +321,7 @@ class PodWorker:
         if limit is None or start is None:
             return False
         # The start is truncated to seconds, so the deadline is up to a second early, as upstream.
-        return self.node.clock.time() - parse_timestamp(start) >= float(limit)
+        return self.node.clock.time() - parse_time(start) >= float(limit)
 
     # -- status
 

@@ -9,10 +9,9 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.clock import rfc3339
+from pytest_kwait.apimachinery.times import format_time, parse_time
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     FieldError,
@@ -146,15 +145,15 @@ def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tup
             return False, False
         if asked is None or asked >= before:
             return False, True
-        start = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp() - before
+        start = parse_time(metadata["deletionTimestamp"]) - before
         end = start + asked
         if end < now:
             end, asked = now, min(asked, 1)
-        metadata["deletionTimestamp"] = rfc3339(end)
+        metadata["deletionTimestamp"] = format_time(end)
         metadata["deletionGracePeriodSeconds"] = asked
         return True, False
     seconds = strategy.grace(obj, asked) or 0
-    metadata["deletionTimestamp"] = rfc3339(now + seconds)
+    metadata["deletionTimestamp"] = format_time(now + seconds)
     metadata["deletionGracePeriodSeconds"] = seconds
     if metadata.get("generation"):
         metadata["generation"] += 1
@@ -166,7 +165,7 @@ def _mark_deleted(metadata: Obj, now: float) -> bool:
     if "deletionTimestamp" not in metadata:
         if metadata.get("generation"):
             metadata["generation"] += 1
-        metadata["deletionTimestamp"] = rfc3339(now)
+        metadata["deletionTimestamp"] = format_time(now)
     elif metadata.get("deletionGracePeriodSeconds") == 0:
         return False
     metadata["deletionGracePeriodSeconds"] = 0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.durations import format_duration
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.client.resource import LEASES, NAMESPACES
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
-from pytest_kwait.clock import rfc3339
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.suite.cleanup.owned_objects import (
@@ -215,7 +215,7 @@ class SweepResult:
             done = "is being deleted" if each.terminating else verb
             lines.append(f"{done} {each} ({each.provenance.owner.test})")
         for each in self.kept:
-            until = rfc3339(each.provenance.expires)
+            until = format_time(each.provenance.expires)
             why = "kept" if each.provenance.kept else "of a run without a Lease"
             lines.append(f"left {each}: {why}, expires {until}")
         if self.foreign:

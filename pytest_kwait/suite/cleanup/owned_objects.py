@@ -15,12 +15,11 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kwait.apimachinery.times import format_time, parse_time_or_none
 from pytest_kwait.client.resource import NAMESPACES, REPLICATION_CONTROLLERS
-from pytest_kwait.clock import rfc3339
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.errors import DeadlineExceeded
@@ -48,7 +47,6 @@ __all__ = [
     "RunRegistration",
     "delete_by_uid",
     "kept_annotations",
-    "parse_time",
     "read_provenance",
     "run_label_value",
     "run_lease_name",
@@ -308,7 +306,7 @@ class Owner:
             "attempt": str(self.attempt),
             "nonce": self.nonce,
             "heartbeat": heartbeat,
-            "expires": rfc3339(now + KEPT_LIFETIME),
+            "expires": format_time(now + KEPT_LIFETIME),
         }
         return {ANNOTATION_PREFIX + name: value for name, value in readable.items() if value}
 
@@ -380,7 +378,7 @@ def kept_annotations(now: float) -> dict[str, str]:
     """
     return {
         ANNOTATION_PREFIX + "kept": "true",
-        ANNOTATION_PREFIX + "expires": rfc3339(now + KEPT_LIFETIME),
+        ANNOTATION_PREFIX + "expires": format_time(now + KEPT_LIFETIME),
     }
 
 
@@ -446,7 +444,7 @@ def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | 
     labels = metadata.get("labels") or {}
     notes = metadata.get("annotations") or {}
     attempt = str(notes.get(ANNOTATION_PREFIX + "attempt", ""))
-    expires = parse_time(notes.get(ANNOTATION_PREFIX + "expires"))
+    expires = parse_time_or_none(notes.get(ANNOTATION_PREFIX + "expires"))
     if not attempt.isdecimal() or expires is None:
         return None
     owner = Owner(
@@ -471,12 +469,3 @@ def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | 
         notes.get(ANNOTATION_PREFIX + "kept") == "true",
         expires,
     )
-
-
-def parse_time(text: object) -> float | None:
-    """Return a time of the API as seconds since the epoch; None for what is none."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment.timestamp() if moment.tzinfo is not None else None

@@ -27,11 +27,12 @@ from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kwait.apimachinery.times import format_micro_time, parse_time_or_none
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.client.write_options import MERGE_PATCH
-from pytest_kwait.clock import Deadline, rfc3339_micro
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.suite.cleanup.owned_objects import (
@@ -40,7 +41,6 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     LABEL_RUN,
     LABEL_SHARD,
     MANAGED_BY,
-    parse_time,
     run_label_value,
     run_lease_name,
     shard_label_value,
@@ -284,7 +284,7 @@ class RunLeaseRenewer:
         }
 
     def _now(self) -> str:
-        return rfc3339_micro(self._session.clock.time() + self._offset)
+        return format_micro_time(self._session.clock.time() + self._offset)
 
 
 def read_server_time(headers: Mapping[str, str]) -> float | None:
@@ -376,7 +376,7 @@ def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
         str(notes.get(ANNOTATION_PREFIX + "run", "")),
         str(notes.get(ANNOTATION_PREFIX + "nonce", "")),
     )
-    renewed, duration = parse_time(spec.get("renewTime")), spec.get("leaseDurationSeconds")
+    renewed, duration = parse_time_or_none(spec.get("renewTime")), spec.get("leaseDurationSeconds")
     name = str(metadata.get("name"))
     if (
         not (run and nonce and isinstance(duration, int) and renewed is not None)

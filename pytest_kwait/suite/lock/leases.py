@@ -14,8 +14,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.clock import rfc3339_micro
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY, MANAGED_BY
 
@@ -437,4 +437,4 @@ class LockLeases:
         return deadline.at_most(REQUEST_TIMEOUT)
 
     def _now(self) -> str:
-        return rfc3339_micro(self.clock.time())
+        return format_micro_time(self.clock.time())

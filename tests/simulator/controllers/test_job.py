@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
 from pytest_kwait.simulator.controllers.ttl_after_finished import seconds_until_expiry
-from pytest_kwait.simulator.objects import parse_timestamp
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -
         for position, (kind, change, _) in enumerate(cluster.history, start=1)
         if kind == "pods" and change == "ADDED"
     ]
-    begun = [parse_timestamp(pod["metadata"]["creationTimestamp"]) for pod in made]
+    begun = [parse_time(pod["metadata"]["creationTimestamp"]) for pod in made]
     assert [later - sooner for sooner, later in itertools.pairwise(begun)] == [11.0, 21.0]
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 0, 3)
     job = cluster.get(_JOBS, "j")
@@ -466,7 +466,7 @@ def test_the_first_rule_that_matches_decides(
     ],
 )
 def test_when_a_pod_ended_is_told_by_the_best_witness(pod: Obj, seconds: float) -> None:
-    assert policies.get_finish_time(pod) == parse_timestamp("2026-01-01T00:00:00Z") + seconds
+    assert policies.get_finish_time(pod) == parse_time("2026-01-01T00:00:00Z") + seconds
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_success_policy_is_met(rule: Obj, succeeded: set[int], message: str) -
 
 def test_a_job_lives_for_ever_unless_it_says_otherwise() -> None:
     ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}
-    start = parse_timestamp("2026-01-01T00:00:00Z")
+    start = parse_time("2026-01-01T00:00:00Z")
     assert seconds_until_expiry({"spec": {}, "status": {"conditions": [ended]}}, start) is None
     assert (
         seconds_until_expiry({"spec": {"ttlSecondsAfterFinished": 5}, "status": {}}, start) is None

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import format_micro_time, format_time
 from pytest_kwait.client.session import Session
-from pytest_kwait.clock import Deadline, rfc3339, rfc3339_micro
+from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value, run_lease_name
 from pytest_kwait.suite.cleanup.run_lease import DuplicateRun, find_duplicate_run
@@ -65,14 +66,14 @@ class World:
                 "namespace": "default",
                 "uid": nonce,
                 "resourceVersion": "1",
-                "creationTimestamp": rfc3339(_NOW + created),
+                "creationTimestamp": format_time(_NOW + created),
                 "labels": labels,
                 "annotations": {f"pytest-kwait/{key}": value for key, value in said.items()},
             },
             "spec": {
                 "holderIdentity": f"host-{nonce}_1",
                 "leaseDurationSeconds": int(4 * interval),
-                "renewTime": rfc3339_micro(_NOW + renewed),
+                "renewTime": format_micro_time(_NOW + renewed),
             },
         }
         return f"{_HOME}/{name}"

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.client.resource import CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, Resource
-from pytest_kwait.clock import Deadline, rfc3339_micro
+from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.owned_objects import (
@@ -51,7 +52,7 @@ class Place:
                     "labels": labels,
                     "annotations": notes,
                 },
-                "spec": {"leaseDurationSeconds": 40, "renewTime": rfc3339_micro(_NOW - age)},
+                "spec": {"leaseDurationSeconds": 40, "renewTime": format_micro_time(_NOW - age)},
             },
         )
         return f"{namespace}/{name}"
@@ -198,7 +199,7 @@ def test_look_alikes_stay(place: Place, age: float) -> None:
             LEASES,
             {
                 "metadata": {"name": "tool", "namespace": "default", "labels": other},
-                "spec": {"leaseDurationSeconds": 1, "renewTime": rfc3339_micro(0.0)},
+                "spec": {"leaseDurationSeconds": 1, "renewTime": format_micro_time(0.0)},
             },
         )
     )

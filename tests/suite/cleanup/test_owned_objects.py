@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import parse_time_or_none
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SECRETS
 from pytest_kwait.suite.cleanup.owned_objects import (
     Owner,
     kept_annotations,
-    parse_time,
     read_provenance,
     with_seal,
 )
@@ -98,4 +98,4 @@ def test_a_copy_is_somebody_elses() -> None:
     ],
 )
 def test_times_of_the_api(text: object, seconds: float | None) -> None:
-    assert parse_time(text) == seconds
+    assert parse_time_or_none(text) == seconds

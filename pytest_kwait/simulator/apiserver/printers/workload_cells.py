@@ -6,11 +6,11 @@ k8s.io/apimachinery pkg/util/duration/duration.go.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
 from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of
 
@@ -72,8 +72,8 @@ def elapsed_text(stamp: str | None, until: str | None = None) -> str:
     """Return the time from `stamp` to `until` or now; `<unknown>` without a stamp."""
     if not stamp:
         return UNKNOWN
-    start = datetime.fromisoformat(stamp).timestamp()
-    end = datetime.fromisoformat(until).timestamp() if until else SYSTEM_CLOCK.time()
+    start = parse_time(stamp)
+    end = parse_time(until) if until else SYSTEM_CLOCK.time()
     return human_duration(end - start)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import (
     bad_request,
     forbidden_field,
@@ -107,7 +108,7 @@ def _parse_time(text: str) -> float | None:
         return None
     if _RFC3339.fullmatch(text):
         try:
-            return datetime.fromisoformat(text).timestamp()
+            return parse_time(text)
         except ValueError:
             raise bad_request(f'parsing time "{text}": day out of range') from None
     raise bad_request(f'parsing time "{text}" as "{_TIME_LAYOUT}": cannot parse "{text}" as "2006"')

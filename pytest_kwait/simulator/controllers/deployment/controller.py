@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import (
     key_of,
@@ -32,7 +33,6 @@ from pytest_kwait.simulator.objects import (
     name_of,
     namespace_of,
     owner_of,
-    parse_timestamp,
     uid_of,
 )
 
@@ -72,7 +72,7 @@ class DeploymentView:
         self.deployment = deployment
         by_age = sorted(
             sets,
-            key=lambda one: (parse_timestamp(one["metadata"]["creationTimestamp"]), name_of(one)),
+            key=lambda one: (parse_time(one["metadata"]["creationTimestamp"]), name_of(one)),
         )
         template = deployment["spec"]["template"]
         self.new_set = next((one for one in by_age if _has_same_template(one, template)), None)
@@ -232,9 +232,7 @@ class ProgressSync:
         ):
             return
         # A second more, as stamps are cut to seconds.
-        after = (
-            parse_timestamp(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
-        )
+        after = parse_time(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
         self._queue.add_after(key_of(self.view.deployment), max(after, 0.1), scaled=False)
 
 

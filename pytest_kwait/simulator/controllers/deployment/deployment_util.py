@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
-from pytest_kwait.simulator.objects import parse_timestamp
+from pytest_kwait.apimachinery.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,9 +106,9 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
         sets,
         key=lambda one: (
             -one["spec"].get("replicas", 1),
-            -parse_timestamp(one["metadata"]["creationTimestamp"])
+            -parse_time(one["metadata"]["creationTimestamp"])
             if newest_first
-            else parse_timestamp(one["metadata"]["creationTimestamp"]),
+            else parse_time(one["metadata"]["creationTimestamp"]),
         ),
     )
     sizes: dict[str, int] = {}
@@ -253,4 +253,4 @@ def has_timed_out(deployment: Obj, status: Obj, now: float) -> bool:
         return False
     if current.get("reason") == "ProgressDeadlineExceeded":
         return True
-    return bool(parse_timestamp(current["lastUpdateTime"]) + deadline < now)
+    return bool(parse_time(current["lastUpdateTime"]) + deadline < now)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.job.indexed_jobs import parse_indexes
-from pytest_kwait.simulator.objects import is_being_deleted, name_of, namespace_of, parse_timestamp
+from pytest_kwait.simulator.objects import is_being_deleted, name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -75,16 +76,16 @@ def get_finish_time(pod: Obj) -> float:
         ((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses
     ]
     if ends and all(ends):
-        return max(parse_timestamp(str(end)) for end in ends)
+        return max(parse_time(str(end)) for end in ends)
     ready = get_condition(pod, "Ready")
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
-        return parse_timestamp(ready["lastTransitionTime"])
+        return parse_time(ready["lastTransitionTime"])
     metadata = pod["metadata"]
     if "deletionTimestamp" in metadata:
-        return parse_timestamp(metadata["deletionTimestamp"]) - float(
+        return parse_time(metadata["deletionTimestamp"]) - float(
             metadata.get("deletionGracePeriodSeconds") or 0
         )
-    return parse_timestamp(metadata["creationTimestamp"])
+    return parse_time(metadata["creationTimestamp"])
 
 
 def has_failed_replacement_policy(job: Obj) -> bool:
@@ -224,4 +225,4 @@ def seconds_until_deadline(job: Obj, now: float) -> float | None:
     start = (job.get("status") or {}).get("startTime")
     if limit is None or start is None or job["spec"].get("suspend"):
         return None
-    return parse_timestamp(start) + float(limit) - now
+    return parse_time(start) + float(limit) - now

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition, get_phase, is_condition_true
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_milli_value
+from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.fake_metrics import read_container_usage, read_metric_value
-from pytest_kwait.simulator.objects import (
-    Obj,
-    is_being_deleted,
-    name_of,
-    namespace_of,
-    parse_timestamp,
-)
+from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,10 +161,10 @@ def _is_unready(pod: Obj, now: float) -> bool:
     if condition["status"] == "True":
         # Annotations count as measured at this moment.
         return False
-    started = parse_timestamp(since)
+    started = parse_time(since)
     if started + _INITIALIZATION_PERIOD > now:
         return True
-    return started + _READINESS_DELAY > parse_timestamp(condition["lastTransitionTime"])
+    return started + _READINESS_DELAY > parse_time(condition["lastTransitionTime"])
 
 
 def _ratio(
