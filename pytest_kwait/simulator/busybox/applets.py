@@ -1,7 +1,7 @@
-"""The applets of busybox, and how a program is started by its name.
+"""The applets of busybox, started by name.
 
-An applet's module is imported when a container first runs it. The rest of busybox is known
-by name and answers that it is not simulated.
+An applet's module is imported on first use. Other applets of busybox fail with the message that
+they are not simulated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _APPLET_MODULES = {
     ),
 }
 
-# Servers and displays: they run until they are killed.
+# Servers and displays, which run until they are killed.
 ENDLESS_APPLETS = frozenset(
     {"crond", "ftpd", "inetd", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
 )
@@ -72,7 +72,7 @@ APPLETS: dict[str, str] = {
 }
 """The module of each applet, and its function after `:` where that has another name."""
 
-# Programs of the busybox image that are known but do nothing here.
+# Applets of busybox that are not simulated.
 UNSIMULATED = frozenset(
     """
     [[ adjtimex ar arch arp arping ash awk base64 basename bc blkid bunzip2 busybox bzcat bzip2
@@ -94,7 +94,7 @@ UNSIMULATED = frozenset(
 
 
 def is_busybox_program(name: str) -> bool:
-    """Whether the busybox image has a program of this name, with or without a path before it."""
+    """Whether the busybox image has a program of this name or path."""
     folder, _, program = name.rpartition("/")
     return folder in ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin") and (
         program in APPLETS or program in UNSIMULATED
@@ -105,7 +105,7 @@ SHELLS = frozenset({"ash", "sh"})
 
 
 def load_applet(name: str) -> Applet | None:
-    """The program of a name, loaded where it was not; None where it is not simulated."""
+    """Return the function of an applet; None if it is not simulated."""
     where = APPLETS.get(name)
     if where is None:
         return None
@@ -117,7 +117,7 @@ def load_applet(name: str) -> Applet | None:
 
 
 def find_exec_error(context: ProcessContext, program: str) -> str:
-    """Why a program cannot be started, as the system says it; empty where it can."""
+    """Return why a program cannot be started, in the system's words; empty if it can."""
     if is_busybox_program(program):
         return ""
     if "/" not in program:
@@ -132,7 +132,7 @@ def find_exec_error(context: ProcessContext, program: str) -> str:
 
 
 def has_program(context: ProcessContext, name: str) -> bool:
-    """Whether a shell finds something to start under a name."""
+    """Whether a name or path can be started."""
     return not find_exec_error(context, name)
 
 
@@ -145,7 +145,7 @@ def run_program(
     argv: list[str],
     complaint: Callable[[str], Write] = _make_shell_message,
 ) -> Process:
-    """Run a program by its arguments as a shell would; 127 where there is none of that name."""
+    """Run a program as a shell does; 127 if it does not exist."""
     program = argv[0]
     fault = find_exec_error(context, program)
     if fault:
@@ -165,7 +165,7 @@ def run_program(
         )
         return 1
     if name in SHELLS:
-        # The messages of a shell begin with its own name as it was given.
+        # A shell's messages begin with its name as given.
         return (yield from applet(context, argv))
     try:
         return (yield from applet(context, argv[1:]))
@@ -186,7 +186,7 @@ def run_program(
 def _run_file(
     context: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
 ) -> Process:
-    """Run a file that somebody wrote: a script, by the program that its first line names."""
+    """Run a script file with the interpreter of its first line."""
     content = context.files.read(context.path(argv[0])) or b""
     first = content.partition(b"\n")[0]
     program = ["/bin/sh"]

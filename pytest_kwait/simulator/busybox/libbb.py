@@ -1,4 +1,4 @@
-"""Options, input and messages that all programs share, as in busybox's `libbb`."""
+"""Options, input and messages shared by all programs, as in busybox's `libbb`."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
     "e": "\x1b",
 }  # fmt: skip
-"""The characters that a letter stands for after a backslash."""
+"""Escape sequences: the character for each letter after a backslash."""
 _FIRST_FREE_FD = 1000
 
 
 class UsageError(Exception):
-    """Arguments that a program does not take; `str` is what it says."""
+    """Invalid arguments of a program; `str` is its message."""
 
 
 def write_out(text: str) -> Write:
-    """Text to stdout."""
+    """Write text to stdout."""
     return Write(1, text.encode(errors="surrogateescape"))
 
 
 def write_error(text: str) -> Write:
-    """A line to stderr."""
+    """Write a line to stderr."""
     return Write(2, f"{text}\n".encode(errors="surrogateescape"))
 
 
 def find_longest_number(words: list[str]) -> str:
-    """The digits of a command line that are no number of any size, as they are the most."""
+    """Return the longest number of a command line, for messages about overflows."""
     return max(re.findall("[0-9]+", " ".join(words[1:])), key=len, default="")
 
 
@@ -63,18 +63,16 @@ def parse_options(
     program: str, args: list[str], plain: str, valued: str = "", known: str = "", *,
     mixed: bool = True,
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
-    """The options of a command line, and what is left.
+    """Return the options of a command line, and its other arguments.
 
     Args:
-        program: whose.
-        args: what follows its name.
         plain: letters of options without a value.
-        valued: letters of options with one; several values are lines of one text.
-        known: letters that busybox has and that are not carried here.
+        valued: letters of options with one; repeated values are joined by newlines.
+        known: letters that busybox has and that are not simulated.
         mixed: whether options may follow other arguments.
 
     Raises:
-        UsageFault: one is unknown, is not carried, or lacks its value.
+        UsageError: an option is unknown, not simulated, or lacks its value.
     """
     found: dict[str, str] = {}
     left: list[str] = []
@@ -113,10 +111,10 @@ def parse_options(
 
 @contextmanager
 def open_input(context: ProcessContext, name: str) -> Iterator[int]:
-    """The number under which a file is open for as long; `-` is stdin.
+    """Open a file as a context manager, and return its descriptor; `-` is stdin.
 
     Raises:
-        FileFault: it cannot be opened.
+        FileSystemError: it cannot be opened.
     """
     if name == "-":
         yield 0
@@ -141,9 +139,9 @@ def for_each_input(
     names: list[str],
     act: Callable[[str, int], Generator[Effect, None, bool | None]],
 ) -> Process:
-    """Let `act` read each file, or stdin without any; 1 where one cannot be read.
+    """Call `act` with each file, or stdin without any; exit code 1 if one cannot be read.
 
-    `act` may return True, which ends it.
+    `act` returns True to stop.
     """
     code = 0
     for name in names or ["-"]:
@@ -162,7 +160,7 @@ def for_each_input(
 
 
 def copy_to_stdout(source: Pipe | int) -> Generator[Effect, None, None]:
-    """Write out all that comes until the end."""
+    """Copy input to stdout until its end."""
     while True:
         read = Read(source)
         yield read
@@ -172,7 +170,7 @@ def copy_to_stdout(source: Pipe | int) -> Generator[Effect, None, None]:
 
 
 def read_all_up_to(source: Pipe | int, most: int) -> Generator[Effect, None, bytes]:
-    """Everything that comes until the end, or until it is more than `most` bytes."""
+    """Read until the end, or until more than `most` bytes were read."""
     data = bytearray()
     while len(data) <= most:
         read = Read(source)
@@ -184,7 +182,7 @@ def read_all_up_to(source: Pipe | int, most: int) -> Generator[Effect, None, byt
 
 
 def read_whole(source: int, hold: MemoryHold) -> Generator[Effect, None, bytes]:
-    """Everything that comes until the end, as long as memory lasts."""
+    """Read until the end, within the memory limit."""
     data = bytearray()
     before = hold.size
     while True:
@@ -197,11 +195,11 @@ def read_whole(source: int, hold: MemoryHold) -> Generator[Effect, None, bytes]:
 
 
 class LineReader:
-    """Reads lines as they come.
+    """Reads complete lines.
 
     Args:
-        source: the number of an open file.
-        hold: what a line that does not end is held in.
+        source: a file descriptor.
+        hold: the memory of an incomplete line.
     """
 
     __slots__ = ("_hold", "_rest", "_source")
@@ -212,7 +210,7 @@ class LineReader:
         self._rest = b""
 
     def batch(self) -> Generator[Effect, None, list[bytes]]:
-        """The next lines with their ends; none at the end of all."""
+        """Return the next lines with their newlines; empty at the end."""
         while True:
             read = Read(self._source)
             yield read

@@ -1,4 +1,4 @@
-"""Shell globs and POSIX regular expressions, as Python's regular expressions."""
+"""Shell globs and POSIX regular expressions, translated to Python's."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _MAX_MATCHES = 10_000
 
 
 def escape_glob(text: str) -> str:
-    """The pattern that matches nothing but the text."""
+    """Return the pattern that matches only the text."""
     return re.sub(r"([*?\[\]\\])", r"\\\1", text)
 
 
 def unescape_glob(pattern: str) -> str:
-    """The text of a pattern that is none."""
+    """Return the text of a pattern without wildcards."""
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
 def has_glob(pattern: str) -> bool:
-    """Whether a pattern can match more than one text."""
+    """Whether a pattern has wildcards."""
     return re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern) is not None
 
 
 @functools.lru_cache(maxsize=256)
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """The regular expression that a pattern is."""
+    """Translate a glob."""
     found: list[str] = []
     position = 0
     while position < len(pattern):
@@ -114,12 +114,11 @@ def matches_glob(pattern: str, text: str) -> bool:
 
 
 def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
-    """The files whose names match, in order; nothing where none does.
+    """Return the sorted paths that match.
 
     Args:
-        pattern: a path with patterns in it.
-        files: where.
-        folder: what a relative path begins at.
+        pattern: a path with wildcards.
+        folder: the base of a relative path.
     """
     pieces = pattern.split("/")
     found = [""]
@@ -142,17 +141,17 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
     return sorted(one for one in found if files.find(files.join_path(folder, one)) is not None)
 
 
-# What is an operator with a backslash in basic expressions, and without one in extended ones.
+# Operators after a backslash in basic expressions, without one in extended ones.
 _BACKSLASH_OPERATORS = frozenset("+?|(){}")
 _MAX_PATTERN = 4000
 
 
 @functools.lru_cache(maxsize=128)
 def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) -> re.Pattern[str]:
-    """A basic or extended regular expression.
+    """Translate a basic or extended regular expression.
 
     Raises:
-        UsageFault: it is none.
+        UsageError: it is invalid.
     """
     found: list[str] = []
     position, start = 0, True
@@ -183,7 +182,7 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
             else:
                 found.append("\n" if char == "n" else re.escape(char))
         elif char == "*":
-            # At the beginning of a basic expression it is a star.
+            # At the beginning of a basic expression it is literal.
             found.append(r"\*" if start and not extended else "*" if not start else "")
         elif char in _BACKSLASH_OPERATORS:
             found.append(char if extended else re.escape(char))
@@ -207,9 +206,9 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
 
 
 def compile_basic_regex(pattern: str) -> re.Pattern[str]:
-    """A basic regular expression.
+    """Translate a basic regular expression.
 
     Raises:
-        UsageFault: it is none.
+        UsageError: it is invalid.
     """
     return compile_regex(pattern, extended=False)

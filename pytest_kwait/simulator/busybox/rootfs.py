@@ -18,7 +18,7 @@ _program_files: dict[str, Inode] = {}
 
 
 def _make_bin() -> dict[str, Inode]:
-    """The programs, which all containers share until one of them changes its own."""
+    """Return the programs; containers share them until they change their own."""
     if not _program_files:
         _program_files["busybox"] = File(b"\x7fELF", 0o755)
         for name in sorted({*APPLETS, *UNSIMULATED} - {"busybox"}):
@@ -27,12 +27,12 @@ def _make_bin() -> dict[str, Inode]:
 
 
 def make_root(hostname: str, address: Callable[[], str], search: Callable[[], str]) -> Directory:
-    """Make the tree.
+    """Return the root directory.
 
     Args:
-        hostname: the pod's.
-        address: the pod's, when it is looked at.
-        search: the domains that names are looked for in.
+        hostname: the pod's host name.
+        address: returns the pod's address.
+        search: returns the search domains.
     """
     hosts = (
         "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost "
@@ -64,7 +64,8 @@ def make_root(hostname: str, address: Callable[[], str], search: Callable[[], st
     var.entries.update(run=run)
     root = Directory()
     root.entries.update(
-        bin=Directory(_make_bin()), dev=dev, etc=etc, home=Directory(), proc=proc, root=Directory(mode=0o700),
-        sys=Directory(read_only=True), tmp=Directory(mode=0o1777), usr=Directory(), var=var,
+        bin=Directory(_make_bin()), dev=dev, etc=etc, home=Directory(), proc=proc,
+        root=Directory(mode=0o700), sys=Directory(read_only=True), tmp=Directory(mode=0o1777),
+        usr=Directory(), var=var,
     )  # fmt: skip
     return root

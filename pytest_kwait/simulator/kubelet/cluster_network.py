@@ -1,7 +1,6 @@
 """The cluster's network as programs of a pod see it: pods, nodes, services and DNS.
 
-Source: names as CoreDNS serves them (`kubernetes` plugin), ports as kube-proxy forwards
-them.
+Source: names as in CoreDNS' `kubernetes` plugin, ports as in kube-proxy.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ _MAX_ALIASES = 5
 
 
 class ClusterNetwork:
-    """The cluster, seen from a namespace.
+    """The cluster's network, seen from a namespace.
 
     Args:
-        api: where services and their endpoints are.
-        networks: the ports behind an address of a pod or a node; None where nobody has it.
-        namespace: of the pod.
+        networks: returns the ports behind an address of a pod or node.
     """
 
     __slots__ = ("_api", "_namespace", "_networks")
@@ -42,13 +39,13 @@ class ClusterNetwork:
 
     @property
     def search(self) -> str:
-        """The domains that names are looked for in."""
+        """The search domains."""
         return f"{self._namespace}.svc.{_DOMAIN} svc.{_DOMAIN} {_DOMAIN}"
 
     # -- names
 
     def addresses(self, name: str, *, search: bool = True) -> list[str]:
-        """The addresses of a name; none where nobody has it."""
+        """Return the addresses of a name."""
         return self._addresses(name, search=search, aliases=0)
 
     def _addresses(self, name: str, *, search: bool, aliases: int) -> list[str]:
@@ -92,7 +89,7 @@ class ClusterNetwork:
         return sorted(set(found))
 
     def _endpoints(self, service: Obj) -> Iterator[tuple[Obj, Obj]]:
-        """The endpoints of a service that take connections, with their slices."""
+        """Yield the endpoints of a service that take connections, with their slices."""
         metadata = service["metadata"]
         unready = service["spec"].get("publishNotReadyAddresses")
         for each in self._api.list("endpointslices", metadata["namespace"]):
@@ -105,7 +102,7 @@ class ClusterNetwork:
     # -- connections
 
     def connect(self, address: str, port: int, sink: Sink) -> Session | str:
-        """A connection whose other side writes to `sink`; why there is none."""
+        """Connect to an address with output to `sink`; return an error text on failure."""
         network = self._networks(address)
         if network is None:
             target = self._target(address, port)
@@ -118,7 +115,7 @@ class ClusterNetwork:
         return network.connect(port, sink) or "Connection refused"
 
     def _target(self, address: str, port: int) -> tuple[str, int] | str:
-        """Where a service's address leads; why nowhere."""
+        """Return the endpoint behind a service's address, or an error text."""
         for service in self._api.list("services"):
             spec = service["spec"]
             external = [one.get("ip") for one in _find_ingress_addresses(service)]
@@ -138,7 +135,7 @@ class ClusterNetwork:
                 for one in each.get("ports") or ()
                 if (one.get("name") or "") == (served.get("name") or "")
             ]
-            # Any of them may be the one, as kube-proxy has it.
+            # A random endpoint, as kube-proxy chooses.
             return random.choice(targets) if targets else "Connection refused"  # noqa: S311
         return "Connection timed out"
 

@@ -391,8 +391,8 @@ class Container:
     def stop(self, grace: float) -> None:
         """Send SIGTERM, and SIGKILL after `grace` seconds.
 
-        Process 1 ignores SIGTERM without a handler. Then the outcome is certain, so the wait is scaled;
-        with a handler the grace period is real.
+        Process 1 ignores SIGTERM without a handler. Then the outcome is certain, so the wait is
+        scaled; with a handler the grace period is real.
         """
         if not self.running or self._kill is not None:
             return

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def make_service_variables(api: Cluster, pod: Obj) -> dict[str, str]:
-    """Return the variables of the services of the pod's namespace, and of the API server."""
+    """Return the environment variables for services of the pod's namespace and the API server."""
     found = []
     if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
         found = api.list("services", namespace_of(pod))
@@ -92,7 +92,7 @@ _HOSTS_HEADER = (
 
 
 def get_short_hostname(pod: Obj) -> str:
-    """Return its host name, without a domain."""
+    """Return the host name of a pod without its domain."""
     spec = pod["spec"]
     if spec.get("hostnameOverride"):
         return str(spec["hostnameOverride"])
@@ -102,7 +102,7 @@ def get_short_hostname(pod: Obj) -> str:
 
 
 def get_domain(pod: Obj) -> str:
-    """Return its domain, empty where it has none."""
+    """Return the domain of a pod; empty without one."""
     spec = pod["spec"]
     if spec.get("hostnameOverride") or not spec.get("subdomain"):
         return ""
@@ -114,7 +114,7 @@ def _make_qualified_name(pod: Obj) -> str:
 
 
 def get_hostname(pod: Obj) -> str:
-    """Return what `hostname` prints in its containers."""
+    """Return the host name that `hostname` prints in the pod's containers."""
     if pod["spec"].get("hostNetwork"):
         return str(pod["spec"].get("nodeName") or "")
     if pod["spec"].get("setHostnameAsFQDN") and get_domain(pod):
@@ -123,7 +123,7 @@ def get_hostname(pod: Obj) -> str:
 
 
 def find_hostname_error(pod: Obj) -> str:
-    """Why no sandbox can have its name; empty where one can."""
+    """Return why the host name prevents a sandbox; empty if it does not."""
     if not (pod["spec"].get("setHostnameAsFQDN") and get_domain(pod)):
         return ""
     name = _make_qualified_name(pod)
@@ -137,7 +137,7 @@ def find_hostname_error(pod: Obj) -> str:
 
 
 def make_hosts_file(pod: Obj, address: str) -> str:
-    """Return the `/etc/hosts` of its containers."""
+    """Return the `/etc/hosts` of a pod's containers."""
     name = (
         f"{_make_qualified_name(pod)}\t{get_short_hostname(pod)}"
         if get_domain(pod)
@@ -156,11 +156,11 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 
 class ContainerConfigError(Exception):
-    """Something that a container refers to is not there; `str` is the kubelet's text."""
+    """An object or key that a container refers to is missing; `str` is the kubelet's text."""
 
 
 def expand(text: str, env: dict[str, str]) -> str:
-    """`$(NAME)` as its value; `$$` as a dollar sign; unknown names as they stand.
+    """Replace `$(NAME)` by its value and `$$` by `$`; unknown names stay.
 
     Source: third_party/forked/golang/expansion/expand.go.
     """
@@ -176,16 +176,13 @@ def expand(text: str, env: dict[str, str]) -> str:
 def make_environment(
     api: Cluster, pod: Obj, container: Obj, node: dict[str, str]
 ) -> dict[str, str]:
-    """Return the container's variables in their order.
+    """Return the environment variables of a container.
 
     Args:
-        api: where config maps and secrets are.
-        pod: the pod with its status.
-        container: whose variables.
-        node: what `fieldRef` reads of the node: `spec.nodeName`, `status.hostIP`, `status.podIP`.
+        node: values of the `fieldRef` paths that belong to the node, such as `status.hostIP`.
 
     Raises:
-        ConfigError: a config map, a secret or a key in one is not there.
+        ContainerConfigError: a config map, a secret or a key is missing.
 
     Source: kubelet_pods.go, `makeEnvironmentVariables`.
     """
@@ -225,7 +222,7 @@ def _read_env_from(api: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[str, s
 
 
 def decode_data(obj: Obj) -> dict[str, str]:
-    """Return what a config map or a secret has, decoded, by its keys."""
+    """Return the decoded data of a config map or secret."""
     data: dict[str, str] = obj.get("data") or {}
     if obj.get("kind") == "Secret":
         return {
@@ -265,12 +262,7 @@ def _read_value_from(
 
 
 def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
-    """Return a field of a pod as text.
-
-    Args:
-        pod: the pod.
-        path: the field.
-        node: what is read of the node, by path.
+    """Return a field of a pod as text; `node` has the values of paths that belong to the node.
 
     Source: pkg/fieldpath/fieldpath.go, `ExtractFieldPathAsString`.
     """
@@ -294,7 +286,7 @@ def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
 def extract_resource(api: Cluster, container: Obj, reference: Obj, node_name: str) -> str:
     """Return a resource of a container as text, in units of the divisor and rounded up.
 
-    A limit that is not set is what the node has to give.
+    An unset limit is the node's allocatable amount.
 
     Source: pkg/api/v1/resource/helpers.go, `ExtractContainerResourceValue`; kubelet_resources.go.
     """
@@ -315,10 +307,10 @@ def _parse_amount(text: str) -> Quantity:
 
 
 def expand_strictly(text: str, env: dict[str, str]) -> str:
-    """`$(NAME)` as its value.
+    """Replace `$(NAME)` by its value.
 
     Raises:
-        ConfigError: there is no such variable.
+        ContainerConfigError: a variable is unknown.
 
     Source: kubelet/container/helpers.go, `ExpandContainerVolumeMounts`.
     """

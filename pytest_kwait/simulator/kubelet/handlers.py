@@ -42,7 +42,7 @@ __all__ = [
 
 
 class ResultKind(Enum):
-    """How it went; `ERROR` where it could not even be tried, which a probe does not count."""
+    """The result of a handler. `ERROR`: it could not be run, which does not count."""
 
     SUCCESS = "success"
     WARNING = "warning"
@@ -52,12 +52,12 @@ class ResultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HandlerResult:
-    """A verdict and what is told of it.
+    """A result with its text.
 
     Args:
-        verdict: how it went.
-        text: why, in the kubelet's words; what a command has written.
-        output: what a command has written, where that is told apart.
+        verdict: the kind of result.
+        text: the reason in the kubelet's words.
+        output: the output of a command.
     """
 
     verdict: ResultKind
@@ -66,27 +66,27 @@ class HandlerResult:
 
     @property
     def is_success(self) -> bool:
-        """Whether it counts as a success."""
+        """Whether it counts as success."""
         return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)
 
 
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 10 * 1024
 _MAX_REDIRECTS = 10
-# Not a client's greeting of TLS, but what a server that reads lines makes something of.
+# Not a real TLS ClientHello: it ends with empty lines, so that a line-based server answers.
 _TLS_HELLO = b"\x16\x03\x01\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """Where a GET goes.
+    """The target of a GET.
 
     Args:
         scheme: `http` or `https`.
         host: an address or a name.
         port: the port.
         path: with its query; begins with a slash.
-        headers: further ones, a name may come more than once.
+        headers: additional headers; names may repeat.
     """
 
     scheme: str
@@ -102,11 +102,11 @@ class HttpTarget:
 
     @property
     def url(self) -> str:
-        """The whole of it."""
+        """The URL."""
         return f"{self.scheme}://{self.address}{self.path}"
 
     def request(self, agent: str) -> bytes:
-        """Return what is sent."""
+        """Return the request as bytes."""
         names = {name.lower() for name, _ in self.headers}
         own = [("Host", self.address), ("User-Agent", agent), ("Accept", "*/*")]
         lines = [f"{name}: {value}" for name, value in own if name.lower() not in names]
@@ -116,15 +116,12 @@ class HttpTarget:
 
 
 class HttpGet:
-    """A GET under way, which follows redirects within its host.
+    """A running GET, which follows redirects on its host.
 
     Args:
-        clock: the cluster's time.
-        dial: what connects.
-        target: where to.
         agent: the `User-Agent`.
-        timeout: real seconds for all of it.
-        done: told once how it went.
+        timeout: real seconds for the whole request.
+        done: called once with the result.
     """
 
     def __init__(
@@ -149,7 +146,7 @@ class HttpGet:
         self._connect()
 
     def cancel(self) -> None:
-        """Give up; `done` is not called any more."""
+        """Abort without calling `done`."""
         self._done = None
         self._close()
 
@@ -166,7 +163,7 @@ class HttpGet:
         done, self._done = self._done, None
         self._close()
         if done is not None:
-            # Never within the call that began it.
+            # Never within the constructor.
             self._clock.call_later(0, done, HandlerResult(verdict, text))
 
     def _fail(self, why: str) -> None:
@@ -266,21 +263,21 @@ class HttpGet:
 
 
 Dial = Callable[[str, int], tuple[str, Session | None]]
-"""A host and a port to Go's trouble with them, and the connection.
+"""Connects to a host and port; returns Go's error text and the connection.
 
-Neither of both: nobody answers, which only a time-out ends.
+Without either, nothing answers until a timeout.
 """
 
 
 class NamedPortError(Exception):
-    """A port's name that no port of the container has; `str` is the kubelet's text."""
+    """A named port that the container does not have; `str` is the kubelet's text."""
 
 
 def resolve_port(port: int | str, container: Obj) -> int:
     """Return the number of a port that may be named.
 
     Raises:
-        PortError: none of the container's ports has the name, and it is no number.
+        NamedPortError: no port of the container has the name, and it is not a number.
 
     Source: pkg/probe/util.go, `ResolveContainerPort`.
     """
@@ -295,9 +292,9 @@ def resolve_port(port: int | str, container: Obj) -> int:
 
 
 def make_dialer(worker: PodContext) -> Dial:
-    """Return what connects to addresses as the kubelet of a pod does.
+    """Return a function that connects as the kubelet of a pod does.
 
-    Names are those that a node knows: its own, and of other nodes. Services have none there.
+    It resolves the names of nodes only; services have none there.
     """
 
     def dial(name: str, port: int) -> tuple[str, Session | None]:
@@ -339,22 +336,22 @@ def _is_loopback(host: str) -> bool:
     return _is_address(host) and ipaddress.ip_address(host).is_loopback
 
 
-# Seconds that a hook's request may take; source: kubelet.go, `NewMainKubelet`, the hooks' client.
+# Seconds for the request of a hook; source: kubelet.go, `NewMainKubelet`.
 _HOOK_TIMEOUT = 30.0
 _MAX_OUTPUT = 10 * 1024
 _SAFE_URL_CHARACTERS = "/?&=%:@!$'()*+,;~-._[]"
 
 
 class Handler(Protocol):
-    """Something under way."""
+    """A running handler."""
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Abort the handler."""
         ...
 
 
 class _DecidedHandler:
-    """What is decided already, and told in one of the next turns."""
+    """A handler whose result is already scheduled."""
 
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
@@ -373,14 +370,11 @@ def _schedule_result(
 
 
 class ExecHandler:
-    """A command under way in a container.
+    """A command that runs in a container.
 
     Args:
-        clock: the cluster's time.
-        container: where it runs.
-        argv: the command.
-        timeout: real seconds until it is killed; 0 is none.
-        done: told once how it went.
+        timeout: real seconds until it is killed; 0 for none.
+        done: called once with the result.
 
     Source: pkg/probe/exec/exec.go; kuberuntime_container.go, `RunInContainer`.
     """
@@ -412,7 +406,7 @@ class ExecHandler:
         self._on_output()
 
     def cancel(self) -> None:
-        """Give up; the command is killed and `done` is not called any more."""
+        """Kill the command without calling `done`."""
         self._done = None
         self._close()
 
@@ -452,10 +446,10 @@ class ExecHandler:
 
 
 def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
-    """Where the GET of a probe or a hook goes.
+    """Return the target of a probe's or hook's GET.
 
     Raises:
-        PortError: its port is a name that nobody has.
+        NamedPortError: the named port does not exist.
     """
     path = quote(action.get("path") or "/", safe=_SAFE_URL_CHARACTERS)
     return HttpTarget(
@@ -479,9 +473,9 @@ def start_probe(
     probe: Obj,
     done: Callable[[HandlerResult], None],
 ) -> Handler:
-    """Begin a probe.
+    """Start the handler of a probe.
 
-    What is asked of a container whose program is not simulated is taken to succeed.
+    Probes of a container with an unsimulated program succeed.
 
     Source: prober/prober.go, `runProbe`.
     """
@@ -492,7 +486,7 @@ def start_probe(
     if "exec" in probe:
 
         def ended(outcome: HandlerResult) -> None:
-            # A probe tells what its command wrote, not how it ended.
+            # Probe events show the command's output, not its exit code.
             told = outcome.text if outcome.verdict is ResultKind.ERROR else outcome.output
             done(HandlerResult(outcome.verdict, told))
 
@@ -516,7 +510,7 @@ def start_probe(
             return _schedule_result(clock, done, late, timeout)
     except NamedPortError as error:
         return _schedule_result(clock, done, HandlerResult(ResultKind.ERROR, str(error)))
-    # Nothing that is simulated speaks HTTP/2: the connection is tried until the time is up.
+    # No simulated program speaks HTTP/2, so the connection attempt times out.
     where = f"{worker.pod_ip}:{probe['grpc']['port']}"
     text = (
         f'timeout: failed to connect service "{where}" within {timeout:g}s: '
@@ -532,9 +526,9 @@ def start_hook(
     handler: Obj,
     done: Callable[[HandlerResult], None],
 ) -> Handler:
-    """Begin a lifecycle hook; its outcome's text is what the container's status says of it.
+    """Start a lifecycle hook; the text of its result goes into the container's status.
 
-    Any answer to a request is a good one.
+    Any response to an HTTP hook is a success.
 
     Source: lifecycle/handlers.go, `handlerRunner.Run`.
     """

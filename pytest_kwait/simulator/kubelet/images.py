@@ -154,10 +154,10 @@ def find_pull_error(name: str, image: Image) -> str:
     if not _is_unresolvable(image):
         return ""
     host = image.domain.partition(":")[0]
-    tag_or_digest = image.digest or image.tag
+    version = image.digest or image.tag
     return (
         f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
-        f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{tag_or_digest}": '
+        f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{version}": '
         f"dial tcp: lookup {host}: no such host"
     )
 

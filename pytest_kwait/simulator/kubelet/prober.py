@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROBE_KINDS", "ContainerProbes", "ProbeWorker"]
 
-# Field of the container, and the word in events.
+# The field of each probe, and its word in events.
 PROBE_KINDS = {
     "startupProbe": "Startup",
     "livenessProbe": "Liveness",
@@ -33,16 +33,14 @@ PROBE_KINDS = {
 
 
 class ProbeWorker:
-    """One probe of one running container, asked every period until it or the container ends.
+    """One probe of a running container, repeated until it decides or the container ends.
 
     Args:
-        clock: the cluster's time; a probe's times stand in manifests, so they are real seconds.
-        field: which probe, one of `PROBE_KINDS`.
-        probe: its spec.
-        container: what is probed.
-        start_handler: begins one question; what it is given is told the outcome.
-        on_event: told reason and message of each probe that has something to say.
-        on_change: told the new result once enough probes agree.
+        field: a key of `PROBE_KINDS`.
+        probe: the spec of the probe; its times are real seconds.
+        start_handler: starts one attempt with a callback for its result.
+        on_event: called with reason and message of attempts that are worth an event.
+        on_change: called with the new result once the threshold is reached.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class ProbeWorker:
         self._started_at = 0.0
         self._last: bool | None = None
         self._streak = 0
-        # Until proven otherwise: alive, but neither started nor ready.
+        # Initially alive, but neither started nor ready.
         self.result = field == "livenessProbe"
         self._plan(probe.get("initialDelaySeconds") or 0)
 
@@ -77,7 +75,7 @@ class ProbeWorker:
         self._timer = self._clock.call_later(max(seconds, 0.0), self._start, scaled=False)
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -93,7 +91,7 @@ class ProbeWorker:
         self._action = self._start_handler(self._on_result)
 
     def _schedule_next(self) -> None:
-        """Ask at the next tick; ticks that pass while a question lasts are left out."""
+        """Schedule the next tick; ticks missed by a slow attempt are skipped."""
         period = float(self._probe.get("periodSeconds") or 10)
         took = self._clock.monotonic() - self._started_at
         self._plan(period - took % period)
@@ -104,7 +102,7 @@ class ProbeWorker:
             return
         word = PROBE_KINDS[self._field]
         if outcome.verdict is ResultKind.ERROR:
-            # It could not be asked: that counts neither way.
+            # An attempt that could not be made does not count.
             state = f"errored and resulted in unknown state: {outcome.text}"
             self._on_event("Unhealthy", f"{word} probe {state}")
             self._schedule_next()
@@ -135,15 +133,11 @@ class ProbeWorker:
 
 
 class ContainerProbes:
-    """What the probes of one container say.
+    """The probes of one container.
 
     Args:
-        worker: its pod.
-        spec: the container's part of the spec.
-        container: what runs.
-        on_failure: told name, reason and grace (None: the pod's) of a container that is to be ended.
-        ready: seconds until it is ready whatever its probes are; infinite for never, None where
-            they decide.
+        on_failure: called with name, reason and grace period (None: the pod's) to kill it.
+        ready: seconds until readiness, whatever the probes say; infinite for never, None to probe.
     """
 
     def __init__(
@@ -183,7 +177,7 @@ class ContainerProbes:
 
     @property
     def ready(self) -> bool:
-        """Whether the readiness probe, if any, holds."""
+        """Whether the readiness probe, if any, succeeds."""
         if self._is_scripted:
             return self._scripted_ready
         if "readinessProbe" not in self._spec:
@@ -192,7 +186,7 @@ class ContainerProbes:
         return prober is not None and prober.result
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop all probes."""
         if self._timer is not None:
             self._timer.cancel()
         for prober in self._probers.values():

@@ -1,7 +1,7 @@
 """Restart policies and exit code rules of containers, and the back-off between retries.
 
-The back-off is kept by key: it doubles with every retry and is forgotten after a while
-without any. Image pulls use it too.
+The back-off is kept by key. It doubles with every retry, and resets after a quiet time. Image
+pulls use it too.
 
 Source: pkg/api/v1/pod/util.go, `ContainerShouldRestart`,
 `FindMatchingContainerRestartRule`.
@@ -30,7 +30,7 @@ __all__ = [
     "should_restart",
 ]
 
-# Seconds, for restarts and for image pulls alike.
+# Seconds, for restarts and image pulls.
 # Source: kubelet.go, `imageBackOffPeriod`, `MaxContainerBackOff`.
 CRASH_BACKOFF_INITIAL = 10.0
 CRASH_BACKOFF_MAX = 300.0
@@ -43,12 +43,12 @@ class _Entry:
 
 
 class Backoff:
-    """Delays by key, in the constants' own seconds.
+    """Back-off delays by key, in unscaled seconds.
 
     Args:
-        scale: what one of these seconds takes in real ones.
+        scale: real seconds per unscaled second.
         first: the first delay.
-        most: the longest one.
+        most: the longest delay.
 
     Source: client-go, util/flowcontrol/backoff.go.
     """
@@ -62,24 +62,24 @@ class Backoff:
         self._entries: dict[str, _Entry] = {}
 
     def delay(self, key: str) -> float:
-        """Return the present delay in the constants' seconds; 0 before the first trouble."""
+        """Return the current delay in unscaled seconds; 0 before the first retry."""
         entry = self._entries.get(key)
         return entry.delay if entry is not None else 0.0
 
     def remaining(self, key: str, since: float, now: float) -> float:
-        """Real seconds of the delay that are left of it since `since`; 0 if it may be tried."""
+        """Return the real seconds of the delay that remain at `now`, counted from `since`."""
         entry = self._entries.get(key)
         if entry is None or since - entry.at > 2 * self._most * self._scale:
             return 0.0
         return max(0.0, since + entry.delay * self._scale - now)
 
     def remaining_since_update(self, key: str, now: float) -> float:
-        """Return the same, counted from when the delay last grew."""
+        """Return the real seconds that remain, counted from the last increase."""
         entry = self._entries.get(key)
         return self.remaining(key, entry.at, now) if entry is not None else 0.0
 
     def increase(self, key: str, at: float) -> None:
-        """Note another try: the delay doubles, unless the last one is long ago."""
+        """Double the delay, or reset it after a quiet time."""
         entry = self._entries.get(key)
         if entry is None or at - entry.at > 2 * self._most * self._scale:
             self._entries[key] = _Entry(self._first, at)
@@ -88,13 +88,13 @@ class Backoff:
             entry.at = at
 
     def forget(self, prefix: str) -> None:
-        """Drop every key that begins so."""
+        """Delete the keys with a prefix."""
         for key in [key for key in self._entries if key.startswith(prefix)]:
             del self._entries[key]
 
 
 def format_go_seconds(seconds: float) -> str:
-    """Whole seconds as Go writes a duration: `10s`, `1m20s`, `5m0s`."""
+    """Format whole seconds as a Go duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
@@ -105,12 +105,12 @@ RESTARTING_ALL = "RestartingAllContainers"
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:
-    """Whether an init container stays and runs beside the others."""
+    """Whether an init container is a sidecar, which keeps running."""
     return container.get("restartPolicy") == "Always"
 
 
 def _find_rule(container: Obj, exit_code: int) -> str:
-    """Return the action of the first rule for the exit code, empty where there is none."""
+    """Return the action of the first rule that matches the exit code; empty if none does."""
     if not container.get("restartPolicy"):
         return ""
     for rule in container.get("restartPolicyRules") or ():
@@ -123,12 +123,12 @@ def _find_rule(container: Obj, exit_code: int) -> str:
 
 
 def restarts_all_containers(container: Obj, exit_code: int) -> bool:
-    """Whether a container that ended so makes all of them start again."""
+    """Whether an exit of the container restarts all containers."""
     return _find_rule(container, exit_code) == _RESTART_ALL
 
 
 def has_restart_all_rule(pod: Obj) -> bool:
-    """Whether some container may make all of them start again."""
+    """Whether a rule of the pod restarts all containers."""
     spec = pod["spec"]
     return any(
         rule.get("action") == _RESTART_ALL
@@ -142,18 +142,18 @@ def _is_init(pod: Obj, container: Obj) -> bool:
 
 
 def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
-    """Whether a container that ended so is started again."""
+    """Whether a container restarts after an exit."""
     if _find_rule(container, exit_code):
         return True
     if exit_code == 0 and _is_init(pod, container) and not is_sidecar(container):
-        # Init containers that ended well are done, whatever the pod's policy.
+        # Successful init containers never restart, whatever the pod's policy.
         return False
     policy = container.get("restartPolicy") or pod["spec"].get("restartPolicy") or "Always"
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
 def restarts_after_probe_failure(pod: Obj, container: Obj) -> bool:
-    """Whether a container that a probe ends is started again: rules have no say in that.
+    """Whether a container restarts after a failed probe; exit code rules do not apply.
 
     Source: kuberuntime_manager.go, `computePodActions`.
     """

@@ -202,8 +202,8 @@ def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
 def find_seccomp_error(pod: Obj, container: Obj) -> str:
     """Return why the seccomp profile of the container cannot be loaded; empty if it can.
 
-    Simulated nodes have no profile files, so a `Localhost` profile is missing. Privileged containers
-    have no profile.
+    Simulated nodes have no profile files, so a `Localhost` profile is missing. A privileged
+    container has no profile.
     """
     profile = _get_setting(pod, container, "seccompProfile")
     if not isinstance(profile, dict) or profile.get("type") != "Localhost":

@@ -1,7 +1,6 @@
 """Scripted containers: run a script in place of the command.
 
-Scripts come from rules, annotations of the pod, and KWOK's keys. Rules go before
-annotations of the pod, and those before KWOK's keys.
+Scripts come from rules, annotations of the pod, and KWOK's keys, in this order of precedence.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ __all__ = ["ContainerScripts", "ScriptedContainer", "get_script_keys"]
 _KWAIT_PREFIX = "sim.kwait.dev/"
 _KWOK_SUFFIX = ".stage.kwok.x-k8s.io"
 _FAILED_LABEL = f"pod-container-running-failed{_KWOK_SUFFIX}"
-# What KWOK's stages are called, and what of a script their delays are.
+# KWOK's stages, and the field of a script that their delay sets.
 _STAGES = {"pod-create": "start", "pod-ready": "ready", "pod-complete": "run"}
 
 
 def get_script_keys(pod: Obj) -> dict[str, str]:
-    """Return the labels and annotations of a pod that say what its containers do."""
+    """Return the labels and annotations of a pod that script its containers."""
     metadata = pod["metadata"]
     return {
         key: value
@@ -52,7 +51,7 @@ def get_script_keys(pod: Obj) -> dict[str, str]:
 
 
 class ContainerScripts:
-    """The scripts of one pod's containers, and failures that KWOK's label asks for.
+    """The scripts of a pod's containers, and the failures that KWOK's label requests.
 
     Args:
         worker: the pod.
@@ -66,7 +65,7 @@ class ContainerScripts:
         self._failure: Timer | None = None
 
     def of(self, container: Obj) -> Script:
-        """Return what a container does, as far as anybody says so."""
+        """Return the script of a container."""
         pod, name = self._worker.pod, container["name"]
         script = self._worker.api.scripts.script(pod, name)
         keys = get_script_keys(pod)
@@ -106,7 +105,7 @@ class ContainerScripts:
     # -- KWOK's keys
 
     def _stages(self, name: str, keys: Mapping[str, str]) -> Script:
-        """Return the delays of KWOK's stages; that of the end is for pods of jobs alone."""
+        """Return the delays of KWOK's stages; `pod-complete` applies to pods of jobs only."""
         pod = self._worker.pod
         found: dict[str, float] = {}
         owners = pod["metadata"].get("ownerReferences") or ()
@@ -119,7 +118,7 @@ class ContainerScripts:
         return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
 
     def _delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
-        """Return a stage's delay, anything up to its `jitter-delay` where it has one."""
+        """Return a stage's delay, random up to its `jitter-delay` if set."""
         delay = self._duration(f"{stage}{_KWOK_SUFFIX}/delay", keys)
         most = self._duration(f"{stage}{_KWOK_SUFFIX}/jitter-delay", keys)
         if delay is None or most is None or most <= delay:
@@ -138,10 +137,9 @@ class ContainerScripts:
             return None
 
     def schedule_failure(self) -> None:
-        """Let running containers fail in a while, where KWOK's label asks for it.
+        """Schedule the failure of running containers if KWOK's label requests it.
 
-        As KWOK does with its stage `pod-container-running-failed`; what becomes of a pod whose
-        container has failed is then up to its restart policy.
+        As KWOK's stage `pod-container-running-failed` does; the restart policy decides the rest.
         """
         if self._failure is not None:
             return
@@ -179,7 +177,7 @@ class ContainerScripts:
                 )
 
     def stop(self) -> None:
-        """Plan nothing any more."""
+        """Cancel a scheduled failure."""
         if self._failure is not None:
             self._failure.cancel()
             self._failure = None
@@ -187,24 +185,20 @@ class ContainerScripts:
 
 @dataclass
 class ScriptedContainer(Container):
-    """One instance of it; it ends with 0 when it is asked to.
-
-    Args:
-        script: what it does.
-    """
+    """A container that runs a script; SIGTERM ends it with 0."""
 
     script: Script = EMPTY
     _end_timer: Timer | None = None
 
     def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
-        """Begin what the script says; its own command is not looked at."""
+        """Start the script; the command is ignored."""
         del argv
         failure = super().start(["sleep", "inf"], env, files, hostname)
         self._graceful = True
         for line in self.script.log or ():
             self.write(1, f"{line}\n".encode())
         code = self.script.exit or 0
-        # A script that names an exit code alone ends at once.
+        # A script with an exit code alone ends at once.
         seconds = self.script.run
         if seconds is None:
             seconds = 0.0 if self.script.exit is not None else math.inf

@@ -1,7 +1,7 @@
 """Volumes of pods: mount errors, their contents, and the file system of a container.
 
-Folders of persistent volumes and host paths outlive the pods that write to them: a claim's
-go with its volume, a host path's with the cluster. The others belong to the pod.
+Folders of persistent volumes and host paths outlive the pods that write to them. A volume's folder
+goes with the volume, a host path with the cluster; other folders belong to the pod.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 
 
 class PersistentFolders:
-    """The folders of one cluster.
-
-    Args:
-        api: where claims and volumes are.
-    """
+    """The folders of a cluster that outlive pods."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -63,19 +59,19 @@ class PersistentFolders:
         self.machine.storage_owners.add(self)
 
     def get_host_path(self, place: str, path: str) -> Directory:
-        """A node's own path, which is there as long as the cluster."""
+        """Return the folder at a path of a node."""
         return make_folder_at(self._of_nodes.setdefault(place, Directory()), path)
 
     def get_claim_folder(self, place: str, namespace: str, claim: str) -> Directory:
-        """The folder of the volume that a claim is bound to: it goes with the volume.
+        """Return the folder of the volume that a claim is bound to.
 
-        One that somebody made for a path of the node (`hostPath`) is that path, as there.
+        A volume with a `hostPath` that was not provisioned is that path of the node.
         """
         found = self._api.find("persistentvolumeclaims", claim, namespace) or {}
         name = (found.get("spec") or {}).get("volumeName")
         volume = self._api.find("persistentvolumes", name) if name else None
         if volume is None:
-            # A pod that was put on its node by hand waits for nobody's claim to be bound.
+            # A pod that was bound without the scheduler may have an unbound claim.
             return self.get_host_path(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
         source = volume["spec"].get("hostPath")
         if source and _PROVISIONED not in (volume["metadata"].get("annotations") or {}):
@@ -90,14 +86,14 @@ class PersistentFolders:
             self._of_volumes.pop(uid_of(new), None)
 
     def folders(self) -> list[Directory]:
-        """All of them."""
+        """Return all folders."""
         return [*self._of_nodes.values(), *self._of_volumes.values()]
 
 
 def make_folder_at(folder: Directory, path: str) -> Directory:
-    """The folder at a path within another one, made where it is not there.
+    """Return the folder at a path inside another one, created if missing.
 
-    What stands in its way stays: it is another folder then, which nobody else sees.
+    If a file is in the way, the result is a separate folder.
     """
     for piece in path.split("/"):
         if piece:
@@ -107,7 +103,7 @@ def make_folder_at(folder: Directory, path: str) -> Directory:
 
 
 def resolve_sub_path(folder: Directory, path: str) -> Inode:
-    """What a container gets of a folder that mounts a path of it: a file, if there is one."""
+    """Return the file at a `subPath`, or else the folder, created if missing."""
     above, _, name = path.rstrip("/").rpartition("/")
     found = make_folder_at(folder, above).entries.get(name)
     return found if isinstance(found, File) else make_folder_at(folder, path)
@@ -126,7 +122,7 @@ _SOURCE_KINDS = (
 
 
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
-    """Return the volumes that a container mounts: only those are made ready."""
+    """Yield the volumes that some container mounts; only those are set up."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     names = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
@@ -136,7 +132,7 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
 
 
 def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
-    """Return the first volume that cannot be mounted, and why; None where all can."""
+    """Return the first volume that cannot be mounted, and why; None if all can."""
     for volume in _find_mounted_volumes(pod):
         for source in _list_sources(volume):
             trouble = _find_source_error(api, pod, source)
@@ -146,12 +142,12 @@ def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
 
 
 def _list_sources(volume: Obj) -> Iterator[Obj]:
-    """Return what a volume is made of: itself, or the sources of a projected one."""
+    """Yield the sources of a volume: those of a projected volume, or itself."""
     if "projected" not in volume:
         yield volume
         return
     for source in volume["projected"].get("sources") or ():
-        # Within a projected volume a secret has its name where a config map has it.
+        # A projected secret has its name in `name`, not in `secretName`.
         if "secret" in source:
             yield {"secret": {**source["secret"], "secretName": source["secret"].get("name")}}
         else:
@@ -178,7 +174,7 @@ def _find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
     return ""
 
 
-# What is taken to be on a node.
+# The folders of a node.
 _NODE_FOLDERS = (
     "/",
     "/dev",
@@ -202,7 +198,7 @@ _HOST_PATH_TYPES = {
 
 
 def _find_host_path_error(source: Obj) -> str:
-    """Why a path of the node cannot be had: nodes have little more than their folders."""
+    """Return why a path of the node fails its type check; empty if it does not."""
     kind = source.get("type") or ""
     path = source["path"]
     if kind not in _HOST_PATH_TYPES or (
@@ -219,17 +215,14 @@ def make_volume_files(
     env: dict[str, str],
     places: Mapping[str, str],
 ) -> dict[str, bytes]:
-    """Return the files that volumes put into the container, by path.
+    """Return the files that API-backed volumes put into a container, by path.
 
     Args:
-        api: where config maps and secrets are.
-        pod: the pod with its status.
-        container: where they are mounted.
-        env: its variables, which `subPathExpr` may name.
-        places: what is read of the node, by field path.
+        env: the container's variables, for `subPathExpr`.
+        places: values of the `fieldRef` paths that belong to the node.
 
     Raises:
-        ConfigError: `subPathExpr` names a variable that is not there.
+        ContainerConfigError: `subPathExpr` names an unknown variable.
     """
     files: dict[str, bytes] = {}
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
@@ -253,7 +246,7 @@ def make_volume_files(
 def _read_contents(
     api: Cluster, pod: Obj, source: Obj, places: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Return paths within a volume and what is there."""
+    """Yield path and content of each file of a volume source."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
         wanted = source.get(field)
         found = api.find(resource, wanted[name_field], namespace_of(pod)) if wanted else None
@@ -266,13 +259,13 @@ def _read_contents(
     for item in (source.get("downwardAPI") or {}).get("items") or ():
         yield item["path"], _read_downward(api, pod, item, places).encode()
     if "serviceAccountToken" in source:
-        # Nothing in a container could use one: programs connect nowhere.
+        # A placeholder: no simulated program uses a token.
         yield source["serviceAccountToken"]["path"], b"token"
 
 
 @lru_cache(maxsize=32)
 def _encode(text: str) -> bytes:
-    """The bytes of a text; one for all containers that mount the same, as certificates are."""
+    """Encode a text; containers share equal contents, such as certificates."""
     return text.encode()
 
 
@@ -288,7 +281,7 @@ def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str])
     return extract_resource(api, container, reference, places["spec.nodeName"])
 
 
-# Volumes that have files of their own, which are there for who mounts them next.
+# Volumes whose files are shared by the containers that mount them.
 _SHARED = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
 _NODE_MEMORY = 32403456 << 10
 _PAGE = 4096
@@ -296,11 +289,11 @@ _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 
 
 class PodVolumes:
-    """The folders of volumes that containers of a pod share.
+    """The folders of volumes that the containers of a pod share.
 
     Args:
-        kept: folders that outlive a pod.
-        place: the node, whose paths `hostPath` names.
+        kept: the folders that outlive the pod.
+        place: the name of the node.
     """
 
     __slots__ = ("__weakref__", "_folders", "_kept", "_place")
@@ -312,15 +305,13 @@ class PodVolumes:
         kept.machine.storage_owners.add(self)
 
     def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
-        """What is mounted into a container, by path.
+        """Return the folders and files mounted into a container, by path.
 
         Args:
-            pod: the pod.
-            container: one of its containers.
-            env: its variables, which `subPathExpr` may name.
+            env: the container's variables, for `subPathExpr`.
 
         Raises:
-            ConfigError: `subPathExpr` names a variable that is not there.
+            ContainerConfigError: `subPathExpr` names an unknown variable.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
         found: dict[str, Inode] = {}
@@ -355,20 +346,20 @@ class PodVolumes:
         return found
 
     def folders(self) -> list[Directory]:
-        """The pod's own."""
+        """Return the pod's own folders."""
         return list(self._folders.values())
 
     def close(self) -> None:
-        """Forget what is in the pod's own: it has ended."""
+        """Delete the pod's own folders."""
         self._folders.clear()
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of the disk that each of the pod's own volumes takes, by name."""
+        """Return the bytes on disk of the pod's own volumes, by name."""
         return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
 
 
 def _get_memory_size(pod: Obj, source: Obj) -> int:
-    """The bytes that fit into a volume in memory: no more than the pod may hold.
+    """Return the size of a volume in memory: at most the pod's memory limit.
 
     Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
     """
@@ -383,7 +374,7 @@ def _get_memory_size(pod: Obj, source: Obj) -> int:
 
 
 def find_read_only_paths(pod: Obj, container: Obj) -> list[str]:
-    """Where nothing can be written: volumes that come from the API."""
+    """Return the mount paths of API-backed volumes, which are read-only."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     return [
         mount["mountPath"]
@@ -400,10 +391,10 @@ def make_container_files(
     mounts: Mapping[str, Inode],
     read_only: list[str],
 ) -> FileSystem:
-    """Make the files of a container, when they are first looked at."""
+    """Return the file system of a container, built on first use."""
 
     def root() -> Directory:
-        # Loaded with the first container that looks at its files.
+        # Loaded on first use: most containers never look at their files.
         from pytest_kwait.simulator.busybox.rootfs import make_root
 
         def search() -> str:

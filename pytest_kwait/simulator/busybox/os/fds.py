@@ -39,11 +39,11 @@ _PIPE_CAPACITY = 1 << 16
 
 
 class BrokenPipeWriteError(Exception):
-    """Nobody reads any more what a process writes."""
+    """A write to a pipe without readers."""
 
 
 class OpenFile:
-    """Something open, under one or more numbers of one or more processes."""
+    """An open file, shared by file descriptors of one or more processes."""
 
     __slots__ = ("refs",)
 
@@ -51,48 +51,48 @@ class OpenFile:
         self.refs = 0
 
     def retain(self) -> OpenFile:
-        """Have it open once more."""
+        """Add a reference."""
         self.refs += 1
         return self
 
     def release(self) -> None:
-        """Have it open once less."""
+        """Drop a reference; the last one closes the file."""
         self.refs -= 1
         if not self.refs:
             self.closed()
 
     def closed(self) -> None:
-        """Nobody has it open any more."""
+        """Called when the last reference is dropped."""
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty.
+        """Write data; return an error text, or "".
 
         Raises:
-            BrokenPipe: nobody will ever read them.
+            BrokenPipeWriteError: the pipe has no readers.
         """
         del data
         return "Bad file descriptor"
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether the writer has to wait; `resume` is called once there is room."""
+        """Whether the writer must wait; `resume` is called once it may go on."""
         del resume
         return False
 
     def read(self, most: int, *, line: bool) -> bytes | None:
-        """Bytes, none at the end; None where they are still to come."""
+        """Read up to `most` bytes or one line: empty at the end, None if there is nothing yet."""
         del most, line
         return b""
 
     def unread(self, data: bytes) -> None:
-        """Give back what was read last."""
+        """Put back the data of the last read."""
 
     def when_ready(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once there is something to read, or will never be."""
+        """Call `resume` once a read returns without waiting."""
         resume()
 
 
 class SinkEnd(OpenFile):
-    """Stdout or stderr of a container or of a session."""
+    """Stdout or stderr of a container or session."""
 
     __slots__ = ("sink", "stream")
 
@@ -101,18 +101,16 @@ class SinkEnd(OpenFile):
         self.sink, self.stream = sink, stream
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty."""
+        """Write to the sink."""
         self.sink.write(self.stream, data)
         return ""
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether the writer has to wait."""
+        """Whether the sink is full."""
         return self.sink.hold(resume)
 
 
 class _PipeEndCounts:
-    """How many have the ends of a pipe open."""
-
     __slots__ = ("readers", "writers")
 
     def __init__(self) -> None:
@@ -120,7 +118,7 @@ class _PipeEndCounts:
 
 
 class PipeEnd(OpenFile):
-    """One end of a pipe; without `ends`, the only one there is in the container."""
+    """One end of a pipe; without `ends`, it has no counterpart in the container."""
 
     __slots__ = ("_ends", "_writes", "pipe")
 
@@ -133,26 +131,26 @@ class PipeEnd(OpenFile):
         self._ends = ends
 
     def retain(self) -> OpenFile:
-        """Have it open once more."""
+        """Add a reference."""
         if self._ends is not None:
             self._ends.writers += self._writes
             self._ends.readers += not self._writes
         return super().retain()
 
     def release(self) -> None:
-        """Have it open once less."""
+        """Drop a reference; the last writer ends the pipe."""
         if self._ends is not None:
             self._ends.writers -= self._writes
             self._ends.readers -= not self._writes
             if self._writes and not self._ends.writers:
                 self.pipe.close()
             elif not self._writes and not self._ends.readers:
-                # Whoever waits until there is room learns that nobody reads.
+                # Wakes blocked writers, which then fail.
                 self.pipe.take()
         super().release()
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty."""
+        """Write to the pipe."""
         if not self._writes:
             return "Bad file descriptor"
         if self._ends is not None and not self._ends.readers:
@@ -161,40 +159,39 @@ class PipeEnd(OpenFile):
         return ""
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether the writer has to wait."""
+        """Whether the pipe is full."""
         if len(self.pipe) < _PIPE_CAPACITY or (self._ends is not None and not self._ends.readers):
             return False
         self.pipe.when_drained(resume)
         return True
 
     def read(self, most: int, *, line: bool) -> bytes | None:
-        """Bytes, none at the end; None where they are still to come."""
+        """Read from the pipe."""
         return self.pipe.take(most, line=line) if self.pipe.ready else None
 
     def unread(self, data: bytes) -> None:
-        """Give back what was read last."""
+        """Put back the data of the last read."""
         self.pipe.put_back(data)
 
     def when_ready(self, resume: Callable[[], None]) -> None:
-        """Call `resume` once there is something to read, or will never be."""
+        """Call `resume` once the pipe has data or has ended."""
         self.pipe.when_ready(resume)
 
 
 def make_pipe(pipe: Pipe) -> tuple[PipeEnd, PipeEnd]:
-    """The two ends of a pipe between processes: the one that is read, and the other one."""
+    """Return the read end and the write end of a pipe."""
     ends = _PipeEndCounts()
     return PipeEnd(pipe, ends=ends), PipeEnd(pipe, writes=True, ends=ends)
 
 
 class FileEnd(OpenFile):
-    """A file and a place in it.
+    """An open file with its position.
 
     Args:
-        file: the file.
-        account: who pays for its size.
-        now: seconds since the epoch.
-        mode: `r`, `w` (which was cut), `a`, or `+` for both ways.
-        quota: of the volume that it is in, if that has one.
+        account: the memory account that its growth is charged to.
+        now: returns seconds since the epoch.
+        mode: `r`, `w`, `a`, or `+` for both ways.
+        quota: of its volume, if any.
     """
 
     __slots__ = ("_account", "_now", "_quota", "file", "mode", "position")
@@ -209,7 +206,7 @@ class FileEnd(OpenFile):
         self.position = 0
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty."""
+        """Write at the position, or at the end in mode `a`."""
         if self.mode == "r":
             return "Bad file descriptor"
         if self.mode == "a":
@@ -226,7 +223,7 @@ class FileEnd(OpenFile):
         return ""
 
     def read(self, most: int, *, line: bool) -> bytes | None:
-        """Bytes, none at the end; None where they are still to come."""
+        """Read from the position."""
         end = self.position + most
         if line:
             newline = self.file.data.find(b"\n", self.position, end)
@@ -236,12 +233,12 @@ class FileEnd(OpenFile):
         return data
 
     def unread(self, data: bytes) -> None:
-        """Give back what was read last."""
+        """Move the position back."""
         self.position -= len(data)
 
 
 class DeviceEnd(OpenFile):
-    """`/dev/null`, `zero`, `full`, `urandom`."""
+    """An open `/dev/null`, `zero`, `full` or `urandom`."""
 
     __slots__ = ("kind",)
 
@@ -250,21 +247,21 @@ class DeviceEnd(OpenFile):
         self.kind = kind
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty."""
+        """Discard data; `full` has no space left."""
         return ENOSPC if self.kind == "full" else ""
 
     def read(self, most: int, *, line: bool) -> bytes | None:
-        """Bytes, none at the end; None where they are still to come."""
+        """Return zeros, random bytes, or the end."""
         if self.kind in ("zero", "full"):
             return bytes(most)
         return os.urandom(most) if self.kind == "random" else b""
 
 
 class CaptureEnd(OpenFile):
-    """What a substitution's script writes.
+    """Collects the output of a command substitution.
 
     Args:
-        account: who pays for it.
+        account: the memory account that the output is charged to.
     """
 
     __slots__ = ("_account", "data")
@@ -275,13 +272,13 @@ class CaptureEnd(OpenFile):
         self._account = account
 
     def write(self, data: bytes) -> str:
-        """Take bytes; why not, or empty."""
+        """Append data."""
         self._account.take(len(data))
         self.data += data
         return ""
 
     def closed(self) -> None:
-        """Nobody has it open any more."""
+        """Release the memory."""
         self._account.give(len(self.data))
 
 
@@ -295,16 +292,15 @@ def open_path(
     """Open a path.
 
     Args:
-        files: where.
-        path: an absolute one.
+        path: an absolute path.
         mode: `r`, `w`, `a`, `+`.
-        account: who pays for what is written.
-        now: seconds since the epoch.
-        fds: the open files of the process, which `/dev/stdout` and its like name.
-        exclusive: whether a file that is there is not to be cut.
+        account: the memory account that written data is charged to.
+        now: returns seconds since the epoch.
+        fds: the open files of the process, for `/dev/stdout` and similar.
+        exclusive: whether an existing file is an error.
 
     Raises:
-        FileFault: it cannot be opened.
+        FileSystemError: it cannot be opened.
     """
     if exclusive and isinstance(files.find(path), File):
         raise FileSystemError("File exists")
@@ -322,12 +318,12 @@ def open_path(
 
 
 def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:
-    """The open files for another process."""
+    """Copy the open files for another process."""
     return {number: one.retain() for number, one in fds.items()}
 
 
 def release_fds(fds: dict[int, OpenFile]) -> None:
-    """Close all of them."""
+    """Close all open files."""
     for one in tuple(fds.values()):
         one.release()
     fds.clear()

@@ -28,18 +28,18 @@ EISDIR = "Is a directory"
 EROFS = "Read-only file system"
 ENOSPC = "No space left on device"
 _BLOCK_SIZE = 4096
-# What a file or folder takes beside its contents.
+# The overhead of a file or folder in bytes.
 _INODE_SIZE = 512
-# What is no part of a container's disk.
+# Folders that are not on disk.
 _VIRTUAL_DIRECTORIES = ("dev", "proc", "sys")
 
 
 class StorageQuota:
-    """A place for files that has an end.
+    """A limit on the bytes of a place for files.
 
     Args:
-        limit: the bytes that fit in.
-        used: counts the bytes that are in it.
+        limit: the limit in bytes.
+        used: counts the bytes in use.
     """
 
     __slots__ = ("_checked", "_grown", "_used", "limit")
@@ -51,26 +51,26 @@ class StorageQuota:
         self._grown = 0
 
     def fits(self, grown: int) -> bool:
-        """Whether there is room for so many bytes more, which are counted in then."""
+        """Reserve `grown` bytes; False if they exceed the limit."""
         if not self.holds(self.limit - grown):
             return False
         self._grown += grown
         return True
 
     def holds(self, most: int) -> bool:
-        """Whether no more than so many bytes are in it."""
+        """Whether at most `most` bytes are in use."""
         if self._checked + self._grown > most:
-            # What was removed meanwhile is only seen when they are counted anew.
+            # Removed files show only in a new count.
             self._checked, self._grown = self._used(), 0
         return self._checked + self._grown <= most
 
 
 class FileSystemError(Exception):
-    """What the system says of a path."""
+    """An error of a path, in the system's words."""
 
 
 class Inode:
-    """Whatever has a name."""
+    """A file, folder, link or device."""
 
     __slots__ = ("mode", "mtime")
 
@@ -80,7 +80,7 @@ class Inode:
 
 
 class File(Inode):
-    """Bytes."""
+    """A regular file."""
 
     __slots__ = ("data",)
 
@@ -90,11 +90,11 @@ class File(Inode):
 
 
 class Directory(Inode):
-    """Other nodes by their names.
+    """A folder.
 
     Args:
-        entries: what is in it at first; shared with others until it is changed.
-        quota: of a volume that has an end of its own, as one in memory; None elsewhere.
+        entries: its initial entries, copied before the first change.
+        quota: of a volume in memory; None elsewhere.
     """
 
     __slots__ = ("_own", "entries", "quota", "read_only")
@@ -115,7 +115,7 @@ class Directory(Inode):
         self.read_only = read_only
 
     def changed(self) -> dict[str, Inode]:
-        """Its entries, to be changed."""
+        """Return the entries to change them."""
         if not self._own:
             self.entries = dict(self.entries)
             self._own = True
@@ -123,7 +123,7 @@ class Directory(Inode):
 
 
 class Symlink(Inode):
-    """Another path."""
+    """A symbolic link."""
 
     __slots__ = ("target",)
 
@@ -133,7 +133,7 @@ class Symlink(Inode):
 
 
 class Device(Inode):
-    """`/dev/null` and its like."""
+    """A device such as `/dev/null`."""
 
     __slots__ = ("kind",)
 
@@ -143,18 +143,18 @@ class Device(Inode):
 
 
 class FileSystem:
-    """A tree of files; made when it is first looked at, as most containers need none.
+    """A file tree, built on first use.
 
     Args:
-        now: seconds since the epoch.
-        root: makes the image's files.
+        now: returns seconds since the epoch.
+        root: makes the files of the image.
     """
 
     def __init__(self, now: Callable[[], float], root: Callable[[], Directory] = Directory) -> None:
         self._now = now
         self._make = root
         self.fits: Callable[[int, StorageQuota | None], bool] | None = None
-        """Whether so many bytes more may be kept, in a volume with a room of its own or beside."""
+        """Reserves bytes, in a volume's quota or on the disk; False if they do not fit."""
         self._root: Directory | None = None
         self._mounts: list[tuple[str, Callable[[], Inode | None]]] = []
         self._mounted: list[tuple[str, Inode]] = []
@@ -162,7 +162,7 @@ class FileSystem:
 
     @property
     def root(self) -> Directory:
-        """The folder `/`."""
+        """The root folder."""
         if self._root is None:
             self._root = self._make()
             for path, node in self._mounts:
@@ -177,15 +177,15 @@ class FileSystem:
         return self._root
 
     def protect(self, path: str) -> None:
-        """Let nothing be written into a folder that is mounted."""
+        """Make a mounted folder read-only."""
         self._protected.append(path)
 
     def mount(self, path: str, node: Callable[[], Inode | None]) -> None:
-        """Let `node` be at `path` from the beginning."""
+        """Mount `node` at `path` once the tree is built."""
         self._mounts.append((path, node))
 
     def quota(self, path: str) -> StorageQuota | None:
-        """The room of the volume that an absolute path is in; None where that has none."""
+        """Return the quota of the volume that a path is in; None without one."""
         for place, node in self._mounted:
             if (
                 isinstance(node, Directory)
@@ -196,10 +196,10 @@ class FileSystem:
         return None
 
     def grow(self, size: int = _INODE_SIZE, path: str = "") -> None:
-        """Take note of bytes more, at an absolute path or for something that has no contents.
+        """Reserve bytes at a path, or for a new inode.
 
         Raises:
-            FileFault: there is no room for them.
+            FileSystemError: no space is left.
         """
         if self.fits is not None and not self.fits(size, self.quota(path) if path else None):
             raise FileSystemError(ENOSPC)
@@ -208,7 +208,7 @@ class FileSystem:
 
     @staticmethod
     def join_path(folder: str, path: str) -> str:
-        """The absolute path without `.` and `..`; a `/` at its end stays."""
+        """Return the absolute path without `.` and `..`; a trailing `/` stays."""
         whole = path if path.startswith("/") else f"{folder}/{path}"
         pieces: list[str] = []
         for piece in whole.split("/"):
@@ -221,10 +221,10 @@ class FileSystem:
         return "/" + "/".join(pieces) + end
 
     def _walk(self, path: str, *, follow: bool, links: int = 0) -> tuple[Directory | None, Inode]:
-        """The folder that a node is in, and the node.
+        """Return the folder of a node, and the node.
 
         Raises:
-            FileFault: there is none.
+            FileSystemError: it does not exist.
         """
         parent: Directory | None = None
         node: Inode = self.root
@@ -249,30 +249,30 @@ class FileSystem:
         return parent, node
 
     def node(self, path: str, *, follow: bool = True) -> Inode:
-        """What is at an absolute path.
+        """Return the node at an absolute path.
 
         Raises:
-            FileFault: nothing is.
+            FileSystemError: it does not exist.
         """
         return self._walk(path, follow=follow)[1]
 
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
-        """What is at an absolute path; None where nothing is."""
+        """Return the node at an absolute path; None if it does not exist."""
         try:
             return self.node(path, follow=follow)
         except FileSystemError:
             return None
 
     def names(self, path: str) -> Iterable[str] | None:
-        """What is in a folder; None where there is no such folder."""
+        """Return the names in a folder; None if it does not exist."""
         found = self.find(path)
         return list(found.entries) if isinstance(found, Directory) else None
 
     def parent(self, path: str) -> tuple[Directory, str]:
-        """The folder of a path, to be changed, and the name in it.
+        """Return the writable folder of a path, and the name in it.
 
         Raises:
-            FileFault: there is no such folder, or nothing can be changed in it.
+            FileSystemError: the folder does not exist or is read-only.
         """
         folder, _, name = path.rstrip("/").rpartition("/")
         found = self.node(folder or "/")
@@ -285,15 +285,15 @@ class FileSystem:
     # -- contents
 
     def read(self, path: str) -> bytes | None:
-        """A file's contents; None where there is no such file."""
+        """Return the contents of a file; None if it does not exist."""
         found = self.find(path)
         return bytes(found.data) if isinstance(found, File) else None
 
     def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Inode:
-        """The file or device at a path, made where it is not there.
+        """Return the file or device at a path, created if missing.
 
         Raises:
-            FileFault: that cannot be.
+            FileSystemError: it cannot be opened.
         """
         try:
             parent, found = self._walk(path, follow=True)
@@ -318,10 +318,10 @@ class FileSystem:
         return found
 
     def write(self, path: str, data: bytes) -> None:
-        """Let a file have these contents.
+        """Replace the contents of a file.
 
         Raises:
-            FileFault: that cannot be.
+            FileSystemError: it cannot be written.
         """
         found = self.open(path, truncate=True)
         if isinstance(found, File):
@@ -329,10 +329,10 @@ class FileSystem:
             found.data += data
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
-        """Make a folder.
+        """Create a folder.
 
         Raises:
-            FileFault: that cannot be.
+            FileSystemError: it cannot be created.
         """
         if parents:
             folder = path.rstrip("/").rpartition("/")[0]
@@ -347,7 +347,7 @@ class FileSystem:
         folder_node.changed()[name] = Directory(mtime=self._now())
 
     def put(self, path: str, node: Inode) -> None:
-        """Let a node be at a path, in folders that are made where they are not there."""
+        """Put a node at a path; missing folders are created."""
         if path.strip("/") == "":
             return
         folder = path.rstrip("/").rpartition("/")[0]
@@ -358,10 +358,10 @@ class FileSystem:
             where.changed()[path.rstrip("/").rpartition("/")[2]] = node
 
     def remove(self, path: str) -> None:
-        """Take a node away, a folder with all that is in it.
+        """Remove a node with everything in it.
 
         Raises:
-            FileFault: that cannot be.
+            FileSystemError: it cannot be removed.
         """
         self.node(path.rstrip("/"), follow=False)
         folder, name = self.parent(path)
@@ -373,15 +373,15 @@ class FileSystem:
         del folder.changed()[name]
 
     def size(self, seen: set[int]) -> int:
-        """Bytes that what is in it takes; see `get_stored_size`."""
+        """Return the bytes of memory of all files; see `get_stored_size`."""
         return 0 if self._root is None else get_stored_size(self._root, seen)
 
     def close(self) -> None:
-        """Forget them all: nobody looks at them any more."""
+        """Drop all files."""
         self._root, self._make, self._mounts, self._mounted = None, Directory, [], []
 
     def written(self) -> int:
-        """Bytes of the disk that what is written beside volumes takes."""
+        """Return the bytes on disk that were written outside volumes."""
         if self._root is None:
             return 0
         apart = {id(node) for _, node in self._mounted}
@@ -390,13 +390,12 @@ class FileSystem:
 
 
 def get_stored_size(folder: Directory, seen: set[int]) -> int:
-    """Bytes that a folder takes with all that is in it.
+    """Return the bytes of memory that a folder takes.
 
     Args:
-        folder: the folder.
-        seen: the identities of what was counted already, and is not again.
+        seen: identities of folders that were counted already; updated.
     """
-    # Folders that are mounted read-only share what is in them.
+    # Read-only mounts share their entries.
     if id(folder.entries) in seen:
         return 0
     seen.add(id(folder.entries))
@@ -411,12 +410,11 @@ def get_stored_size(folder: Directory, seen: set[int]) -> int:
 
 
 def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool = False) -> int:
-    """Bytes of the disk, in whole blocks, that files in a folder take.
+    """Return the bytes on disk, in whole blocks, of the files in a folder.
 
     Args:
-        folder: the folder.
-        apart: the identities of nodes in it that do not count.
-        image: whether files without a time are an image's, and do not count either.
+        apart: identities of nodes that are not counted.
+        image: whether files without a time belong to the image and are not counted.
     """
     found = 0
     for node in folder.entries.values():

@@ -24,31 +24,30 @@ __all__ = [
 ]
 
 _MAX_MEMORY = 32 << 20
-"""What one container may hold without a limit: the embedded node's memory is no larger."""
+"""The memory of a container without a limit."""
 
 _MAX_FILES = 64 << 20
-# What all containers of a cluster may hold, and keep in files, together; and what one may keep
-# even where that is full already.
+# Limits of memory and files for all containers of a cluster together, and the share of files that
+# a container may keep even when the total is reached.
 _MAX_ALL_MEMORY = 128 << 20
 _MAX_ALL_FILES = 256 << 20
 _MIN_SHARE = 1 << 20
-# What a process takes beside what it holds.
+# The overhead of a process in bytes.
 _PROCESS_SIZE = 9 << 10
 
 
 class OutOfMemoryError(Exception):
-    """The kernel ends the container."""
+    """The container is OOM-killed."""
 
 
 class MemoryAccount:
     """The memory of one container.
 
     Args:
-        limit: bytes, as `resources.limits.memory`; None without.
-        files: counts the bytes of its files but those of folders that are in the given set, to
-            which the others are added.
-        machine: what it shares with other containers.
-        on_out_of_memory: called later when the machine has no more memory and this one holds the most.
+        limit: bytes, as `resources.limits.memory`; None without one.
+        files: counts the bytes of its files, except in folders of the given set, which it updates.
+        machine: the machine that all containers share.
+        on_out_of_memory: called when the machine is full and this container holds the most.
     """
 
     __slots__ = (
@@ -79,10 +78,10 @@ class MemoryAccount:
         machine.accounts[self] = 0
 
     def take(self, size: int) -> None:
-        """Hold so many bytes more.
+        """Take more bytes.
 
         Raises:
-            OutOfMemory: that is more than there is.
+            OutOfMemoryError: the limit is exceeded.
         """
         self.held += size
         self._machine.take(self, size)
@@ -90,29 +89,29 @@ class MemoryAccount:
             raise OutOfMemoryError
 
     def give(self, size: int) -> None:
-        """Hold so many bytes less."""
+        """Give bytes back."""
         self.held -= size
         self._machine.give(self, size)
 
     def begin_process(self) -> None:
-        """Have one process more, which the machine knows of and the container's limit does not.
+        """Charge the overhead of a process to the machine, not to the container's limit.
 
         Raises:
-            OutOfMemory: the machine has no more memory, and this container holds the most.
+            OutOfMemoryError: the machine is full, and this container holds the most.
         """
         self._machine.take(self, _PROCESS_SIZE)
 
     def end_process(self) -> None:
-        """Have one process less."""
+        """Give back the overhead of a process."""
         self._machine.give(self, _PROCESS_SIZE)
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Give everything back."""
         self._machine.accounts.pop(self, None)
 
     @contextmanager
     def hold(self) -> Iterator[MemoryHold]:
-        """Something that is given back at its end, whatever it has grown to."""
+        """Return a hold that is given back at the end of the `with` block."""
         hold = MemoryHold(self)
         try:
             yield hold
@@ -120,55 +119,51 @@ class MemoryAccount:
             self.give(hold.size)
 
     def fits(self, grown: int, quota: StorageQuota | None = None) -> bool:
-        """Whether the disk has room for so many bytes more, or else a volume in memory.
+        """Reserve bytes of the disk, and of a volume in memory if given; False if they do not fit.
 
         Raises:
-            OutOfMemory: a volume in memory has, but the container may not hold as much.
+            OutOfMemoryError: the volume has room, but the container's memory limit is exceeded.
         """
         if quota is not None:
             if not quota.fits(grown):
                 return False
             if self._limited and not quota.holds(self.limit - self.held):
                 raise OutOfMemoryError
-        # A full machine refuses those who have much.
+        # On a full disk, a small share is still granted.
         return self._disk.fits(grown) and (
             self._machine.disk.fits(grown) or self._disk.holds(_MIN_SHARE)
         )
 
 
 class StorageOwner(Protocol):
-    """Folders that are no container's own."""
+    """An owner of folders outside containers."""
 
     def folders(self) -> Iterable[Directory]:
-        """Return them."""
+        """Return the folders."""
         ...
 
 
 class Machine:
-    """What all containers of a cluster share: the memory and the disk of one process.
-
-    Args:
-        clock: the cluster's time.
-    """
+    """The memory and disk that all containers of a cluster share."""
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self.accounts: WeakKeyDictionary[MemoryAccount, int] = WeakKeyDictionary()
-        """What each container holds, its processes with it."""
+        """The bytes of each container, with its processes."""
         self.storage_owners: WeakSet[StorageOwner] = WeakSet()
         self.disk = StorageQuota(_MAX_ALL_FILES, self._stored)
         self._held = 0
 
     @property
     def held(self) -> int:
-        """The bytes that all of them hold together."""
+        """The bytes of all containers."""
         return sum(self.accounts.values())
 
     def take(self, account: MemoryAccount, size: int) -> None:
-        """Note that a container holds more; the one that holds the most ends if it is too much.
+        """Charge bytes to a container; if the machine is full, OOM-kill the largest container.
 
         Raises:
-            OutOfMemory: that is this one.
+            OutOfMemoryError: this container is the largest.
         """
         if account not in self.accounts:
             return
@@ -176,7 +171,7 @@ class Machine:
         self._held += size
         if self._held <= _MAX_ALL_MEMORY:
             return
-        # Those that have ended are only left out when they are counted anew.
+        # Ended containers drop out only of a new count.
         self._held = self.held
         if self._held <= _MAX_ALL_MEMORY:
             return
@@ -187,7 +182,7 @@ class Machine:
         self._clock.call_later(0, largest.on_out_of_memory)
 
     def give(self, account: MemoryAccount, size: int) -> None:
-        """Note that a container holds less."""
+        """Give bytes of a container back."""
         if account in self.accounts:
             self.accounts[account] -= size
             self._held -= size
@@ -208,11 +203,7 @@ def get_machine(clock: SimClock) -> Machine:
 
 
 class MemoryHold:
-    """What one program holds.
-
-    Args:
-        account: of its container.
-    """
+    """The memory of one running program."""
 
     __slots__ = ("_account", "size")
 
@@ -221,10 +212,10 @@ class MemoryHold:
         self.size = 0
 
     def to(self, size: int) -> None:
-        """Hold so many bytes from now on.
+        """Change the hold to `size` bytes.
 
         Raises:
-            OutOfMemory: that is more than there is.
+            OutOfMemoryError: the limit is exceeded.
         """
         grown, self.size = size - self.size, size
         self._account.take(grown)

@@ -17,53 +17,53 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noq
 
 
 class ExternalNetwork(Protocol):
-    """What a pod reaches outside of itself."""
+    """The network outside a pod."""
 
     def addresses(self, name: str, *, search: bool = True) -> list[str]:
-        """The addresses of a name; none where nobody has it."""
+        """Return the addresses of a name."""
         ...
 
     def connect(self, address: str, port: int, sink: Sink) -> Session | str:
-        """A connection whose other side writes to `sink`; why there is none."""
+        """Connect with output to `sink`; return an error text on failure."""
         ...
 
     @property
     def search(self) -> str:
-        """The domains that names are looked for in."""
+        """The search domains."""
         ...
 
 
 class Network:
-    """Who listens where."""
+    """The ports of a pod or node."""
 
     __slots__ = ("_listeners", "address", "external")
 
     def __init__(self) -> None:
         self._listeners: dict[int, Callable[[Pipe, Sink | None], Session]] = {}
         self.address = ""
-        """The pod's."""
+        """The pod's address."""
         self.external: ExternalNetwork | None = None
 
     def listen(self, port: int, accept: Callable[[Pipe, Sink | None], Session]) -> bool:
-        """Let `accept` serve the port; False where somebody else does."""
+        """Serve a port with `accept`; False if it is taken."""
         if port in self._listeners:
             return False
         self._listeners[port] = accept
         return True
 
     def release(self, port: int) -> None:
-        """Nobody listens on the port any more."""
+        """Free a port."""
         self._listeners.pop(port, None)
 
     def connect(self, port: int, sink: Sink | None = None) -> Session | None:
-        """A connection to the port; None where it is refused."""
+        """Connect to a port; None if the connection is refused."""
         accept = self._listeners.get(port)
         return None if accept is None else accept(Pipe(), sink)
 
     # -- as its own programs see it
 
     def addresses(self, name: str, *, search: bool = True) -> list[str]:
-        """The addresses of a name; none where nobody has it."""
+        """Return the addresses of a name, as the pod's programs resolve it."""
         if name in _LOOPBACK_NAMES:
             return ["127.0.0.1"]
         if name.count(".") == 3 and all(one.isdigit() for one in name.split(".")):
@@ -71,7 +71,7 @@ class Network:
         return self.external.addresses(name, search=search) if self.external is not None else []
 
     def reach(self, address: str, port: int, sink: Sink) -> Session | str:
-        """A connection to an address; why there is none."""
+        """Connect to an address from inside the pod; return an error text on failure."""
         if address in _LOOPBACK_NAMES or address == self.address:
             return self.connect(port, sink) or "Connection refused"
         if self.external is None:

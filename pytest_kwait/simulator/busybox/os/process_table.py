@@ -1,8 +1,8 @@
 """The process table of a container, and the CPU time that all containers share.
 
-All containers run in one Python process, the cluster's. Those that compute little run at
-once; a container that computes all the time (an endless loop) gets the rest, so that it
-takes no time from the API server or from other pods.
+All containers run in the cluster's Python process. A container that computes little runs at once;
+one that computes all the time (an endless loop) gets the rest, so that it slows down neither the
+API server nor other pods.
 """
 
 from __future__ import annotations
@@ -57,24 +57,20 @@ __all__ = [
     "get_cpu_scheduler",
 ]
 
-# Seconds that a container may compute at a stretch, and what it gains of them in a second; those
-# that are in debt share that gain, however many they are.
+# Seconds of credit at most, and credit gained per second. Containers in debt share one gain,
+# however many they are.
 _MAX_CREDIT = 0.1
 _CREDIT_GAIN = 0.1
 _MAX_DEBT = -0.5
-# Seconds of one turn of all, and how much longer than its turn a busy container's pause is.
+# Seconds of one round, and the pause after a round of debtors as a multiple of it.
 _TIME_SLICE = 0.004
 _DEBTOR_PAUSE_FACTOR = 4.0
-# Seconds that one step is taken to have cost at least.
+# The least cost of a step in seconds.
 _MIN_STEP_SECONDS = 2e-5
 
 
 class CpuCredit:
-    """What a container may still compute at once.
-
-    Args:
-        clock: the cluster's time.
-    """
+    """The CPU time that a container may use at once."""
 
     __slots__ = ("__weakref__", "_clock", "_debtors", "_left", "_updated_at")
 
@@ -85,14 +81,14 @@ class CpuCredit:
         self._debtors = get_cpu_scheduler(clock).debtors
 
     def spend(self, seconds: float) -> None:
-        """Note what was computed."""
+        """Subtract used CPU time."""
         self._left = max(self._left - seconds, _MAX_DEBT)
         if self._left <= 0:
             self._debtors.add(self)
 
     @property
     def is_positive(self) -> bool:
-        """Whether any is left."""
+        """Whether any credit remains."""
         now = self._clock.monotonic()
         gain = (now - self._updated_at) * _CREDIT_GAIN
         self._updated_at = now
@@ -106,11 +102,7 @@ class CpuCredit:
 
 
 class CpuScheduler:
-    """Gives processes their turns.
-
-    Args:
-        clock: the cluster's time.
-    """
+    """Runs the processes of all containers in turn."""
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
@@ -121,10 +113,10 @@ class CpuScheduler:
         self._woken_at = 0.0
         self._woken = 0.0
         self.debtors: WeakSet[CpuCredit] = WeakSet()
-        """Those that have computed more than they may."""
+        """Containers that have used up their credit."""
 
     def schedule(self, table: ProcessTable, task: Task) -> None:
-        """Let a process go on in one of the next turns."""
+        """Queue a process for one of the next rounds."""
         if table.credit.is_positive:
             self._ready.append((table, task))
             if not self._planned:
@@ -150,9 +142,9 @@ class CpuScheduler:
                 self._clock.call_later(0, self._run)
 
     def run_now(self, table: ProcessTable) -> None:
-        """Let a container's processes have their turns now, for as long as one turn of all lasts.
+        """Run a container's processes for up to one round.
 
-        A kubelet looks at containers every second: what ends at once it never sees at work.
+        The kubelet relists once a second; short programs should have ended by then.
         """
         mine = deque(each for each in self._ready if each[0] is table)
         self._ready = deque(each for each in self._ready if each[0] is not table)
@@ -160,14 +152,14 @@ class CpuScheduler:
         while mine and spent <= _TIME_SLICE:
             before = len(self._ready)
             spent += self.turn(*mine.popleft())
-            # What that has let go on comes next.
+            # Processes that this one has woken come next.
             wake_waiting = [self._ready.pop() for _ in range(len(self._ready) - before)]
             for each in reversed(wake_waiting):
                 (mine if each[0] is table else self._ready).append(each)
         self._ready.extend(mine)
 
     def wake(self, table: ProcessTable, task: Task) -> None:
-        """Let a process go on now whose pause is over, unless many have just done so."""
+        """Resume a process after a sleep, at once unless many were just woken."""
         now = self._clock.monotonic()
         if now - self._woken_at > 2 * _TIME_SLICE:
             self._woken_at, self._woken = now, 0.0
@@ -193,7 +185,7 @@ class CpuScheduler:
                 )
 
     def turn(self, table: ProcessTable, task: Task) -> float:
-        """Let a process go on now; seconds that it took."""
+        """Run a process until it waits; return the seconds charged."""
         began = self._clock.monotonic()
         steps = table.advance(task)
         spent = max(self._clock.monotonic() - began, steps * _MIN_STEP_SECONDS)
@@ -208,10 +200,10 @@ def get_cpu_scheduler(clock: SimClock) -> CpuScheduler:
 
 _log = logging.getLogger(__name__)
 
-# Steps that one process may do, and seconds that it may have, before others have their turn.
+# Steps and seconds of one turn of a process.
 _MAX_STEPS = 400
 _PROCESS_TIME_SLICE = 0.002
-# Processes that a container may have, and programs that one may run within each other.
+# Processes of a container, and nested programs of a process.
 _MAX_PROCESSES = 256
 _MAX_CALL_DEPTH = 400
 
@@ -220,10 +212,9 @@ class ProcessTable:
     """The processes of one container.
 
     Args:
-        clock: the cluster's time.
         network: the ports of the pod.
         account: the container's memory.
-        on_out_of_memory: called when the container holds more memory than there is.
+        on_out_of_memory: called when the container exceeds its memory.
     """
 
     def __init__(
@@ -251,19 +242,19 @@ class ProcessTable:
         self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
-        """Start a process, which has `fds` from then on.
+        """Start a process that owns `fds`.
 
         Args:
             make: its program.
-            context: what it sees but for its number and its files.
-            name: what it is started as.
-            fds: its open files, which it closes at its end.
-            parent: the number of the one that starts it.
-            sink: told of its end.
-            now: whether it runs until it first has to wait before this returns.
+            context: the context that its own is derived from.
+            name: its command line.
+            fds: its open files, which are closed at its end.
+            parent: the number of its parent.
+            sink: notified of its end.
+            now: whether it runs until it waits before this returns.
 
         Raises:
-            ForkFault: there are too many.
+            ForkError: there are too many processes.
         """
         if len(self._all) >= _MAX_PROCESSES:
             release_fds(fds)
@@ -284,7 +275,7 @@ class ProcessTable:
         self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         stdin: OpenFile, sink: Sink,
     ) -> Task:  # fmt: skip
-        """Start a process at once that writes to a sink."""
+        """Start a process at once, with output to a sink."""
         fds = {0: stdin.retain()}
         fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
         task = self.start(make, context, name, fds, sink=sink, now=True)
@@ -292,17 +283,17 @@ class ProcessTable:
         return task
 
     def find(self, pid: int) -> Task | None:
-        """The process of a number; None where it has ended."""
+        """Return a running process by its number."""
         return self._all.get(pid)
 
     def all(self) -> list[Task]:
-        """Those that run, oldest first."""
+        """Return the running processes, oldest first."""
         return list(self._all.values())
 
     def stop(self, task: Task, code: int) -> None:
         """End a process at once."""
         if task is self._running:
-            # It ends itself: its program cannot be closed while it does something.
+            # A generator cannot be closed while it runs.
             task.pending_exit_code = code
         elif task.code is None:
             task.code = code
@@ -311,7 +302,7 @@ class ProcessTable:
             self._finish(task, code)
 
     def clear(self, code: int) -> None:
-        """End all of them, and let go of their ports."""
+        """End all processes, and free their ports."""
         for port in self._ports:
             self._network.release(port)
         self._ports.clear()
@@ -336,7 +327,7 @@ class ProcessTable:
         self.wake_waiting()
 
     def wake_waiting(self) -> None:
-        """Let those look who wait for something."""
+        """Resume the processes whose wait is over."""
         for task in list(self._waiting.values()):
             awaited = task.awaits
             if awaited is not None and not task.queued and awaited.done():
@@ -345,14 +336,14 @@ class ProcessTable:
     # -- signals
 
     def signal(self, pid: int, number: int) -> bool:
-        """Send a signal; False where there is no such process."""
+        """Send a signal; False if there is no such process."""
         task = self._all.get(pid)
         if task is None:
             return False
         if number == 0:
             return True
         if number in (SIGNALS["KILL"], 19) and pid == 1:
-            # The first process of a container is not to be had from within.
+            # Process 1 cannot be killed from inside the container.
             return True
         if number == SIGNALS["CONT"] and task.stopped:
             task.stopped = False
@@ -373,12 +364,12 @@ class ProcessTable:
         return True
 
     def handles(self, pid: int, number: int = 15) -> bool:
-        """Whether a process takes care of a signal itself."""
+        """Whether a process handles a signal itself."""
         task = self._all.get(pid)
         return task is not None and task.traps is not None and task.traps(number)
 
     def interrupt(self, task: Task) -> None:
-        """Ctrl-C: what a shell runs ends, and any other program with it."""
+        """Handle Ctrl-C: end a program, or the commands that a shell runs."""
         if task.handler is None:
             self.stop(task, 130)
         elif task.code is None:
@@ -393,7 +384,7 @@ class ProcessTable:
             get_cpu_scheduler(self.clock).schedule(self, task)
 
     def _end_sleep(self, task: Task) -> None:
-        """Its pause is over: it goes on at once where it may."""
+        """Resume a process after its sleep."""
         task.timer = None
         if self.credit.is_positive and not task.queued and not task.stopped:
             get_cpu_scheduler(self.clock).wake(self, task)
@@ -409,7 +400,7 @@ class ProcessTable:
         self._queue(task)
 
     def advance(self, task: Task) -> int:
-        """Go on with a process until it waits, ends or has had its turn; steps that it did."""
+        """Run a process until it waits, ends or its turn is over; return the number of steps."""
         task.queued = False
         self._written = 0
         end = self.clock.monotonic() + _PROCESS_TIME_SLICE
@@ -428,7 +419,7 @@ class ProcessTable:
         return step + 1 + self._written
 
     def _step(self, task: Task) -> bool:
-        """Do one thing; whether the process waits then."""
+        """Run one step; True if the process waits or has ended."""
         program = task.stack[-1]
         error, task.error = task.error, None
         before, self._running = self._running, task
@@ -453,7 +444,7 @@ class ProcessTable:
             task.end_by("SEGV")
             effect = STEP
         except (ArithmeticError, LookupError, TypeError, ValueError):
-            # Whatever a script has come upon here, it is its process that ends by it.
+            # A bug in a simulated program ends its process only.
             _log.warning("%s (process %d) of a container ends", task.name, task.pid, exc_info=True)
             task.end_by("ABRT")
             effect = STEP
@@ -473,7 +464,7 @@ class ProcessTable:
                 return self._await(task, effect)
             case Call():
                 if len(task.stack) >= _MAX_CALL_DEPTH:
-                    # As deep as a stack goes: what `ash` does at the end of its own.
+                    # The stack is full; `ash` crashes too.
                     self.stop(task, task.end_by("SEGV"))
                     return True
                 task.stack.append(effect.run())
@@ -481,7 +472,7 @@ class ProcessTable:
                 self._listen(effect)
             case Sleep(seconds):
                 if seconds != math.inf:
-                    # Even a program that ends at once has been seen running.
+                    # Even `sleep 0` lets the kubelet see the program running.
                     task.timer = self.clock.call_later(
                         max(seconds, 0.0), lambda: self._end_sleep(task), scaled=False
                     )
@@ -504,7 +495,7 @@ class ProcessTable:
             self.stop(task, task.end_by("PIPE"))
             return True
         if isinstance(target, SinkEnd):
-            # Every line of a log is work.
+            # Each log line counts as work.
             self._written += effect.data.count(b"\n")
         self._written += len(effect.data) >> 12
         return target.hold(lambda: self._queue(task))

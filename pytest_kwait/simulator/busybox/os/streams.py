@@ -24,12 +24,12 @@ __all__ = [
     "Terminal",
 ]
 
-# Bytes that wait for whoever reads a process's output before the process is held up.
+# Bytes of unread output before a process is blocked.
 _MAX_PENDING = 1 << 20
 
 
 class Pipe:
-    """Bytes on their way to a process: sent, and not yet read."""
+    """A buffer of bytes that were sent and not yet read."""
 
     __slots__ = ("_data", "_readers", "_waiting", "closed")
 
@@ -38,30 +38,30 @@ class Pipe:
         self._readers: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []
         self.closed = False
-        """Whether nothing more will be sent."""
+        """Whether no more data will be sent."""
 
     def __len__(self) -> int:
         return len(self._data)
 
     @property
     def ready(self) -> bool:
-        """Whether a reader need not wait: there is something, or there will never be."""
+        """Whether a read returns without waiting."""
         return bool(self._data) or self.closed
 
     def send(self, data: bytes) -> None:
-        """Add bytes to what is to be read; after the end they are dropped."""
+        """Append data; ignored after the end."""
         if not self.closed:
             self._data += data
             self._wake()
 
     def close(self) -> None:
-        """Say that this was all."""
+        """End the data."""
         self.closed = True
         self._wake()
         self.notify_drained()
 
     def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
-        """What is there, at most so many bytes or one line of it; nothing at the end."""
+        """Return available data: at most `most` bytes, or one line."""
         end = self._data.find(b"\n") + 1 if line else 0
         size = min(most, end or len(self._data))
         data = bytes(self._data[:size])
@@ -70,21 +70,21 @@ class Pipe:
         return data
 
     def put_back(self, data: bytes) -> None:
-        """Return what was taken and is for the next reader."""
+        """Put data back in front."""
         self._data[:0] = data
 
     def when_ready(self, reader: Callable[[], None]) -> None:
-        """Call `reader` once, as soon as a read need not wait."""
+        """Call `reader` once, when a read returns without waiting."""
         self._readers.append(reader)
         if self.ready:
             self._wake()
 
     def when_drained(self, writer: Callable[[], None]) -> None:
-        """Call `writer` once, as soon as something was taken."""
+        """Call `writer` once, after the next read."""
         self._waiting.append(writer)
 
     def notify_drained(self) -> None:
-        """Let those go on who wait until there is room."""
+        """Resume blocked writers."""
         waiting, self._waiting = self._waiting, []
         for writer in waiting:
             writer()
@@ -112,23 +112,23 @@ class Input(Protocol):
 
 
 class Sink(Protocol):
-    """Where a process's output goes."""
+    """A receiver of a process's output."""
 
     def write(self, stream: int, data: bytes) -> None:
-        """Take what was written to stdout (1) or stderr (2)."""
+        """Take output of stdout (1) or stderr (2)."""
         ...
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether no more is taken for now; `resume` is called once there is room."""
+        """Whether the writer must wait; `resume` is called once it may go on."""
         ...
 
     def end(self, code: int) -> None:
-        """Take note that the process has ended."""
+        """Handle the end of the process."""
         ...
 
 
 class OutputBuffer:
-    """A sink whose output is taken by a task, piece by piece."""
+    """A sink that a client reads piece by piece."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, bytes]] = deque()
@@ -136,26 +136,26 @@ class OutputBuffer:
         self._changed = asyncio.Event()
         self._resume: list[Callable[[], None]] = []
         self.code: int | None = None
-        """How the process ended; None as long as it has not."""
+        """The exit code; None while the process runs."""
         self.on_output: Callable[[], None] | None = None
-        """Called whenever there is a piece to take, and at the end."""
+        """Called after new output, and at the end."""
 
     def write(self, stream: int, data: bytes) -> None:
-        """Keep a piece until it is taken."""
+        """Append output."""
         if data and self.code is None:
             self._pieces.append((stream, data))
             self._size += len(data)
             self._notify()
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether too much waits to be taken."""
+        """Whether too much output is unread."""
         if self._size < _MAX_PENDING:
             return False
         self._resume.append(resume)
         return True
 
     def end(self, code: int) -> None:
-        """No more comes."""
+        """Record the exit code."""
         if self.code is None:
             self.code = code
             self._notify()
@@ -166,7 +166,7 @@ class OutputBuffer:
             self.on_output()
 
     def drain(self) -> list[tuple[int, bytes]]:
-        """All the pieces that wait to be taken, with their streams."""
+        """Return all unread pieces with their streams."""
         pieces = list(self._pieces)
         self._pieces.clear()
         self._size = 0
@@ -179,7 +179,7 @@ class OutputBuffer:
             resume()
 
     async def take(self) -> tuple[int, bytes] | None:
-        """The next piece and its stream; None at the end."""
+        """Wait for the next piece and return it with its stream; None at the end."""
         while not self._pieces:
             if self.code is not None:
                 return None
@@ -194,12 +194,12 @@ class OutputBuffer:
 
 @dataclass(slots=True)
 class Session:
-    """A process that somebody follows.
+    """A client's connection to a process.
 
     Args:
-        stdin: where to send its input; None where it takes none.
-        output: its output and how it ended.
-        stop: ends it, or lets go of it.
+        stdin: the input; None if the process takes none.
+        output: the output and exit code.
+        stop: ends the process, or detaches from it.
     """
 
     stdin: Input | None
@@ -215,8 +215,8 @@ class Terminal:
     """The line discipline of a terminal; also the sink of its process.
 
     Args:
-        stdin: where finished lines go; None where nobody reads them.
-        output: what the person sees.
+        stdin: takes finished lines; None without an input.
+        output: takes what the terminal shows.
     """
 
     def __init__(self, stdin: Pipe | None, output: OutputBuffer) -> None:
@@ -224,12 +224,12 @@ class Terminal:
         self._output = output
         self._line = bytearray()
         self.interrupted: Callable[[], None] | None = None
-        """Called for Ctrl-C."""
+        """Called on Ctrl-C."""
 
     # -- what the person does
 
     def send(self, data: bytes) -> None:
-        """Take what was typed."""
+        """Handle typed keys."""
         shown, stopped = bytearray(), False
         for key in data:
             if key in _NEWLINES:
@@ -256,11 +256,11 @@ class Terminal:
             self.interrupted()
 
     def __len__(self) -> int:
-        """How much of what was typed has not been read."""
+        """Return the number of typed bytes that were not read."""
         return len(self._line) + (len(self._stdin) if self._stdin is not None else 0)
 
     def close(self) -> None:
-        """The person has gone."""
+        """Hang up."""
         if self._stdin is not None:
             self._flush(b"")
             self._stdin.close()
@@ -273,14 +273,14 @@ class Terminal:
     # -- what the process does
 
     def write(self, stream: int, data: bytes) -> None:
-        """Show what the process writes; there is one stream for all of it."""
+        """Show output; stdout and stderr are one stream."""
         del stream
         self._output.write(1, data.replace(b"\n", b"\r\n"))
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether the person has too much to read."""
+        """Whether too much output is unread."""
         return self._output.hold(resume)
 
     def end(self, code: int) -> None:
-        """The process has ended."""
+        """Record the exit code."""
         self._output.end(code)

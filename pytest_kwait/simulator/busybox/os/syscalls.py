@@ -1,7 +1,7 @@
 """System calls, processes and signals.
 
 A program is a generator of system calls (sleep, read, write, listen, wait) that returns its
-exit code: the process table decides how long a second is and which process runs next.
+exit code. The process table decides how long a second is and which process runs next.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ __all__ = [
 
 
 class NonlocalExit(Exception):
-    """What leaves the programs that a process runs within each other, up to who expects it."""
+    """Base of exceptions that unwind nested programs of a process."""
 
 
 class ProcessWriteError(NonlocalExit):
-    """What a program writes cannot be kept; `str` is why."""
+    """A write failed because no space is left; `str` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Nothing happens for `seconds` (of the wall clock; `math.inf`: until killed)."""
+    """Sleep for real `seconds`; `math.inf` until killed."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class Write:
-    """`data` goes to the open file of that number; `error` says why it could not."""
+    """Write `data` to a file descriptor; sets `error` on failure."""
 
     stream: int
     data: bytes
@@ -69,14 +69,14 @@ class Write:
 
 @dataclass(slots=True)
 class Read:
-    """The process waits for bytes from `source`; they are in `data` then, none at the end.
+    """Read from a pipe or file descriptor into `data`; empty at the end.
 
     Args:
-        source: a pipe, or the number of an open file.
-        most: so many bytes at most.
-        line: one line at most.
-        signals: whether a signal that is handled ends the wait, with `interrupted` set.
-        seconds: how long it waits at most; `late` is set when that is over.
+        source: a pipe, or a file descriptor.
+        most: the most bytes.
+        line: whether to stop after a line.
+        signals: whether a handled signal ends the wait and sets `interrupted`.
+        seconds: the time limit; sets `late` when it is over.
     """
 
     source: Pipe | int
@@ -92,10 +92,9 @@ class Read:
 
 @dataclass(slots=True)
 class Listen:
-    """Connections to `port` of the pod start a process each, made by `serve`.
+    """Serve connections to a port of the pod, each with a process made by `serve`.
 
-    Its input is what the client sends, its output goes to the client. `error` says why the port
-    cannot be had, and is empty where it can.
+    Sets `error` if the port is taken.
     """
 
     port: int
@@ -106,12 +105,12 @@ class Listen:
 
 @dataclass(slots=True)
 class Await:
-    """The process waits until `done` holds, asked whenever another process has ended or read.
+    """Wait until `done` returns True; it is checked whenever a process ends or reads.
 
     Args:
-        done: what is awaited.
-        signals: whether a signal that is handled ends the wait.
-        seconds: how long it waits at most.
+        done: the condition.
+        signals: whether a handled signal ends the wait.
+        seconds: the time limit.
     """
 
     done: Callable[[], bool]
@@ -121,19 +120,19 @@ class Await:
 
 @dataclass(slots=True)
 class Call:
-    """Another program is run in this process's place until it returns `code`."""
+    """Run another program in this process; sets `code`."""
 
     process: Process
     code: int = 0
 
     def run(self) -> Process:
-        """Run it, and keep how it ends."""
+        """Run the program and record its exit code."""
         self.code = yield from self.process
         return self.code
 
 
 class Step:
-    """The process has done something that takes no time but its own."""
+    """A step of computation."""
 
     __slots__ = ()
 
@@ -182,19 +181,17 @@ class Processes(Protocol):
 
 @dataclass(slots=True)
 class ProcessContext:
-    """What a program sees of its container and of the process that it runs in.
+    """The container and process that a program runs in.
 
     Args:
-        now: seconds since the epoch.
-        env: the variables it was started with.
-        files: shared by everything that runs in the container.
+        now: returns seconds since the epoch.
+        env: the environment variables.
+        files: the container's files.
         hostname: the pod's host name.
-        tty: whether somebody sits at a terminal.
-        cwd: the folder it is in.
-        fds: its open files by their numbers.
-        tasks: the processes of the container.
-        task: the process that it runs in.
-        network: what can be connected to.
+        tty: whether stdin is a terminal.
+        cwd: the working directory.
+        fds: the open files.
+        network: the pod's network.
     """
 
     now: Callable[[], float]
@@ -217,24 +214,24 @@ class ProcessContext:
 
     @property
     def task(self) -> Task:
-        """The process that the program runs in."""
+        """The process that runs the program."""
         if self._task is None:
             raise RuntimeError("this program runs outside of a process")
         return self._task
 
     def path(self, name: str) -> str:
-        """The absolute path of a name."""
+        """Return the absolute path of a name."""
         return self.files.join_path(self.cwd, name)
 
     def of(self, tasks: Processes, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
-        """The same, seen by another process with files of its own."""
+        """Return the context of another process with its own files."""
         return ProcessContext(
             self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
             self.network,
         )  # fmt: skip
 
     def with_env(self, env: dict[str, str]) -> ProcessContext:
-        """The same process with other variables."""
+        """Return a context with other variables."""
         return ProcessContext(
             self.now, env, self.files, self.hostname, self.tty, self.cwd, self.fds, self._tasks,
             self._task, self.network,
@@ -250,7 +247,7 @@ SIGNALS = {
 
 
 def parse_signal(text: str) -> int | None:
-    """The number of a signal that is named or numbered; None where there is none."""
+    """Return the number of a signal by name or number; None if it is unknown."""
     if text.isdigit():
         return int(text) if int(text) < 65 else None
     return SIGNALS.get(text.upper().removeprefix("SIG"))
@@ -261,7 +258,7 @@ _STOP_SIGNALS = frozenset({19, 20, 21, 22})
 
 
 class ForkError(Exception):
-    """The container has as many processes as it may have."""
+    """The container has too many processes."""
 
 
 class Interrupted(NonlocalExit):
@@ -270,15 +267,15 @@ class Interrupted(NonlocalExit):
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One process.
+    """A process.
 
     Args:
-        pid: its number in the container.
-        parent: that of the one that started it.
-        name: what it was started as.
-        stack: its program, and those that are called within each other.
+        pid: its number.
+        parent: the number of its parent.
+        name: its command line.
+        stack: its program, and the programs nested in it.
         fds: its open files.
-        sink: told of its end.
+        sink: notified of its end.
     """
 
     pid: int
@@ -298,23 +295,23 @@ class Task:
     pending_exit_code: int | None = None
     error: NonlocalExit | None = None
     handler: Callable[[int], bool] | None = None
-    """Told of a signal: whether it takes care of it."""
+    """Handles a signal; False to take the default action."""
     traps: Callable[[int], bool] | None = None
-    """Asked whether it would do something about a signal."""
+    """Whether a signal would be handled."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
 
     def end_by(self, signal: str) -> int:
-        """Let it end by a signal of its own once it has done what it does; with which code."""
+        """End by a signal after the current step; return the exit code."""
         self.signalled = SIGNALS[signal]
         self.pending_exit_code = 128 + self.signalled
         return self.pending_exit_code
 
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the process has ended."""
         return self.code is not None
 
 
 def is_fatal(task: Task, number: int) -> bool:
-    """Whether a signal that nobody handles ends a process; after some it stands still instead."""
+    """Whether the default action of a signal ends a process; some stop it instead."""
     task.stopped = task.stopped or number in _STOP_SIGNALS
     return number not in _IGNORED_SIGNALS and number not in _STOP_SIGNALS

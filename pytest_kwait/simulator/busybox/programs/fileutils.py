@@ -363,8 +363,9 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
             try:
                 found = context.files.node(path, follow=False)
                 if goal == path or goal.startswith(path + "/"):
-                    yield write_error(f"mv: '{name}' and '{target}' are the same file" if goal == path
-                                else f"mv: can't rename '{name}': Invalid argument")  # fmt: skip
+                    same = f"mv: '{name}' and '{target}' are the same file"
+                    inside = f"mv: can't rename '{name}': Invalid argument"
+                    yield write_error(same if goal == path else inside)
                     code = 1
                     continue
                 folder, last = context.files.parent(goal)
