@@ -279,7 +279,7 @@ def to_version_without_webhook(kind: Kind, obj: Obj) -> Obj:
     if obj.get("apiVersion") == kind.api_version:
         return obj
     if kind.structure is not None:
-        return {**kind.structure.without_unknown(obj), "apiVersion": kind.api_version}
+        return {**kind.structure.prune_converted(obj), "apiVersion": kind.api_version}
     if kind.converted:
         return hpa_to_v1(obj)
     if kind.bucket == "events":

@@ -26,22 +26,22 @@ __all__ = ["CustomKindSchema", "Kind", "Scheme", "SubResource", "VersionWebhook"
 
 
 class VersionWebhook(Protocol):
-    """The webhook that converts the objects of a custom kind from version to version."""
+    """The webhook that converts the objects of a custom kind between versions."""
 
     def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
-        """An object in the version `kind`, in the middle of a write."""
+        """Convert an object during a write."""
         ...
 
-    async def read(self, obj: Obj, kind: Kind) -> Obj:
-        """An object in the version `kind`, for a read."""
+    async def convert_for_read(self, obj: Obj, kind: Kind) -> Obj:
+        """Convert an object for a read."""
         ...
 
-    async def entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
-        """Entries in the version `kind`."""
+    async def convert_entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
+        """Convert the entries of a list."""
         ...
 
-    async def change(self, change: Change, kind: Kind) -> Change:
-        """A change as watches of the version `kind` show it."""
+    async def convert_change(self, change: Change, kind: Kind) -> Change:
+        """Convert a change for a watch."""
         ...
 
 
@@ -66,7 +66,7 @@ class CustomKindSchema(Protocol):
         """`obj` without unknown fields, with defaults and clean metadata; `decoded`: a Decoder."""
         ...
 
-    def without_unknown(self, obj: Obj) -> Obj:
+    def prune_converted(self, obj: Obj) -> Obj:
         """An object of another version without the fields that this one does not have."""
         ...
 

@@ -40,11 +40,11 @@ class Reinvocation:
     invoked: frozenset[str] = frozenset()
     wanted: frozenset[str] = frozenset()
 
-    def note(self, identity: str) -> None:
+    def record_invoked(self, identity: str) -> None:
         """Record an invoked webhook that allows reinvocation."""
         self.invoked |= {identity}
 
-    def require(self) -> None:
+    def require_reinvocation(self) -> None:
         """Mark all webhooks invoked so far for reinvocation, after a change."""
         self.wanted |= self.invoked
         self.invoked = frozenset()
@@ -93,7 +93,7 @@ class Attributes:
             name = metadata.get("name") or metadata.get("generateName") or "Unknown"
         return forbidden(self.kind.group, self.kind.plural, name, why, causes)
 
-    def stored(self) -> None:
+    def notify_stored(self) -> None:
         """Call the `on_store` callbacks."""
         for note in self.on_store:
             note()

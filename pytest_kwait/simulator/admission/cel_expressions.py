@@ -392,13 +392,13 @@ def mutation_compilation_error(
     )
 
 
-def _restore_type_names(said: str, text: str) -> str:
+def _restore_type_names(message: str, text: str) -> str:
     """Show a compiler message with the type names of the expression."""
     form = to_checked_form(text)
     for ours, theirs in zip(form.splitlines(), text.splitlines(), strict=True):
-        said = said.replace(f" | {ours}\n", f" | {theirs}\n")
-    said = said.replace(r"'\u003F'", "'?'")
-    return _GENERATED_TYPE.sub(lambda found: found[0].replace("_", "."), said)
+        message = message.replace(f" | {ours}\n", f" | {theirs}\n")
+    message = message.replace(r"'\u003F'", "'?'")
+    return _GENERATED_TYPE.sub(lambda found: found[0].replace("_", "."), message)
 
 
 def _type_text(name: str) -> str:

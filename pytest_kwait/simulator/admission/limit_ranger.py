@@ -63,9 +63,9 @@ class LimitRanger(AdmissionPlugin):
                 found = [text for limit in limits for text in _pod_violations(limit, obj)]
             else:
                 found = [text for limit in limits for text in _claim_violations(limit, obj)]
-            told = list(dict.fromkeys(found))
-            if told:
-                text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+            texts = list(dict.fromkeys(found))
+            if texts:
+                text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
                 raise attributes.forbidden(text)
 
     def _limits(self, attributes: Attributes) -> Iterator[list[Obj]]:
@@ -97,10 +97,10 @@ def _apply_defaults(pod: Obj, limits: Iterable[Obj]) -> None:
         for container in pod["spec"].get(field, ()):
             resources = dict(container.get("resources", {}))
             for part, word in (("requests", "request"), ("limits", "limit")):
-                said, usual = resources.get(part, {}), defaults[part]
-                missing = {name: usual[name] for name in usual if name not in said}
+                given, usual = resources.get(part, {}), defaults[part]
+                missing = {name: usual[name] for name in usual if name not in given}
                 if missing:
-                    resources[part] = {**said, **missing}
+                    resources[part] = {**given, **missing}
                     names = ", ".join(sorted(missing))
                     notes.append(f"{names} {word} for {shown} {container.get('name', '')}")
             container["resources"] = resources

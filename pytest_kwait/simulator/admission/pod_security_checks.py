@@ -162,12 +162,12 @@ def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
         and not value.startswith("localhost/")
     )
     shown = [*sorted(values), *annotations]
-    who = [format_setters(wrong(spec) is not None, container_names(containers))]
+    setters = [format_setters(wrong(spec) is not None, container_names(containers))]
     if annotations:
-        who.append(pluralize("annotation", annotations))
+        setters.append(pluralize("annotation", annotations))
     if not shown:
         return None
-    by = " and ".join(one for one in who if one)
+    by = " and ".join(one for one in setters if one)
     return CheckResult(
         pluralize("forbidden AppArmor profile", shown),
         f"{by} must not set AppArmor profile type to {join_quoted(shown)}",
@@ -296,8 +296,8 @@ def _selinux(types: frozenset[str]) -> Check:
             )
 
         containers = [one for one in list_containers(spec) if wrong(one)]
-        who = format_setters(wrong(spec), container_names(containers))
-        if not who:
+        setters = format_setters(wrong(spec), container_names(containers))
+        if not setters:
             return None
         given = [
             security_context_field(part, "seLinuxOptions") or {} for part in [spec, *containers]
@@ -306,7 +306,7 @@ def _selinux(types: frozenset[str]) -> Check:
         data = [f"{pluralize('type', bad)} {join_quoted(bad)}"] if bad else []
         own = [field for field in ("user", "role") if any(one.get(field) for one in given)]
         data += [f"{field} may not be set" for field in own]
-        text = f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
+        text = f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
         return CheckResult("seLinuxOptions", text)
 
     return check
@@ -339,13 +339,14 @@ def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
         return profile is not None and not is_valid_seccomp(profile)
 
     containers = [one for one in list_containers(spec) if wrong(one)]
-    who = format_setters(wrong(spec), container_names(containers))
-    if not who:
+    setters = format_setters(wrong(spec), container_names(containers))
+    if not setters:
         return None
     types = {security_context_field(part, "seccompProfile").get("type", "") for part in containers}
     if wrong(spec):
         types.add(security_context_field(spec, "seccompProfile").get("type", ""))
-    text = f"{who} must not set securityContext.seccompProfile.type to {join_quoted(sorted(types))}"
+    shown = join_quoted(sorted(types))
+    text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
     return CheckResult("seccompProfile", text)
 
 
@@ -362,12 +363,12 @@ def _host_process(_: Obj, spec: Obj) -> CheckResult | None:
     def wrong(part: Obj) -> bool:
         return bool((security_context_field(part, "windowsOptions") or {}).get("hostProcess"))
 
-    who = format_setters(
+    setters = format_setters(
         wrong(spec), container_names(one for one in list_containers(spec) if wrong(one))
     )
-    if not who:
+    if not setters:
         return None
-    text = f"{who} must not set securityContext.windowsOptions.hostProcess=true"
+    text = f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
     return CheckResult("hostProcess", text)
 
 
@@ -471,14 +472,14 @@ def _run_as_non_root(_: Obj, spec: Obj) -> CheckResult | None:
     of_pod = security_context_field(spec, "runAsNonRoot")
     against, without = [], []
     for container in list_containers(spec):
-        said = security_context_field(container, "runAsNonRoot")
-        if said is False:
+        value = security_context_field(container, "runAsNonRoot")
+        if value is False:
             against.append(container.get("name", ""))
-        elif said is None and not of_pod:
+        elif value is None and not of_pod:
             without.append(container.get("name", ""))
-    who = format_setters(of_pod is False, against)
-    if who:
-        text = f"{who} must not set securityContext.runAsNonRoot=false"
+    setters = format_setters(of_pod is False, against)
+    if setters:
+        text = f"{setters} must not set securityContext.runAsNonRoot=false"
     elif without:
         text = f"pod or {format_containers(without)} must set securityContext.runAsNonRoot=true"
     else:
@@ -491,29 +492,29 @@ def _run_as_user(_: Obj, spec: Obj) -> CheckResult | None:
         user = security_context_field(part, "runAsUser")
         return user is not None and int(user) == 0
 
-    who = format_setters(
+    setters = format_setters(
         is_root(spec), container_names(one for one in list_containers(spec) if is_root(one))
     )
-    return CheckResult("runAsUser=0", f"{who} must not set runAsUser=0") if who else None
+    return CheckResult("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 
 def _seccomp_restricted(_: Obj, spec: Obj) -> CheckResult | None:
     of_pod = security_context_field(spec, "seccompProfile")
     types = set() if of_pod is None or is_valid_seccomp(of_pod) else {of_pod.get("type", "")}
-    who_of_pod = bool(types)
+    set_by_pod = bool(types)
     against, without = [], []
     for container in list_containers(spec):
         profile = security_context_field(container, "seccompProfile")
         if profile is None:
-            if of_pod is None or who_of_pod:
+            if of_pod is None or set_by_pod:
                 without.append(container.get("name", ""))
         elif not is_valid_seccomp(profile):
             against.append(container.get("name", ""))
             types.add(profile.get("type", ""))
-    who = format_setters(who_of_pod, against)
-    if who:
+    setters = format_setters(set_by_pod, against)
+    if setters:
         shown = join_quoted(sorted(types))
-        text = f"{who} must not set securityContext.seccompProfile.type to {shown}"
+        text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
     elif without:
         text = (
             f"pod or {format_containers(without)} must set securityContext.seccompProfile.type to "

@@ -292,13 +292,13 @@ def _validation_message(validation: Obj, activation: Activation) -> str:
     """
     from pytest_kwait.simulator.cel.expressions import EvaluationError
 
-    said: object = ""
+    value: object = ""
     if validation.get("messageExpression"):
         try:
-            said = activation.evaluate(validation["messageExpression"])
+            value = activation.evaluate(validation["messageExpression"])
         except EvaluationError:
-            said = ""
-    text = said.strip() if isinstance(said, str) else ""
+            value = ""
+    text = value.strip() if isinstance(value, str) else ""
     if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_LENGTH:
         return text
     plain: str = validation.get("message", "").strip()
@@ -367,7 +367,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
     ) -> None:
         rounds, again = attributes.reinvocation, attributes.policy_reinvocation
         if rounds.active and attributes.obj != again.seen:
-            again.require()
+            again.require_reinvocation()
         done = 0
         for invocation in invocations:
             before = attributes.obj
@@ -376,12 +376,12 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
                 continue
             done += made
             if attributes.obj != before:
-                again.require()
+                again.require_reinvocation()
             if invocation.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
-                again.note(invocation.identity)
+                again.record_invoked(invocation.identity)
         if done:
             # Including the policies that made the change.
-            again.require()
+            again.require_reinvocation()
             rounds.due = True
         again.seen = clone(attributes.obj)
 

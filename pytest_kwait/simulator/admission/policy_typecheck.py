@@ -37,10 +37,10 @@ _SCALAR_SCHEMAS: dict[Form, Obj] = {
 def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
     """Return the type warnings for the policy's status."""
     spec = policy["spec"]
-    meant = sorted(
+    matched = sorted(
         _matched_kinds(spec, kinds), key=lambda kind: (kind.group, kind.version, kind.kind)
     )
-    if not meant:
+    if not matched:
         return []
     params = spec.get("paramKind")
     known: dict[str, Obj] = {}
@@ -49,16 +49,17 @@ def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
         if kind is not None:
             known["params"] = _BuiltInSchemas().of(kind)
     checks = [
-        _TypeChecker(kind, spec.get("variables") or [], known, params is not None) for kind in meant
+        _TypeChecker(kind, spec.get("variables") or [], known, params is not None)
+        for kind in matched
     ]
     found = []
     for index, validation in enumerate(spec.get("validations") or ()):
         for field in ("expression", "messageExpression"):
             text = validation.get(field, "")
-            said = [*(check.warning(text) for check in checks)] if text else []
-            if any(said):
+            warnings = [*(check.warning(text) for check in checks)] if text else []
+            if any(warnings):
                 at = f"spec.validations[{index}].{field}"
-                found.append({"fieldRef": at, "warning": "\n".join(filter(None, said))})
+                found.append({"fieldRef": at, "warning": "\n".join(filter(None, warnings))})
     return found
 
 

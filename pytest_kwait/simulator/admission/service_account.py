@@ -177,8 +177,8 @@ def _find_forbidden_secret(spec: Obj, account: Obj) -> str:
         for container in spec.get(field, ()):
             for how, secret in _container_secrets(container):
                 if secret not in mountable:
-                    who = f"{shown} {container.get('name', '')} with {how}"
-                    return f'{who} referencing secret.secretName="{secret}" {end} secret'
+                    container_text = f"{shown} {container.get('name', '')} with {how}"
+                    return f'{container_text} referencing secret.secretName="{secret}" {end} secret'
     pull = {secret.get("name", "") for secret in account.get("imagePullSecrets", ())}
     for index, secret in enumerate(spec.get("imagePullSecrets", ())):
         given = secret.get("name", "")

@@ -401,9 +401,9 @@ class _RuleEvaluator:
         for rule in rules:
             transition = uses_variable(rule["rule"], "oldSelf")
             if not transition or known or rule.get("optionalOldSelf"):
-                self._hold(rule, value, schema, at, values, changed=changed or transition)
+                self._evaluate_rule(rule, value, schema, at, values, changed=changed or transition)
 
-    def _hold(
+    def _evaluate_rule(
         self, rule: Obj, value: Any, schema: Obj, at: str, values: Obj, *, changed: bool
     ) -> None:
         kind: str = schema.get("type", "")
@@ -429,20 +429,20 @@ class _RuleEvaluator:
             except FieldPathError:
                 step = ""
             where = f"{at}.{step}".strip(".") if step else at
-        said = None if kind in ("object", "array") else printed(value)
+        text = None if kind in ("object", "array") else printed(value)
         try:
-            found = _broken_rule_error(rule, where or "<nil>", said, self._message(rule, values))
+            found = _broken_rule_error(rule, where or "<nil>", text, self._message(rule, values))
         except CostBudgetExceededError:
-            self._tell(_rule_error(kind, where, _MESSAGE_BUDGET_EXCEEDED), changed)
+            self._report(_rule_error(kind, where, _MESSAGE_BUDGET_EXCEEDED), changed)
             raise _EvaluationStopped from None
         except EvaluationError:
             why = "no further validation rules will be run due to call cost exceeds limit for "
             text = f"{why}messageExpression: {json.dumps(rule['messageExpression'])}"
-            self._tell(_rule_error(kind, where, text), changed)
+            self._report(_rule_error(kind, where, text), changed)
             raise _EvaluationStopped from None
-        self._tell(found, changed)
+        self._report(found, changed)
 
-    def _tell(self, error: FieldError, changed: bool) -> None:
+    def _report(self, error: FieldError, changed: bool) -> None:
         """Record an error; only warn about unchanged parts."""
         if changed:
             self.errors.append(error)

@@ -86,9 +86,9 @@ class DefinitionController:
                 kind.structure.conversion = webhook
 
     def _reconcile_names(self, definition: Obj) -> None:
-        accept_names(definition, self._others(definition), self._api.clock.stamp())
+        accept_names(definition, self._other_definitions(definition), self._api.clock.stamp())
 
-    def _others(self, definition: Obj) -> list[Obj]:
+    def _other_definitions(self, definition: Obj) -> list[Obj]:
         """Return the other definitions of the group."""
         return [
             other
@@ -99,7 +99,7 @@ class DefinitionController:
 
     def _requeue_conflicting(self, definition: Obj, name: str) -> None:
         """Reconcile definitions that wait for names, which may have become free."""
-        for other in self._others(definition):
+        for other in self._other_definitions(definition):
             waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
             present = self._api.find(CRDS, name_of(other))
             if waits and name_of(other) != name and present is other:
@@ -215,9 +215,9 @@ def _kinds_of_definition(spec: Obj) -> list[Kind]:
     """Return a kind for each served or stored version, in version priority."""
     names, group = spec["names"], spec["group"]
     kinds = []
-    meant = [one for one in spec["versions"] if one.get("served") or one.get("storage")]
-    meant.sort(key=lambda version: version_priority(version["name"]))
-    for version in meant:
+    versions = [one for one in spec["versions"] if one.get("served") or one.get("storage")]
+    versions.sort(key=lambda version: version_priority(version["name"]))
+    for version in versions:
         subresources: dict[str, SubResource] = {}
         enabled = version.get("subresources") or {}
         verbs = ("get", "patch", "update")

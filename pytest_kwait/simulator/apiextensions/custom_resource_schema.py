@@ -124,7 +124,7 @@ class CustomResourceSchema:
         clean["metadata"] = decoded.struct(obj.get("metadata") or {}, metadata, "metadata.")
         return clean
 
-    def without_unknown(self, obj: Obj) -> Obj:
+    def prune_converted(self, obj: Obj) -> Obj:
         """Prune an object that was converted from another version."""
         content: Obj = prune(
             {key: value for key, value in obj.items() if key not in _ROOT}, self.content
@@ -164,14 +164,14 @@ class CustomResourceSchema:
         return errors + self._rule_errors(new, old, errors)
 
     @cached_property
-    def _ruled(self) -> bool:
+    def _has_rules(self) -> bool:
         """Whether the schema has rules."""
         return '"x-kubernetes-validations":' in json.dumps(self.schema)
 
     def _rule_errors(self, new: Obj, old: Obj | None, errors: list[FieldError]) -> list[FieldError]:
         """Evaluate the rules, unless the object violates the schema."""
         self.tolerated = []
-        if not self._ruled:
+        if not self._has_rules:
             return []
         if any(error.reason in _BLOCKING_ERROR_TYPES for error in errors):
             return [

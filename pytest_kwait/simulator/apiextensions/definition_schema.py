@@ -323,31 +323,33 @@ def _nested_errors(rules: Obj, at: str, skip_any: bool = False) -> Iterator[Fiel
 
 
 def _completeness_errors(
-    rules: Obj, schema: Obj | None, at: str, said: str
+    rules: Obj, schema: Obj | None, at: str, origin_path: str
 ) -> Iterator[FieldError]:
     """Report fields of value validations that the structural schema lacks."""
     for name in ("allOf", "anyOf", "oneOf"):
         for index, inner in enumerate(rules.get(name) or ()):
-            yield from _nested_completeness_errors(inner, schema, at, f"{said}.{name}[{index}]")
+            yield from _nested_completeness_errors(
+                inner, schema, at, f"{origin_path}.{name}[{index}]"
+            )
     if rules.get("not") is not None:
-        yield from _nested_completeness_errors(rules["not"], schema, at, f"{said}.not")
+        yield from _nested_completeness_errors(rules["not"], schema, at, f"{origin_path}.not")
 
 
 def _nested_completeness_errors(
-    rules: Obj, schema: Obj | None, at: str, said: str
+    rules: Obj, schema: Obj | None, at: str, origin_path: str
 ) -> Iterator[FieldError]:
     if schema is None:
-        yield required(at, f"because it is defined in {said}")
+        yield required(at, f"because it is defined in {origin_path}")
         return
-    yield from _completeness_errors(rules, schema, at, said)
+    yield from _completeness_errors(rules, schema, at, origin_path)
     if isinstance(rules.get("items"), dict):
         items = schema.get("items")
         yield from _nested_completeness_errors(
-            rules["items"], items, f"{at}.items", f"{said}.items"
+            rules["items"], items, f"{at}.items", f"{origin_path}.items"
         )
     known: Obj = schema.get("properties") or {}
     for name, inner in (rules.get("properties") or {}).items():
-        where, origin = f"{at}.properties[{name}]", f"{said}.properties[{name}]"
+        where, origin = f"{at}.properties[{name}]", f"{origin_path}.properties[{name}]"
         yield from _nested_completeness_errors(inner, known.get(name), where, origin)
 
 

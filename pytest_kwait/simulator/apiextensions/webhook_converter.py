@@ -69,13 +69,13 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
         ValueError: the call failed or the response is invalid; the text is the server's own.
     """
     group, _, given = str(obj["apiVersion"]).rpartition("/")
-    who = f"conversion webhook for {group}/{given}, Kind={obj['kind']}"
+    webhook_text = f"conversion webhook for {group}/{given}, Kind={obj['kind']}"
     try:
         objects = _parse_objects(reply, version)
     except ValueError as error:
-        raise ValueError(f"{who} failed: {error}") from None
+        raise ValueError(f"{webhook_text} failed: {error}") from None
     if len(objects) != 1:
-        raise ValueError(f"{who} returned {len(objects)} objects, expected 1")
+        raise ValueError(f"{webhook_text} returned {len(objects)} objects, expected 1")
     made = objects[0]
     if made is None:
         raise ValueError("unexpected end of JSON input")
@@ -86,7 +86,7 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
         )
     if not made.get("kind"):
         raise ValueError(f"Object 'Kind' is missing in '{_raw_object(reply)}'")
-    where = f"{who} returned invalid object"
+    where = f"{webhook_text} returned invalid object"
     if made.get("apiVersion") != kind.api_version:
         raise ValueError(
             f"{where} at index 0: invalid groupVersion (expected {kind.api_version}, received "
@@ -97,15 +97,15 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
             f"{where} at index 0: invalid kind (expected {obj['kind']}, received {made['kind']})"
         )
     metadata = made.get("metadata")
-    told = metadata if isinstance(metadata, dict) else {}
+    metadata_given = metadata if isinstance(metadata, dict) else {}
     for field, name in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
-        before, after = obj["metadata"].get(field, ""), told.get(field, "")
+        before, after = obj["metadata"].get(field, ""), metadata_given.get(field, "")
         if before != after:
             raise ValueError(f"{where}: must have the same {name}: {before} != {after}")
     try:
         return {**made, "metadata": _restore_metadata(obj["metadata"], made)}
     except ValueError as error:
-        raise ValueError(f"{who} returned invalid metadata: {error}") from None
+        raise ValueError(f"{webhook_text} returned invalid metadata: {error}") from None
 
 
 def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
@@ -232,7 +232,7 @@ class WebhookConverter:
         self._review = next(
             one for one in webhook["conversionReviewVersions"] if one in _REVIEW_VERSIONS
         )
-        self._shown: dict[tuple[str, str], Entry] = {}
+        self._converted: dict[tuple[str, str], Entry] = {}
         """The entries shown last by lists and watches, by version and key."""
 
     def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
@@ -245,7 +245,7 @@ class WebhookConverter:
         [reply] = require_replies(caller, [self._call(obj, kind)])
         return self._parse_reply_object(obj, kind, reply)
 
-    async def read(self, obj: Obj, kind: Kind) -> Obj:
+    async def convert_for_read(self, obj: Obj, kind: Kind) -> Obj:
         """Convert an object for a read.
 
         Raises:
@@ -254,7 +254,7 @@ class WebhookConverter:
         [reply] = await fetch_replies([self._call(obj, kind)])
         return self._parse_reply_object(obj, kind, reply)
 
-    async def entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
+    async def convert_entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
         """Convert the entries of a list; those shown before are cached.
 
         Raises:
@@ -271,7 +271,7 @@ class WebhookConverter:
         self._evict_deleted(kind)
         return [one or entry for one, entry in zip(shown, entries, strict=True)]
 
-    async def change(self, change: Change, kind: Kind) -> Change:
+    async def convert_change(self, change: Change, kind: Kind) -> Change:
         """Convert a change for a watch.
 
         Raises:
@@ -279,33 +279,33 @@ class WebhookConverter:
         """
         old = change.old
         if old is not None:
-            [old] = await self.entries([old], kind)
+            [old] = await self.convert_entries([old], kind)
         if change.type == "DELETED" and old is not None:
             gone = Entry(change.new.key, with_revision(old.obj, change.revision), change.revision)
-            self._shown.pop((kind.version, change.new.key), None)
+            self._converted.pop((kind.version, change.new.key), None)
             return change._replace(new=gone, old=old)
-        [new] = await self.entries([change.new], kind)
+        [new] = await self.convert_entries([change.new], kind)
         return change._replace(new=new, old=old)
 
     def _cached_entry(self, entry: Entry, kind: Kind) -> Entry | None:
         if entry.obj["apiVersion"] == kind.api_version:
             return entry
-        found = self._shown.get((kind.version, entry.key))
+        found = self._converted.get((kind.version, entry.key))
         if found is None or found.revision != entry.revision:
             return None
         return found
 
     def _cache_entry(self, kind: Kind, entry: Entry) -> None:
-        self._shown[kind.version, entry.key] = entry
+        self._converted[kind.version, entry.key] = entry
 
     def _evict_deleted(self, kind: Kind) -> None:
         """Remove the entries of deleted objects once the cache is too large."""
         store = self._api.store
-        if len(self._shown) <= 64 + 8 * store.count(kind.bucket):
+        if len(self._converted) <= 64 + 8 * store.count(kind.bucket):
             return
-        for version, key in tuple(self._shown):
+        for version, key in tuple(self._converted):
             if store.get(kind.bucket, key) is None:
-                del self._shown[version, key]
+                del self._converted[version, key]
 
     def _call(self, obj: Obj, kind: Kind) -> WebhookCall:
         metadata = {key: one for key, one in obj["metadata"].items() if key != "resourceVersion"}
@@ -334,4 +334,4 @@ class WebhookConverter:
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
         structure = kind.structure
-        return found if structure is None else structure.without_unknown(found)
+        return found if structure is None else structure.prune_converted(found)

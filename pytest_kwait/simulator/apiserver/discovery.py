@@ -169,10 +169,10 @@ def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Res
             key = (group["name"], entry["version"])
             if key in kinds.elsewhere:
                 found = kinds.discovered.get(key)
-                told: Obj = {"freshness": "Stale"}
+                content: Obj = {"freshness": "Stale"}
                 if found is not None:
-                    told = {"resources": found, "freshness": "Current"}
-                versions.append({"version": entry["version"], **told})
+                    content = {"resources": found, "freshness": "Current"}
+                versions.append({"version": entry["version"], **content})
                 continue
             versions.append(
                 {

@@ -111,11 +111,11 @@ class AuthFilters:
     def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
         """Return a token's user and its valid audiences, or the error."""
         known = self._credentials.user_of(token)
-        meant = list(audiences) or [ISSUER]
-        if known is not None and ISSUER in meant:
+        accepted = list(audiences) or [ISSUER]
+        if known is not None and ISSUER in accepted:
             return known, [ISSUER]
         try:
-            found = self._api.accounts.user_of(token, meant)
+            found = self._api.accounts.user_of(token, accepted)
         except InvalidToken as error:
             return f"[{_UNKNOWN}, {error}]"
         return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])

@@ -57,7 +57,7 @@ class HttpServer(web.Server):
 class _Connection(web.RequestHandler):
     """One HTTP connection."""
 
-    __slots__ = ("_head", "_late", "_seconds")
+    __slots__ = ("_head", "_head_timer", "_seconds")
 
     def __init__(self, server: HttpServer, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         super().__init__(
@@ -74,12 +74,12 @@ class _Connection(web.RequestHandler):
         )
         self._seconds = seconds
         self._head = 0
-        self._late: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timer of the first request's head."""
         super().connection_made(transport)
-        self._late = self._loop.call_later(self._seconds, self._too_late)
+        self._head_timer = self._loop.call_later(self._seconds, self._on_head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the timers."""
@@ -100,8 +100,8 @@ class _Connection(web.RequestHandler):
         self._head += len(data)
         if self._head > _MAX_HEAD_BYTES:
             self._refuse("431 Request Header Fields Too Large")
-        elif self._late is None:
-            self._late = self._loop.call_later(self._seconds, self._too_late)
+        elif self._head_timer is None:
+            self._head_timer = self._loop.call_later(self._seconds, self._on_head_timeout)
 
     def _is_in_body(self) -> bool:
         """Whether the data belongs to a request's body or to a stream."""
@@ -114,12 +114,12 @@ class _Connection(web.RequestHandler):
         return self._waiter is None  # The request is about to be handled.
 
     def _stop_head_timer(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _too_late(self) -> None:
-        self._late = None
+    def _on_head_timeout(self) -> None:
+        self._head_timer = None
         if self._current_request is None:
             self.force_close()
 
@@ -180,7 +180,7 @@ class Listener:
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._listener: socket.socket | None = None
-        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._silent_clients: dict[socket.socket, asyncio.TimerHandle] = {}
         self._failed = 0
         self._connecting: set[asyncio.Task[None]] = set()
 
@@ -211,7 +211,7 @@ class Listener:
             self._loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-        for client in list(self._silent):
+        for client in list(self._silent_clients):
             self._drop(client)
         for task in self._connecting:
             task.cancel()
@@ -228,41 +228,41 @@ class Listener:
                 if error.errno not in _EXHAUSTION_ERRORS:
                     raise
                 self._loop.remove_reader(self._listener)
-                self._loop.call_later(_PAUSE, self._again)
+                self._loop.call_later(_PAUSE, self._resume_accepting)
                 return
             client.setblocking(False)
             if self._tls is None:
                 self._start_connection(client)
                 continue
-            self._silent[client] = self._loop.call_later(self._seconds, self._drop, client)
-            self._loop.add_reader(client, self._heard, client)
+            self._silent_clients[client] = self._loop.call_later(self._seconds, self._drop, client)
+            self._loop.add_reader(client, self._on_first_bytes, client)
 
-    def _again(self) -> None:
+    def _resume_accepting(self) -> None:
         if self._listener is not None:
             self._loop.add_reader(self._listener, self._accept)
 
-    def _heard(self, client: socket.socket) -> None:
+    def _on_first_bytes(self, client: socket.socket) -> None:
         """Serve a client that has sent its first bytes."""
         try:
-            said = client.recv(5, socket.MSG_PEEK)
+            first = client.recv(5, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            said = b""
-        if not said or said in _PLAIN_HTTP_STARTS:
-            if said:
+            first = b""
+        if not first or first in _PLAIN_HTTP_STARTS:
+            if first:
                 with suppress(OSError):
                     # Unread data would reset the connection before the response is read.
                     client.recv(65536)
                     client.send(_PLAIN_HTTP_RESPONSE)
             self._drop(client)
             return
-        self._silent.pop(client).cancel()
+        self._silent_clients.pop(client).cancel()
         self._loop.remove_reader(client)
         self._start_connection(client)
 
     def _drop(self, client: socket.socket) -> None:
-        timer = self._silent.pop(client, None)
+        timer = self._silent_clients.pop(client, None)
         if timer is not None:
             timer.cancel()
             self._loop.remove_reader(client)

@@ -145,7 +145,7 @@ class RequestMetrics:
         self._rows: Counter[_RequestLabels] = Counter()
         self._started = api.clock.time()
 
-    def note(self, request: ApiRequest, target: RequestInfo | None, code: int) -> None:
+    def count_request(self, request: ApiRequest, target: RequestInfo | None, code: int) -> None:
         """Count a request and its status code."""
         method = request.method if request.method in _METHODS else "other"
         kinds = self._api.kinds.served(target.group, target.version) if target else None

@@ -153,7 +153,7 @@ class ApiRequest:
         """Whether a parameter is given and true."""
         return name in self.query and parse_flag(self.query[name])
 
-    def number(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         """Return a parameter's integer; None if it is missing.
 
         Raises:
@@ -163,7 +163,7 @@ class ApiRequest:
             return None
         return parse_integer(self.query[name])
 
-    def writer(self) -> Caller:
+    def read_write_options(self) -> Caller:
         """Return the caller with the write options of the query.
 
         Raises:

@@ -329,7 +329,7 @@ async def read_delete_options(request: ApiRequest) -> Obj:
 
 def _read_query_options(request: ApiRequest) -> Obj:
     options: Obj = {}
-    grace = request.number("gracePeriodSeconds")
+    grace = request.integer("gracePeriodSeconds")
     if grace is not None:
         options["gracePeriodSeconds"] = grace
     if "orphanDependents" in request.query:

@@ -54,7 +54,7 @@ async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
         return obj
     if kind.structure.conversion is None:
         return to_version_without_webhook(kind, obj)
-    return await kind.structure.conversion.read(obj, kind)
+    return await kind.structure.conversion.convert_for_read(obj, kind)
 
 
 async def entry_to_requested_version(kind: Kind, entry: Entry) -> Entry:
@@ -78,7 +78,7 @@ async def entries_to_requested_version(kind: Kind, entries: Sequence[Entry]) -> 
     if kind.structure.conversion is None:
         return [await entry_to_requested_version(kind, entry) for entry in entries]
     try:
-        return await kind.structure.conversion.entries(entries, kind)
+        return await kind.structure.conversion.convert_entries(entries, kind)
     except StatusError as error:
         raise list_conversion_error(kind, error) from None
 

@@ -72,7 +72,7 @@ class ApiServer:
         self._proxy = proxy
         self._header_seconds = header_seconds
         self._gate = AuthFilters(api, credentials)
-        self._tally = RequestMetrics(api)
+        self._metrics = RequestMetrics(api)
         self._resources = ResourceHandler(api, SubresourceHandler(api), self._gate)
         self._http_listener: Listener | None = None
         self._web: HttpServer | None = None
@@ -109,7 +109,7 @@ class ApiServer:
             answer = await self._answer(request)
         except StatusError as error:
             answer = error_response(request, error)
-        self._tally.note(request, parse_request_info(request.path), answer.status)
+        self._metrics.count_request(request, parse_request_info(request.path), answer.status)
         if not answer.prepared:
             add_response_headers(answer, request)
         return answer
@@ -132,14 +132,14 @@ class ApiServer:
 
             answer = await serve_faults_api(self._api, request)
         else:
-            answer = self._plain(request)
+            answer = self._serve_non_resource(request)
         return text_response("404 page not found\n", 404) if answer is None else answer
 
-    def _plain(self, request: ApiRequest) -> web.Response | None:
+    def _serve_non_resource(self, request: ApiRequest) -> web.Response | None:
         kinds = self._api.kinds
         return (
             serve_healthz(request)
-            or self._tally.serve(request)
+            or self._metrics.serve(request)
             or serve_index(request, kinds)
             or serve_discovery(request, kinds)
             or serve_openapi(request, kinds)

@@ -427,7 +427,7 @@ class ObjectWriter:
         self._check_free(kind, key, name)
         if caller.dry_run:
             return stored
-        asked.stored()
+        asked.notify_stored()
         if asked.on_store:
             self._check_free(kind, key, name)  # what that noted may have waited for others
         return self._store.put(kind.bucket, key, stored).obj
@@ -534,7 +534,7 @@ class ObjectWriter:
         stored = self._stored_form(kind, new, caller)
         if caller.dry_run:
             return stored
-        asked.stored()
+        asked.notify_stored()
         present = self._store.get(kind.bucket, entry.key)
         if present is None or present.revision != entry.revision:
             raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)

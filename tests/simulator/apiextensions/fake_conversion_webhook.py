@@ -125,7 +125,7 @@ class Converter:
         stored = self.api.entry(kind, name, "default").obj
         assert kind.structure is not None
         assert kind.structure.conversion is not None
-        return asyncio.run(kind.structure.conversion.read(stored, kind))
+        return asyncio.run(kind.structure.conversion.convert_for_read(stored, kind))
 
     async def _answered(self, calls: list[WebhookCall]) -> list[WebhookReply]:
         return [self._reply(call) for call in calls]

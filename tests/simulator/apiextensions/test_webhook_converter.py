@@ -280,7 +280,7 @@ def test_a_watch_shows_changes_in_its_version(hook: Converter) -> None:
 
     async def changes() -> list[Change]:
         return [
-            await webhook.change(one, kind) for one in hook.api.store.since(kind.bucket, before)
+            await webhook.convert_change(one, kind) for one in hook.api.store.since(kind.bucket, before)
         ]
 
     found = asyncio.run(changes())

@@ -68,11 +68,11 @@ def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
     """Return the `request` of a review, with objects in the version `kind`."""
     asked = attributes.requested_kind or attributes.kind
     caller = attributes.caller
-    shown, told = attributes.subresource_kind or kind, attributes.subresource_kind or asked
+    shown, requested = attributes.subresource_kind or kind, attributes.subresource_kind or asked
     request: Obj = {
         "kind": _group_version_field(shown, "kind", shown.kind),
         "resource": _group_version_field(kind, "resource", kind.plural),
-        "requestKind": _group_version_field(told, "kind", told.kind),
+        "requestKind": _group_version_field(requested, "kind", requested.kind),
         "requestResource": _group_version_field(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
@@ -133,10 +133,10 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
         InvalidReviewError: the response is invalid.
     """
     review = decode_review(body)
-    told = (review.get("apiVersion", ""), review.get("kind", ""))
+    type_meta = (review.get("apiVersion", ""), review.get("kind", ""))
     known = f"admission.k8s.io/{version}"
-    if told != (known, "AdmissionReview") and all(told):
-        given = f"{told[0].rpartition('/')[2]}.{told[1]}"
+    if type_meta != (known, "AdmissionReview") and all(type_meta):
+        given = f"{type_meta[0].rpartition('/')[2]}.{type_meta[1]}"
         raise InvalidReviewError(
             f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown "
             "conversion"
@@ -149,11 +149,11 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
         if response.get("uid", "") != uid:
             given = response.get("uid", "")
             raise _response_error(f'expected response.uid="{uid}", got "{given}"')
-        if told != ("admission.k8s.io/v1", "AdmissionReview"):
-            group, _, last = told[0].rpartition("/")
+        if type_meta != ("admission.k8s.io/v1", "AdmissionReview"):
+            group, _, last = type_meta[0].rpartition("/")
             raise _response_error(
                 "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
-                f"{group}/{last}, Kind={told[1]}"
+                f"{group}/{last}, Kind={type_meta[1]}"
             )
         _check_patch(patch, kind, mutating=mutating)
     elif not mutating:

@@ -69,17 +69,17 @@ class WebhookInvocation:
         self._call = build_call(api, hook.identity, config, self._version, request, hook.seconds)
 
     @staticmethod
-    def ask(caller: Caller, questions: Sequence[WebhookInvocation]) -> None:
+    def call_all(caller: Caller, invocations: Sequence[WebhookInvocation]) -> None:
         """Call all webhooks.
 
         Raises:
             PendingWebhookCalls: they must answer first.
         """
-        replies = require_replies(caller, [question._call for question in questions])
-        for question, reply in zip(questions, replies, strict=True):
-            question._reply = reply
+        replies = require_replies(caller, [invocation._call for invocation in invocations])
+        for invocation, reply in zip(invocations, replies, strict=True):
+            invocation._reply = reply
 
-    def verdict(self) -> ReviewResponse | None:
+    def response(self) -> ReviewResponse | None:
         """Return the response; None if the call failed and the policy is `Ignore`.
 
         Raises:
@@ -137,21 +137,21 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
             return
         again = attributes.reinvocation
         if again.active and attributes.obj != again.seen:
-            again.require()
+            again.require_reinvocation()
         for hook in self._matching(attributes):
             if again.active and hook.identity not in again.wanted:
                 continue
-            question = WebhookInvocation(self._api, hook, attributes, mutating=True)
-            WebhookInvocation.ask(attributes.caller, [question])
-            verdict = question.verdict()
-            if verdict is not None and verdict.patch:
+            invocation = WebhookInvocation(self._api, hook, attributes, mutating=True)
+            WebhookInvocation.call_all(attributes.caller, [invocation])
+            response = invocation.response()
+            if response is not None and response.patch:
                 before = attributes.obj
-                self._change(attributes, hook, verdict.patch)
+                self._change(attributes, hook, response.patch)
                 if attributes.obj != before:
-                    again.require()
+                    again.require_reinvocation()
                     again.due = True
             if hook.webhook.get("reinvocationPolicy") == "IfNeeded":
-                again.note(hook.identity)
+                again.record_invoked(hook.identity)
         again.seen = clone(attributes.obj)
 
     def _change(self, attributes: Attributes, hook: MatchedWebhook, operations: list[Any]) -> None:
@@ -194,10 +194,10 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
         """
         if not self._configurations:
             return
-        questions = [
+        invocations = [
             WebhookInvocation(self._api, hook, attributes, mutating=False)
             for hook in self._matching(attributes)
         ]
-        WebhookInvocation.ask(attributes.caller, questions)
-        for question in questions:
-            question.verdict()
+        WebhookInvocation.call_all(attributes.caller, invocations)
+        for invocation in invocations:
+            invocation.response()

@@ -47,7 +47,7 @@ class AccessReviews:
         self._api = api
         self._gate = gate
 
-    def answer(self, request: ApiRequest, kind: Kind, asked: Obj, namespace: str) -> Obj:
+    def review(self, request: ApiRequest, kind: Kind, asked: Obj, namespace: str) -> Obj:
         """Return the review with its status.
 
         Raises:
@@ -198,12 +198,12 @@ def _selector_errors(resource: Obj) -> list[FieldError]:
 
 def _selector_parse_errors(resource: Obj) -> list[str]:
     """Return the errors of invalid selectors; RBAC ignores selectors."""
-    told = []
+    errors = []
     fields = (resource.get("fieldSelector") or {}).get("rawSelector", "")
     if any(term and "=" not in term for term in fields.split(",")):
-        told.append(f"spec.{_RESOURCE}.fieldSelector ignored due to parse error")
+        errors.append(f"spec.{_RESOURCE}.fieldSelector ignored due to parse error")
     try:
         parse_labels((resource.get("labelSelector") or {}).get("rawSelector", ""))
     except StatusError:
-        told.append(f"spec.{_RESOURCE}.labelSelector ignored due to parse error")
-    return told
+        errors.append(f"spec.{_RESOURCE}.labelSelector ignored due to parse error")
+    return errors

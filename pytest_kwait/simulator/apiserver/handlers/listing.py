@@ -112,7 +112,7 @@ def read_options(
     if "sendInitialEvents" in query:
         initial = request.flag("sendInitialEvents")
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
-    limit, timeout = request.number("limit"), request.number("timeoutSeconds")
+    limit, timeout = request.integer("limit"), request.integer("timeoutSeconds")
     if watch and initial is None and not match and version in ("", "0"):
         initial, match = True, "NotOlderThan"
     token = query.get("continue", "")

@@ -121,7 +121,7 @@ async def patch_object(
         StatusError: the patch is rejected.
     """
     _ = request.form
-    caller = request.writer()
+    caller = request.read_write_options()
     media = read_patch_type(request, kind)
     data = await read_body(request)
     subresource = target.subresource or None

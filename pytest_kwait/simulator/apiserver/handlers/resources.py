@@ -211,12 +211,12 @@ class ResourceHandler:
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
-        caller = request.writer()
+        caller = request.read_write_options()
         if kind.bucket == "bindings":
             return await serve_binding(self._api, request, target)
         obj = await read_object(request, kind)
         if "get" not in kind.verbs:
-            answer = self._reviews.answer(request, kind, obj, target.namespace or "")
+            answer = self._reviews.review(request, kind, obj, target.namespace or "")
             return json_response(request, answer, 201)
         stored = await await_webhooks(
             caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
@@ -225,7 +225,7 @@ class ResourceHandler:
 
     async def _update(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
-        caller = request.writer()
+        caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         key = key_of(target.name, target.namespace or "")

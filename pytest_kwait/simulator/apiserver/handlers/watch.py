@@ -115,7 +115,7 @@ class StreamBuffer:
         if self._transport.get_write_buffer_size() < _TRANSPORT_HIGH_WATER:
             self._write()
         if self._waiting or self._source is not None:
-            self._pump = self._loop.create_task(self._follow())
+            self._pump = self._loop.create_task(self._drain())
 
     def finish(self) -> bool:
         """End the stream; return whether the connection can be reused."""
@@ -125,7 +125,7 @@ class StreamBuffer:
             self.cut()
         return not self._transport.is_closing()
 
-    async def _follow(self) -> None:
+    async def _drain(self) -> None:
         """Write the waiting chunks as the client reads them."""
         try:
             while self._waiting or self._source is not None:
@@ -338,7 +338,7 @@ class WatchStream:
         self._unsubscribe()
         return self._outlet.finish()
 
-    def _wanted(self, entry: Entry) -> bool:
+    def _selects(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
             return False
         return not self._options.is_selective or self._options.selects(entry)
@@ -346,8 +346,8 @@ class WatchStream:
     def _initial_chunks(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
         """Yield the chunks of the state at `revision`."""
         for one in entries:
-            entry = self._seen_entry(one) if self._kind.custom else one
-            if self._wanted(entry):
+            entry = self._entry_to_watched_version(one) if self._kind.custom else one
+            if self._selects(entry):
                 yield self._chunk("ADDED", entry)
         if self._options.initial_events and self._options.bookmarks:
             yield self._bookmark(revision, initial=True)
@@ -364,7 +364,7 @@ class WatchStream:
     def _change_chunk(self, change: Change) -> bytes:
         """Return the chunk of a change; empty if the watch does not select it."""
         if self._kind.custom:
-            change = self._seen(change)
+            change = self._to_watched_version(change)
         if self._prefix and not change.new.key.startswith(self._prefix):
             return b""
         if not self._options.is_selective:
@@ -379,12 +379,14 @@ class WatchStream:
             return self._framed_object("DELETED", last)
         return b""
 
-    def _seen(self, change: Change) -> Change:
+    def _to_watched_version(self, change: Change) -> Change:
         """Convert a change of custom objects to the version of the watch."""
-        new, old = self._seen_entry(change.new), change.old
-        return change._replace(new=new, old=None if old is None else self._seen_entry(old))
+        new, old = self._entry_to_watched_version(change.new), change.old
+        return change._replace(
+            new=new, old=None if old is None else self._entry_to_watched_version(old)
+        )
 
-    def _seen_entry(self, entry: Entry) -> Entry:
+    def _entry_to_watched_version(self, entry: Entry) -> Entry:
         obj = to_version_without_webhook(self._kind, entry.obj)
         return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
@@ -503,7 +505,7 @@ class ConvertedWatchStream(WatchStream):
             # The past includes the changes since the watch began.
             self._ahead = deque(past)
         self._due.set()
-        self._worker = self._loop.create_task(self._follow())
+        self._worker = self._loop.create_task(self._convert_changes())
 
     def end(self) -> None:
         """Unsubscribe and stop converting."""
@@ -527,14 +529,14 @@ class ConvertedWatchStream(WatchStream):
         if len(self._ahead) > _MAX_PENDING_CHANGES:
             self._done.set()
 
-    async def _follow(self) -> None:
+    async def _convert_changes(self) -> None:
         """Convert and send one change after the other."""
         while True:
             await self._due.wait()
             while self._ahead:
                 change, self._busy = self._ahead.popleft(), True
                 try:
-                    converted = await self._conversion.change(change, self._kind)
+                    converted = await self._conversion.convert_change(change, self._kind)
                 except StatusError:
                     self._done.set()
                     return

@@ -45,7 +45,7 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
         StatusError: 429 if the budget allows no disruption, 404 without the pod, 400 or 422 for an
             invalid eviction.
     """
-    caller, namespace = request.writer(), target.namespace or ""
+    caller, namespace = request.read_write_options(), target.namespace or ""
     eviction = await read_subresource_object(api, request, EVICTION_KIND, namespace, caller)
     pods = api.kinds["pods"]
 

@@ -61,7 +61,7 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
         StatusError: 404 without the pod, 409 if it is bound already, 400 or 500 for an invalid
             binding.
     """
-    caller, namespace = request.writer(), target.namespace or ""
+    caller, namespace = request.read_write_options(), target.namespace or ""
     binding = await read_subresource_object(api, request, BINDING_KIND, namespace, caller)
     name = target.name or name_of(binding)
     if not name:
@@ -147,7 +147,7 @@ class SubresourceHandler:
             )
         if verb == "patch":
             return await patch_object(self._api, request, kind, target)
-        caller = request.writer()
+        caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         stored = await await_webhooks(
@@ -195,7 +195,7 @@ class SubresourceHandler:
         raise method_not_allowed()
 
     async def _token(self, request: ApiRequest, target: RequestInfo, asked: Obj) -> Obj:
-        caller = request.writer()
+        caller = request.read_write_options()
         namespace = target.namespace or ""
         clean = self._api.decode(TOKEN_REQUESTS, asked, caller)
         account = self._api.get("serviceaccounts", target.name, namespace)

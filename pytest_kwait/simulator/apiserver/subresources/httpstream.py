@@ -111,7 +111,7 @@ class WebSocketChannels:
         else:
             await self._socket.send_bytes(bytes([channel]) + data)
 
-    async def received(self) -> AsyncIterator[tuple[int, bytes]]:
+    async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield channel and data of each message, until the client disconnects."""
         async for message in self._socket:
             if message.type is WSMsgType.TEXT:
@@ -197,20 +197,20 @@ class SpdyStream:
         self.session = session
         early, self._early = bytes(self._early), bytearray()
         if early:
-            self._give(early)
+            self._pass_input(early)
         if self._ended:
             self.end_input()
 
-    def _give(self, data: bytes) -> None:
+    def _pass_input(self, data: bytes) -> None:
         if self.session is not None and self.session.stdin is not None:
             self.session.stdin.send(data)
 
-    def received(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Pass data from the client to the session."""
         if self.session is None:
             self._early += data
         else:
-            self._give(data)
+            self._pass_input(data)
 
     def end_input(self) -> None:
         """Close the session's input."""
@@ -265,7 +265,7 @@ class SpdyConnection:
         self._inflate = zlib.decompressobj(zdict=dictionary)
         self._deflate = zlib.compressobj(zdict=dictionary)
 
-    async def received(self, data: bytes) -> bool:
+    async def receive(self, data: bytes) -> bool:
         """Process bytes from the client; return False when the connection ends.
 
         Raises:
@@ -305,7 +305,7 @@ class SpdyConnection:
         if stream is None:
             return
         if body:
-            stream.received(body)
+            stream.receive(body)
         if flags & _FIN:
             stream.end_input()
         await wait_until_read(stream.session)

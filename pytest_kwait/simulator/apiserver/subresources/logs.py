@@ -78,10 +78,10 @@ def read_log_options(request: ApiRequest, pod: str) -> LogOptions:
         follow=request.flag("follow"),
         previous=request.flag("previous"),
         timestamps=request.flag("timestamps"),
-        since_seconds=request.number("sinceSeconds"),
+        since_seconds=request.integer("sinceSeconds"),
         since=_parse_time(request.query.get("sinceTime", "")),
-        tail=request.number("tailLines"),
-        limit=request.number("limitBytes"),
+        tail=request.integer("tailLines"),
+        limit=request.integer("limitBytes"),
     )
     errors = []
     if options.tail is not None and options.tail < 0:

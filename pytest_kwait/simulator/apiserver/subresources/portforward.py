@@ -159,7 +159,7 @@ async def _pump(session: Session, send: Callable[[bytes], Awaitable[None]]) -> N
 
 
 async def _feed_sessions(channels: WebSocketChannels, sessions: dict[int, Session]) -> None:
-    async for channel, data in channels.received():
+    async for channel, data in channels.messages():
         session = sessions.get(channel)
         if session is not None and session.stdin is not None:
             session.stdin.send(data)
@@ -183,7 +183,7 @@ async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) ->
     connection = SpdyConnection(socket.send_bytes, opened)
     try:
         async for message in socket:
-            if message.type is not WSMsgType.BINARY or not await connection.received(message.data):
+            if message.type is not WSMsgType.BINARY or not await connection.receive(message.data):
                 return
     finally:
         for task in tuple(pumps):

@@ -85,10 +85,10 @@ async def serve_remote_command(
         return opened
     socket, protocol = opened
     command = [value for name, value in request.queries if name == "command"]
-    conversation = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
+    remote_command = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
     # A disconnected client ends the session.
     with suppress(ConnectionError):
-        await conversation.hold(session, failure)
+        await remote_command.run(session, failure)
     return socket
 
 
@@ -122,7 +122,7 @@ class _RemoteCommand:
         self._wanted = wanted
         self._command = command
 
-    async def hold(self, session: Session | None, failure: str) -> None:
+    async def run(self, session: Session | None, failure: str) -> None:
         """Stream input and output until the command ends.
 
         Raises:
@@ -154,7 +154,7 @@ class _RemoteCommand:
 
     async def _feed(self, session: Session) -> None:
         """Pass the client's input on; a disconnect stops the command."""
-        async for channel, data in self._channels.received():
+        async for channel, data in self._channels.messages():
             stdin = session.stdin
             if stdin is None:
                 continue

@@ -65,7 +65,7 @@ async def serve_scale(
         return object_response(
             request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, entry.obj))
         )
-    caller = request.writer()
+    caller = request.read_write_options()
     if verb == "update":
         sent = await read_subresource_object(api, request, SCALE_KIND, namespace, caller)
         check_object_name(sent, target.name, namespace)
