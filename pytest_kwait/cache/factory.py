@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.apimachinery.fields import normalize_field_selector
 from pytest_kwait.apimachinery.labels import normalize_label_selector
 from pytest_kwait.cache.handlers import parse_resync_period
@@ -99,8 +100,8 @@ class SharedInformerFactory:
         label_selector: Selector | None = None,
         field_selector: Selector | None = None,
         relist_interval: float | None = None,
-        resync: wait.Duration | None = None,
-        custom_resync: Mapping[Resource | str, wait.Duration] | None = None,
+        resync: Duration | None = None,
+        custom_resync: Mapping[Resource | str, Duration] | None = None,
         transform: TransformFunc | None = None,
         tweak_list_options: TweakListOptions | None = None,
     ) -> None:
@@ -137,7 +138,7 @@ class SharedInformerFactory:
         field_selector: Selector | None = None,
         tweak_list_options: TweakListOptions | None = None,
         transform: TransformFunc | None = None,
-        resync: wait.Duration | None = None,
+        resync: Duration | None = None,
     ) -> SharedInformer:
         """Return the informer of a collection, one for all who ask; `start` starts it.
 
@@ -195,19 +196,19 @@ class SharedInformerFactory:
             for informer in self._informers.values():
                 informer.stop()
 
-    def shutdown(self, timeout: wait.Duration = 10.0) -> bool:
+    def shutdown(self, timeout: Duration = 10.0) -> bool:
         """Stop all informers and wait until their threads have ended; return whether they have.
 
         Args:
             timeout: how long to wait at most, of real time.
         """
         self.stop()
-        limit = Deadline.after(wait.to_seconds(timeout, what="timeout"), SYSTEM_CLOCK)
+        limit = Deadline.after(to_seconds(timeout, what="timeout"), SYSTEM_CLOCK)
         ended = [informer.join(limit.remaining) for informer in self.informers]
         return all(ended)
 
     def wait_for_cache_sync(
-        self, *, timeout: wait.Duration | None = None, stop: Stop | None = None
+        self, *, timeout: Duration | None = None, stop: Stop | None = None
     ) -> Mapping[Resource, bool]:
         """Wait for the started informers and say of each whether it has synced.
 
@@ -222,7 +223,7 @@ class SharedInformerFactory:
             timeout: None for five minutes.
             stop: ends the wait.
         """
-        limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
+        limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
         context = make_stop_context(stop, self._session.clock).limited(limit)
 
         def decided(_context: wait.Context) -> bool:
@@ -276,7 +277,7 @@ class SharedInformerFactory:
         return self._resync
 
     def _make(
-        self, options: ListOptions, transform: TransformFunc | None, resync: wait.Duration
+        self, options: ListOptions, transform: TransformFunc | None, resync: Duration
     ) -> SharedInformer:
         session: ListWatchClient = self._session
         collection = ListWatch(

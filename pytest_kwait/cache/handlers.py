@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.cache.sync import Signal
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ MINIMUM_RESYNC_PERIOD = 1.0
 _Listener = TypeVar("_Listener")
 
 
-def parse_resync_period(period: wait.Duration | None, name: str) -> float:
+def parse_resync_period(period: Duration | None, name: str) -> float:
     """Return a resync period in seconds; 0 for never.
 
     Args:
@@ -222,13 +222,13 @@ def parse_resync_period(period: wait.Duration | None, name: str) -> float:
     Raises:
         InvalidArgument: no duration, or a negative one.
     """
-    seconds = 0.0 if period is None else wait.to_seconds(period, what="resync")
+    seconds = 0.0 if period is None else to_seconds(period, what="resync")
     if 0 < seconds < MINIMUM_RESYNC_PERIOD:
         _logger.warning(
             "The resync period of %s, %s, is too short: it is %s",
             name,
-            wait.format_duration(seconds),
-            wait.format_duration(MINIMUM_RESYNC_PERIOD),
+            format_duration(seconds),
+            format_duration(MINIMUM_RESYNC_PERIOD),
         )
         return MINIMUM_RESYNC_PERIOD
     return seconds

@@ -28,7 +28,7 @@ from pytest_kwait.cache.transform import TransformError, apply_transform
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from pytest_kwait import wait
+    from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.cache.handlers import ResourceEventHandler
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.cache.store import Delta, Indexers, Listed, Object
@@ -192,7 +192,7 @@ class SharedInformer:
         on_error: Callable[[Exception], object] | None = None,
         name: str | None = None,
         transform: TransformFunc | None = None,
-        resync: wait.Duration | None = None,
+        resync: Duration | None = None,
     ) -> None:
         self.name = name or lister_watcher.name
         self.resource = lister_watcher.resource
@@ -303,7 +303,7 @@ class SharedInformer:
         update: Callable[[Object, Object], object] | None = None,
         delete: Callable[[Object], object] | None = None,
         name: str | None = None,
-        resync: wait.Duration | None = None,
+        resync: Duration | None = None,
     ) -> HandlerRegistration:
         """Have a handler told of every change from now on, and of what is there already as added.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 
@@ -217,7 +218,7 @@ def wait_for_cache_sync(
     *synced: Synced,
     name: str | None = None,
     stop: Stop | None = None,
-    timeout: wait.Duration | None = None,
+    timeout: Duration | None = None,
 ) -> bool:
     """Wait until all caches have synced: all say so when asked one after the other.
 
@@ -241,7 +242,7 @@ def wait_for_cache_sync(
         InvalidArgument: something that cannot say whether it has synced.
     """
     awaited = [one for what in synced for one in _iterate_checks(what)]
-    limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
+    limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
     context = make_stop_context(stop, _get_clock(awaited))
     if name is None:
         return _wait(awaited, context, limit)
@@ -261,7 +262,7 @@ def wait_for_named_cache_sync(
     name: str,
     *synced: Synced,
     stop: Stop | None = None,
-    timeout: wait.Duration | None = None,
+    timeout: Duration | None = None,
 ) -> bool:
     """As `wait_for_cache_sync`, with the log lines that say who waits.
 
@@ -306,7 +307,7 @@ def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) 
             return False
         missing = [one.why_not() for one in awaited if not one.has_synced()]
         if missing:
-            waited = wait.format_duration(limit)
+            waited = format_duration(limit)
             raise WaitTimeout(f"caches not synced after {waited}: {', '.join(missing)}") from None
     return True
 

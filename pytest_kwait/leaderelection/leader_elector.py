@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
@@ -24,8 +25,9 @@ from pytest_kwait.wait.context import Context
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.leaderelection.resource_lock import ResourceLock
-    from pytest_kwait.wait import CancelFunc, Duration
+    from pytest_kwait.wait import CancelFunc
     from pytest_kwait.wait.errors import Canceled, DeadlineExceeded
 
 __all__ = ["JITTER_FACTOR", "LeaderElector", "LeadershipContext", "NewLeaderNotifier"]
@@ -165,9 +167,9 @@ class LeaderElector:
         release_on_cancel: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        lease = wait.to_seconds(lease_duration, what="lease_duration")
-        renew = wait.to_seconds(renew_deadline, what="renew_deadline")
-        retry = wait.to_seconds(retry_period, what="retry_period")
+        lease = to_seconds(lease_duration, what="lease_duration")
+        renew = to_seconds(renew_deadline, what="renew_deadline")
+        retry = to_seconds(retry_period, what="retry_period")
         if lease <= renew:
             valid = "leaseDuration must be greater than renewDeadline"
             raise InvalidArgument("lease_duration", lease_duration, valid)
@@ -233,7 +235,7 @@ class LeaderElector:
 
         Source: leaderelection.go Check.
         """
-        limit = self._lease + wait.to_seconds(tolerance, what="tolerance")
+        limit = self._lease + to_seconds(tolerance, what="tolerance")
         if self._leading and self._clock.monotonic() - self._seen.at > limit:
             name = self._lock.describe()
             raise KwaitError(f"failed election to renew leadership on lease {name}")

@@ -13,7 +13,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.cache.store import NAMESPACE_INDEX
 from pytest_kwait.client.resource import (
     NAMESPACES,
@@ -61,12 +61,10 @@ class SchedulerCache:
     """
 
     def __init__(
-        self, *, assumed_pod_ttl: wait.Duration | None = None, clock: Clock = SYSTEM_CLOCK
+        self, *, assumed_pod_ttl: Duration | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._ttl = (
-            None
-            if assumed_pod_ttl is None
-            else wait.to_seconds(assumed_pod_ttl, what="assumed_pod_ttl")
+            None if assumed_pod_ttl is None else to_seconds(assumed_pod_ttl, what="assumed_pod_ttl")
         )
         self._clock = clock
         self._lock = threading.Lock()
@@ -193,7 +191,7 @@ class SchedulerCache:
                 _log.warning(
                     "pod %s was bound, but the watch has not shown it within %s",
                     key_of(self._pods[uid]),
-                    wait.format_duration(self._ttl),
+                    format_duration(self._ttl),
                 )
                 self._drop(uid)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.client.rate_limiter import NoLimit, RateLimiter, TokenBucket
 from pytest_kwait.client.resource import PODS
@@ -27,6 +27,7 @@ from pytest_kwait.scheduler.scheduling_queue import MAX_UNSCHEDULABLE, Schedulin
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait import wait
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
 
@@ -128,12 +129,12 @@ class ConfigFactory:
         bind_threads: int = 8,
         informers: SharedInformerFactory | None = None,
         binder: Binder | None = None,
-        pod_initial_backoff: wait.Duration = 1,
-        pod_max_backoff: wait.Duration = 10,
-        pod_max_unschedulable: wait.Duration = MAX_UNSCHEDULABLE,
+        pod_initial_backoff: Duration = 1,
+        pod_max_backoff: Duration = 10,
+        pod_max_unschedulable: Duration = MAX_UNSCHEDULABLE,
         pop_from_backoff: bool = True,
-        assumed_pod_ttl: wait.Duration | None = None,
-        request_timeout: wait.Duration = 10,
+        assumed_pod_ttl: Duration | None = None,
+        request_timeout: Duration = 10,
         metrics: SchedulerMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -142,7 +143,7 @@ class ConfigFactory:
         self._clock = clock
         self._metrics = metrics or NoMetrics()
         self._informers = informers
-        self._timeout = wait.to_seconds(request_timeout, what="request_timeout")
+        self._timeout = to_seconds(request_timeout, what="request_timeout")
         self._binder = binder or DefaultBinder(self._session)
         self._dispatchers = (
             APIDispatcher(

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
@@ -175,18 +176,18 @@ class SchedulingQueue:
     def __init__(
         self,
         *,
-        initial_backoff: wait.Duration = 1,
-        max_backoff: wait.Duration = 10,
-        max_unschedulable: wait.Duration = MAX_UNSCHEDULABLE,
+        initial_backoff: Duration = 1,
+        max_backoff: Duration = 10,
+        max_unschedulable: Duration = MAX_UNSCHEDULABLE,
         pop_from_backoff: bool = True,
         metrics: SchedulerMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._initial = wait.to_seconds(initial_backoff, what="pod_initial_backoff")
-        self._max = wait.to_seconds(max_backoff, what="pod_max_backoff")
-        self._max_unschedulable = wait.to_seconds(max_unschedulable, what="max_unschedulable")
+        self._initial = to_seconds(initial_backoff, what="pod_initial_backoff")
+        self._max = to_seconds(max_backoff, what="pod_max_backoff")
+        self._max_unschedulable = to_seconds(max_unschedulable, what="max_unschedulable")
         if self._max and not 0 < self._initial <= self._max:
-            valid = f"above zero and at most pod_max_backoff ({wait.format_duration(self._max)})"
+            valid = f"above zero and at most pod_max_backoff ({format_duration(self._max)})"
             raise InvalidArgument("pod_initial_backoff", initial_backoff, valid)
         self._pops_early = pop_from_backoff
         self._metrics = metrics or NoMetrics()

@@ -12,7 +12,6 @@ Source: k8s.io/apimachinery/pkg/util/wait (1.36).
 
 from __future__ import annotations
 
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.wait.backoff import (
     Backoff,
     BackoffManager,
@@ -87,7 +86,6 @@ __all__ = [
     "Context",
     "DeadlineExceeded",
     "DelayFunc",
-    "Duration",
     "ErrWaitTimeout",
     "ExponentialBackoffManager",
     "FixedTimer",
@@ -106,7 +104,6 @@ __all__ = [
     "exponential_backoff",
     "exponential_backoff_with_context",
     "forever",
-    "format_duration",
     "handle_crash",
     "interrupted",
     "jitter",
@@ -129,7 +126,6 @@ __all__ = [
     "poll_until_with_context",
     "poll_with_context",
     "poller",
-    "to_seconds",
     "until",
     "until_with_context",
     "wait_for",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.durations import format_duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.wait import format_duration, to_seconds
 
 FORMS = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
 

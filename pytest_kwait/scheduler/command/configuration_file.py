@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.go_values import INT32, INT64, parse_duration, quote_go
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.errors import InvalidArgument
@@ -41,7 +42,6 @@ from pytest_kwait.scheduler.command.configuration import (
     encode_configuration,
 )
 from pytest_kwait.scheduler.command.profiles import set_profile_defaults, validate_profiles
-from pytest_kwait.wait import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.go_values import (
     INT32,
     parse_bool,
@@ -25,7 +26,6 @@ from pytest_kwait.apimachinery.go_values import (
 )
 from pytest_kwait.scheduler.command.config_errors import CommandError
 from pytest_kwait.scheduler.command.feature_gates import describe_gates
-from pytest_kwait.wait import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.scheduler.command.config_errors import CommandError
 from pytest_kwait.scheduler.command.configuration import encode_configuration
 from pytest_kwait.scheduler.command.flags import PROGRAM
-from pytest_kwait.wait import DeadlineExceeded, format_duration
+from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
