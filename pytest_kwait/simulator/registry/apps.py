@@ -23,7 +23,7 @@ from pytest_kwait.simulator.validation.apps import (
     validate_status_counts,
 )
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
-from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
+from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class WorkloadStrategy(Strategy):
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the template."""
         if self.names_hosts:
-            get_name_warning(obj, "Pod names and hostnames", caller)
+            for text in get_name_warnings(obj, "Pod names and hostnames"):
+                caller.warn(text)
         self._warn_template(obj, caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:

@@ -20,7 +20,7 @@ from pytest_kwait.simulator.validation.batch import (
     validate_job_status_update,
     validate_job_update,
 )
-from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
+from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
@@ -130,7 +130,8 @@ class JobStrategy(Strategy):
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, of numbers, of the template."""
         self.default(obj)  # nobody looks at labels that come from a template without any
-        get_name_warning(obj, "Pod names and hostnames", caller)
+        for text in get_name_warnings(obj, "Pod names and hostnames"):
+            caller.warn(text)
         _job_warnings(obj["spec"], "spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -168,7 +169,8 @@ class CronJobStrategy(Strategy):
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the jobs to come."""
-        get_name_warning(obj, "Pod names and hostnames", caller)
+        for text in get_name_warnings(obj, "Pod names and hostnames"):
+            caller.warn(text)
         _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:

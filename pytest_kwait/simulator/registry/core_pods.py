@@ -19,7 +19,7 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
     validate_pod_status_update,
     validate_pod_update,
 )
-from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
+from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.resources import qos_class
 
@@ -84,7 +84,8 @@ class PodStrategy(Strategy):
         annotations = obj["metadata"].get("annotations", {})
         if annotations:
             _apply_apparmor_annotations(obj["spec"], annotations, caller)
-        get_name_warning(obj, "the Pod's hostname", caller)
+        for text in get_name_warnings(obj, "the Pod's hostname"):
+            caller.warn(text)
         for text in get_pod_warnings(obj["spec"], obj["metadata"], ""):
             caller.warn(text)
 

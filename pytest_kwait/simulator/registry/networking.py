@@ -15,7 +15,6 @@ from pytest_kwait.simulator.validation.core.services import get_load_balancer_in
 from pytest_kwait.simulator.validation.networking import (
     CLASS_ANNOTATION,
     get_network_policy_warnings,
-    validate_csi_storage_capacity,
     validate_ingress,
     validate_ingress_class,
     validate_ingress_class_update,
@@ -25,10 +24,13 @@ from pytest_kwait.simulator.validation.networking import (
     validate_network_policy,
     validate_service_cidr,
     validate_service_cidr_update,
+)
+from pytest_kwait.simulator.validation.storage import (
+    validate_csi_storage_capacity,
+    validate_immutable_fields,
     validate_volume_attributes_class,
     validate_volume_attributes_class_update,
 )
-from pytest_kwait.simulator.validation.storage import validate_immutable_fields
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

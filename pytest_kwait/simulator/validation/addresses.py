@@ -15,7 +15,7 @@ from pytest_kwait.simulator.api_errors import invalid_value, required
 from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container
 
 __all__ = [
     "Network",
@@ -23,7 +23,6 @@ __all__ = [
     "get_ip_family",
     "get_ip_warnings",
     "is_ip",
-    "iterate_ip_warnings",
     "parse_cidr",
     "validate_cidr",
     "validate_domain_prefixed_path",
@@ -38,7 +37,7 @@ _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def _strip_leading_zeros(value: str) -> str:
-    """`value` without the leading zeros that the server reads over."""
+    """Return `value` without leading zeros in its octets, which kube-apiserver ignores."""
     return re.sub(r"(?<![0-9a-fA-F:])0+(?=\d)", "", value) if "." in value else value
 
 
@@ -50,7 +49,7 @@ def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def parse_cidr(value: str) -> Network | None:
-    """The network that `value` writes, its host bits aside; None if it writes none."""
+    """Return the network of `value`, host bits dropped; None if it is not a CIDR."""
     head, slash, bits = value.partition("/")
     if not slash or not bits.isdigit() or _parse_ip(head) is None:
         return None
@@ -61,18 +60,18 @@ def parse_cidr(value: str) -> Network | None:
 
 
 def is_ip(value: str) -> bool:
-    """Whether `value` is an IP address, leading zeros aside."""
+    """Return whether `value` is an IP address; leading zeros are allowed."""
     return _parse_ip(value) is not None
 
 
 def get_ip_family(value: str) -> str:
-    """`IPv4` or `IPv6`; empty for what is no address."""
+    """Return `IPv4` or `IPv6`; empty if `value` is not an address."""
     address = _parse_ip(value)
     return "" if address is None else f"IPv{address.version}"
 
 
 def validate_ip(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
-    """Why `value` is no IP address; what was `kept` from before is not looked at."""
+    """Validate an IP address; values in `kept` were stored before and always pass."""
     return (
         ErrorList()
         if value in kept
@@ -81,7 +80,7 @@ def validate_ip(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
 
 
 def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
-    """Why `value` is no network; what was `kept` from before is not looked at."""
+    """Validate a CIDR; values in `kept` were stored before and always pass."""
     if value in kept:
         return ErrorList()
     found = parse_cidr(value)
@@ -106,7 +105,7 @@ def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList
 
 
 def validate_endpoint_ip(path: str, value: str) -> ErrorList:
-    """Why nothing can be reached at `value`."""
+    """Validate that `value` is an address that an endpoint may have."""
     address = _parse_ip(value)
     if address is None:
         return ErrorList([invalid_value(path, value, "must be a valid IP address")])
@@ -131,7 +130,7 @@ def validate_endpoint_ip(path: str, value: str) -> ErrorList:
 
 
 def validate_fqdn(path: str, value: str) -> ErrorList:
-    """Why `value` is no domain name of two labels or more."""
+    """Validate a domain name of two labels or more."""
     if not value:
         return ErrorList([required(path)])
     name = value.removesuffix(".")
@@ -148,7 +147,7 @@ def validate_fqdn(path: str, value: str) -> ErrorList:
 
 
 def validate_domain_prefixed_path(path: str, value: str) -> ErrorList:
-    """Why `value` is no path below a domain, as in `example.com/name`."""
+    """Validate a path below a domain, such as `example.com/name`."""
     if not value:
         return ErrorList([required(path)])
     domain, slash, rest = value.partition("/")
@@ -164,7 +163,7 @@ def validate_domain_prefixed_path(path: str, value: str) -> ErrorList:
 
 
 def get_ip_warnings(path: str, value: str) -> list[str]:
-    """What is said of an address that is legal and written in an odd way."""
+    """Return warnings about a valid address in a non-canonical form."""
     address = _parse_ip(value)
     if address is None:
         return []
@@ -180,7 +179,7 @@ def get_ip_warnings(path: str, value: str) -> list[str]:
 
 
 def get_cidr_warnings(path: str, value: str) -> list[str]:
-    """What is said of a network that is legal and written in an odd way."""
+    """Return warnings about a valid CIDR in a non-canonical form."""
     found = parse_cidr(value)
     if found is None:
         return []
@@ -189,16 +188,3 @@ def get_cidr_warnings(path: str, value: str) -> list[str]:
             f'{path}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{found}")'
         ]
     return []
-
-
-def iterate_ip_warnings(value: str, at: str) -> Iterator[str]:
-    """The warning about an address, if there is one."""
-    if ":" not in value:
-        return
-    try:
-        canonical = str(ipaddress.ip_address(value))
-    except ValueError:
-        return
-    if canonical != value:
-        text = f'IPv6 address "{value}" should be in RFC 5952 canonical format ("{canonical}")'
-        yield f"{at}: {text}"

@@ -54,7 +54,7 @@ SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
 
 def render_selector(selector: Obj | None) -> Rendered:
-    """A label selector as refusals show it."""
+    """Return a label selector as error messages show it."""
     return format_internal("v1.LabelSelector", selector)
 
 
@@ -78,7 +78,7 @@ def _is_selector_malformed(spec: Obj) -> bool:
 
 
 def validate_template_for_selector(spec: Obj) -> ErrorList:
-    """The selector finds what the template makes, and that is sound."""
+    """Validate a pod template, whose labels the selector must match."""
     errors = ErrorList()
     template, selector = spec["template"], spec.get("selector")
     labels = template.get("metadata", {}).get("labels")
@@ -89,7 +89,7 @@ def validate_template_for_selector(spec: Obj) -> ErrorList:
 
 
 def validate_restart_policy_always(spec: Obj, noun: str) -> ErrorList:
-    """Pods that are replaced when they end never end by themselves."""
+    """Validate that the template's restart policy is `Always`."""
     errors = ErrorList()
     pod = spec["template"].get("spec", {})
     policy = pod.get("restartPolicy", "")
@@ -102,7 +102,7 @@ def validate_restart_policy_always(spec: Obj, noun: str) -> ErrorList:
 
 
 def validate_immutable_selector(spec: Obj, before: Obj) -> ErrorList:
-    """What a workload selects stays what it was."""
+    """Validate that the selector does not change."""
     errors = ErrorList()
     selector = spec.get("selector")
     if selector != before.get("selector"):
@@ -111,7 +111,7 @@ def validate_immutable_selector(spec: Obj, before: Obj) -> ErrorList:
 
 
 def validate_non_negative_int_or_percent(value: int | str, at: str) -> ErrorList:
-    """A number that is not negative, or percent."""
+    """Validate a number or percentage of zero or more."""
     errors = ErrorList()
     if isinstance(value, str):
         errors.invalid_each(at, value, percent_texts(value))
@@ -121,14 +121,14 @@ def validate_non_negative_int_or_percent(value: int | str, at: str) -> ErrorList
 
 
 def parse_int_or_percent(value: int | str) -> int:
-    """The number, of things or of percent; 0 for what is neither."""
+    """Return the number of an int-or-percent; 0 if it is neither."""
     if isinstance(value, str):
         return 0 if percent_texts(value) else int(value[:-1].lstrip("0")[:_MAX_DIGITS] or 0)
     return value
 
 
 def validate_not_more_than_100_percent(value: int | str, at: str) -> ErrorList:
-    """No more than 100 percent."""
+    """Validate that a percentage is at most 100."""
     errors = ErrorList()
     if isinstance(value, str) and parse_int_or_percent(value) > _ALL_PERCENT:
         errors.invalid(at, value, "must not be greater than 100%")
@@ -137,7 +137,7 @@ def validate_not_more_than_100_percent(value: int | str, at: str) -> ErrorList:
 
 _ALL_PERCENT = 100
 _MAX_DIGITS = 18
-"""Of a number that is read: what has more is more than all, however it goes on."""
+"""Digits of a percentage that are parsed; longer ones exceed every limit anyway."""
 
 
 _STATUS_COUNTS = {
@@ -197,7 +197,7 @@ _WITH_COLLISION_COUNT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def validate_status_counts(kind: str, new: Obj, old: Obj) -> ErrorList:
-    """The status of a workload of that `kind`."""
+    """Validate the numbers in the status of a workload of that `kind`."""
     errors = ErrorList()
     status, before = new.get("status") or {}, old.get("status") or {}
     if status == before:
@@ -238,7 +238,7 @@ _STATEFUL_SET_IMMUTABLE = (
 
 
 def validate_replica_set_spec(spec: Obj) -> ErrorList:
-    """A replica set's spec."""
+    """Validate a replica set's spec."""
     errors = ErrorList()
     errors.require_not_negative(spec, "spec", "replicas", "minReadySeconds")
     errors += _validate_selector_and_template(spec)
@@ -257,7 +257,7 @@ def _validate_selector_and_template(spec: Obj) -> ErrorList:
 
 
 def validate_deployment_spec(spec: Obj) -> ErrorList:
-    """A deployment's spec."""
+    """Validate a deployment's spec."""
     errors = ErrorList()
     errors.require_not_negative(spec, "spec", "replicas")
     errors += _validate_selector_and_template(spec)
@@ -290,7 +290,7 @@ def validate_deployment_spec(spec: Obj) -> ErrorList:
 
 
 def validate_daemon_set_spec(spec: Obj) -> ErrorList:
-    """A daemon set's spec."""
+    """Validate a daemon set's spec."""
     errors = ErrorList()
     selector, template = spec.get("selector"), spec["template"]
     wrong = [] if selector is None else selector_errors(selector, "spec.selector")
@@ -332,14 +332,14 @@ def _validate_rolling_update_daemon_set(rolling: Obj, at: str) -> ErrorList:
 
 
 def validate_daemon_set_spec_update(spec: Obj, before: Obj) -> ErrorList:
-    """A change of a daemon set's spec."""
+    """Validate a change of a daemon set's spec."""
     errors = validate_immutable_selector(spec, before)
     errors += validate_daemon_set_spec(spec)
     return errors
 
 
 def validate_stateful_set_spec(spec: Obj, *, changed: bool = False) -> ErrorList:
-    """A stateful set's spec; what can not change is not looked at when the rest is `changed`."""
+    """Validate a stateful set's spec; with `changed`, immutable fields are skipped."""
     errors = _validate_ordinals_and_policies(spec)
     retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
     for field in ("whenDeleted", "whenScaled"):
@@ -418,7 +418,7 @@ def _validate_stateful_template(spec: Obj) -> ErrorList:
 
 
 def validate_stateful_set_spec_update(spec: Obj, before: Obj) -> ErrorList:
-    """A change of a stateful set's spec."""
+    """Validate a change of a stateful set's spec."""
     errors = validate_stateful_set_spec(spec, changed=True)
     for field in (spec.keys() | before.keys()) - _STATEFUL_SET_MUTABLE_FIELDS:
         if spec.get(field) != before.get(field):
@@ -428,7 +428,7 @@ def validate_stateful_set_spec_update(spec: Obj, before: Obj) -> ErrorList:
 
 
 def validate_replication_controller_spec(spec: Obj) -> ErrorList:
-    """A replication controller's spec."""
+    """Validate a replication controller's spec."""
     errors = ErrorList()
     selector, template = spec.get("selector") or {}, spec.get("template")
     errors.require_not_negative(spec, "spec", "minReadySeconds")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["validate_horizontal_pod_autoscaler_spec"]
 
 _SOURCES = {
-    # In the order in which the server looks at them.
+    # In kube-apiserver's order.
     "object": "Object",
     "external": "External",
     "pods": "Pods",
@@ -34,7 +34,7 @@ _NO_GROUP = "apiVersion must specify API group"
 
 
 def validate_horizontal_pod_autoscaler_spec(spec: Obj, before: Obj | None) -> ErrorList:
-    """An autoscaler's spec, beside what it was."""
+    """Validate an autoscaler's spec; the stored one, if any, relaxes the checks."""
     errors = ErrorList()
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     from_zero = before is not None and before.get("minReplicas") == 0

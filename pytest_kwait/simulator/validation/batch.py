@@ -62,7 +62,7 @@ def _render_list(values: tuple[str, ...]) -> str:
 
 
 def validate_pod_failure_policy(spec: Obj, at: str) -> ErrorList:
-    """The policy of a job's spec."""
+    """Validate the pod failure policy of a job's spec."""
     errors = ErrorList()
     rules = spec["podFailurePolicy"].get("rules") or []
     if len(rules) > _MAX_RULES:
@@ -143,7 +143,7 @@ _RANGE_PARTS = 2
 
 
 def validate_success_policy(spec: Obj, at: str) -> ErrorList:
-    """The policy of an indexed job's spec."""
+    """Validate the success policy of an indexed job."""
     errors = ErrorList()
     rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions")
     if not rules:
@@ -183,10 +183,10 @@ def _validate_success_policy_rule(rule: Obj, completions: int, at: str) -> Error
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes `text` lists: `0,2-4`.
+    """Return how many indexes `text`, such as `0,2-4`, lists.
 
     Raises:
-        ValueError: it lists none; the text is the server's.
+        ValueError: the text is malformed; the message is kube-apiserver's.
     """
     total, last = 0, None
     for part in text.split(",") if text else ():
@@ -199,7 +199,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def find_common_index(one: str, other: str, completions: int) -> int | None:
-    """The first index that both texts list, None for none; what lists no index is passed over."""
+    """Return the first index in both lists, or None; malformed parts are skipped."""
     lists: list[list[tuple[int, int]]] = [[], []]
     for text, intervals in zip((one, other), lists, strict=True):
         for part in text.split(",") if text else ():
@@ -258,7 +258,7 @@ _PATH_CHARACTERS = frozenset(
 
 
 def validate_job(job: Obj) -> ErrorList:
-    """A job as a whole: its spec, and what is made of its name and UID."""
+    """Validate a job: its spec, and the labels generated from its name and UID."""
     errors = ErrorList()
     metadata, spec = job["metadata"], job["spec"]
     if not spec.get("manualSelector") and "selector" in spec:
@@ -297,7 +297,7 @@ def _validate_generated_selector(metadata: Obj, spec: Obj) -> ErrorList:
 
 
 def validate_job_spec(spec: Obj, at: str) -> ErrorList:
-    """The spec, and a selector that finds its template."""
+    """Validate a job's spec; its selector must match its template."""
     errors = validate_job_spec_without_selector(spec, at)
     selector = spec.get("selector")
     wrong = [] if selector is None else selector_errors(selector, f"{at}.selector")
@@ -311,7 +311,7 @@ def validate_job_spec(spec: Obj, at: str) -> ErrorList:
 
 
 def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
-    """The spec without its selector, as in templates of jobs."""
+    """Validate a job's spec without its selector, as in a job template."""
     errors = ErrorList()
     errors.require_not_negative(spec, at, *_NUMBERS)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
@@ -381,7 +381,8 @@ def _validate_indexed_job(spec: Obj, at: str) -> ErrorList:
     if completions is None:
         errors.required(f"{at}.completions", "when completion mode is Indexed")
     if parallelism > _LARGE_JOB_COMPLETIONS:
-        text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS} when completion mode is Indexed"
+        text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS}"
+        text += " when completion mode is Indexed"
         errors.invalid(f"{at}.parallelism", parallelism, text)
     if failed is not None:
         if completions is not None and failed > completions:
@@ -398,8 +399,8 @@ def _validate_indexed_job(spec: Obj, at: str) -> ErrorList:
     for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
         if value > _MAX_PARALLELISM_OF_LARGE_JOB:
             text = (
-                f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions are"
-                f" above {_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
+                f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions"
+                f" are above {_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
             )
             errors.invalid(f"{at}.{field}", value, text)
     return errors
@@ -418,7 +419,10 @@ _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def validate_job_update(new: Obj, old: Obj) -> ErrorList:
-    """A change of a job's spec; what holds of any job goes on to hold, and is told twice."""
+    """Validate a change of a job.
+
+    Errors of the new spec by itself are reported twice, as upstream does.
+    """
     errors = ErrorList()
     spec, before = new["spec"], old["spec"]
     if spec == before:
@@ -457,7 +461,7 @@ def _validate_completions_update(spec: Obj, before: Obj) -> ErrorList:
 
 
 def _is_suspended_without_pods(job: Obj) -> bool:
-    """Whether none of the job's pods run, and none will until it is resumed."""
+    """Return whether the job is suspended and has no active pods."""
     status = job.get("status", {})
     started = "startTime" in status and not is_condition_true(job, "Suspended")
     return bool(job["spec"].get("suspend")) and not started and not status.get("active")
@@ -488,7 +492,7 @@ def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool) -> Erro
 
 
 def _copy_scheduling_directives(template: Obj, earlier: Obj) -> Obj:
-    """The earlier template, with the new one's say in where its pods go."""
+    """Return the old template with the new one's scheduling directives."""
     merged: Obj = clone(earlier)
     spec, was = template.get("spec", {}), merged.setdefault("spec", {})
     for field in _SCHEDULING_FIELDS:
@@ -514,14 +518,14 @@ _TERMINAL_CONDITIONS = ("Failed", "Complete", "FailureTarget")
 
 
 def _get_true_conditions(status: Obj) -> set[str]:
-    """The types of the conditions that hold."""
+    """Return the types of the conditions that are True."""
     return {
         one.get("type", "") for one in status.get("conditions") or () if one.get("status") == "True"
     }
 
 
 def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
-    """A job's status, beside what it was."""
+    """Validate a change of a job's status."""
     errors = ErrorList()
     spec, status, before = new["spec"], new.get("status") or {}, old.get("status") or {}
     if status == before:
@@ -707,7 +711,7 @@ _MAX_NAME_LENGTH = 52
 
 
 def validate_cron_job_spec(spec: Obj, before: Obj | None) -> ErrorList:
-    """A cron job's spec, beside what it was."""
+    """Validate a cron job's spec; the stored one, if any, relaxes the checks."""
     errors = ErrorList()
     schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
     if not schedule:
@@ -749,7 +753,7 @@ def _validate_schedule(schedule: str, zone: str | None, before: Obj | None) -> E
 
 
 def validate_cron_job_name(metadata: Obj) -> ErrorList:
-    """There is room for what is added to the names of jobs."""
+    """Validate that the name leaves room for the suffix of its jobs' names."""
     errors = ErrorList()
     name = metadata.get("name", "")
     if len(name) > _MAX_NAME_LENGTH:

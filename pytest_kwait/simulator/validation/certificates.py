@@ -72,7 +72,7 @@ _MIN_EXPIRATION_SECONDS = 600
 
 
 def validate_certificate_request(request: Obj) -> ErrorList:
-    """What is wrong with a request for a certificate."""
+    """Validate a certificate signing request."""
     spec = request.get("spec") or {}
     content, usages, signer = (
         spec.get("request"),
@@ -110,7 +110,7 @@ def validate_certificate_request(request: Obj) -> ErrorList:
 
 
 def _validate_request_content(content: bytes) -> list[str]:
-    """Why the content is no request; what is unreadable within it has one text for all cases."""
+    """Validate the PEM request; all malformed contents have the same message."""
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in content:
         return ["PEM block type must be CERTIFICATE REQUEST"]
     from cryptography import x509
@@ -146,11 +146,11 @@ def _validate_signer_part(part: str, texts: Callable[[str], list[str]], at: str)
     return ErrorList()
 
 
-def validate_api_service(found: Obj) -> ErrorList:
-    """What is wrong with the service behind a group and version of the API."""
-    spec = found.get("spec") or {}
+def validate_api_service(api_service: Obj) -> ErrorList:
+    """Validate an API service."""
+    spec = api_service.get("spec") or {}
     group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")
-    name, wanted, errors = name_of(found), f"{version}.{group}", ErrorList()
+    name, wanted, errors = name_of(api_service), f"{version}.{group}", ErrorList()
     if name != wanted and "/" not in name and "%" not in name:
         text = f'must be `spec.version+"."+spec.group`: "{wanted}"'
         errors.invalid("metadata.name", name, text)
@@ -196,15 +196,16 @@ _PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----\r?\n(.*?)-----END \1-----",
 
 
 def get_conditions_of_type(request: Obj, wanted: str) -> list[Obj]:
-    """The request's conditions of one type."""
+    """Return the request's conditions of one type."""
     conditions = (request.get("status") or {}).get("conditions") or ()
     return [one for one in conditions if one.get("type") == wanted]
 
 
 def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) -> ErrorList:
-    """What is wrong with a change; `approval` alone decides, `status` alone issues.
+    """Validate a change of a request.
 
-    What a request has already is borne: rules that it broke before hold no change up.
+    Only the `approval` subresource may decide, and only `status` may issue. Rules that the stored
+    request breaks already are not applied.
     """
     errors = _validate_conditions(new, old)
     certificate, before = _decode_certificate(new), _decode_certificate(old)
@@ -256,7 +257,7 @@ def _validate_conditions(new: Obj, old: Obj) -> ErrorList:
 
 
 def _validate_certificate_content(content: bytes) -> str:
-    """Why the content is no certificate; what is unreadable in it has one text for all cases."""
+    """Validate the PEM certificate; all malformed contents have the same message."""
     if not content:
         return ""
     blocks = list(_PEM_BLOCK.finditer(content))

@@ -1,6 +1,6 @@
 """The list of field errors of an object, and values as error messages show them.
 
-Errors are collected field by field in the order of the rules. Messages show a value as the
+Errors are in kube-apiserver's order. Messages show a value as the
 internal Go type that the server validates: other field names, another order, empty fields shown.
 These types come from `data/internal.json.gz`, which `tools/simulator_data/internal_types.py`
 makes by reflection.
@@ -44,7 +44,7 @@ _SECURITY_CONTEXT_POD_FIELDS = (
     "shareProcessNamespace",
     "hostUsers",
 )
-"""What the API has beside the security context, and the internal type within it."""
+"""Pod fields of the API that the internal type keeps in the security context."""
 
 
 @cache
@@ -54,7 +54,7 @@ def _internal_types() -> dict[str, list[list[str]]]:
 
 
 def to_internal(name: str, value: Obj) -> Obj:
-    """`value`, an object of the API, as the internal type of that `name`, every field in order."""
+    """Return `value`, an API object, as the internal type `name`, every field in order."""
     if name == "core.PodSpec":
         context = {field: value[field] for field in _SECURITY_CONTEXT_POD_FIELDS if field in value}
         value = {**value, "securityContext": {**context, **(value.get("securityContext") or {})}}
@@ -86,7 +86,7 @@ def _sort_keys(value: Any) -> Any:
 
 
 def format_internal(name: str, value: Obj | list[Obj] | None) -> Rendered:
-    """The text that a refusal shows for a value of that internal type, or for a list of them."""
+    """Return the text of a value, or list of values, of an internal type in messages."""
     if value is None:
         return Rendered("null")
     shown: Any = (
@@ -98,7 +98,7 @@ def format_internal(name: str, value: Obj | list[Obj] | None) -> Rendered:
 
 
 def diff_internal(name: str, old: Obj, new: Obj) -> str:
-    """A unified diff of two values of that internal type, without file names."""
+    """Return a unified diff of two values of an internal type, without file names."""
     before, after = (
         json.dumps(to_internal(name, value), indent=1, ensure_ascii=False)
         .translate(ESCAPES)

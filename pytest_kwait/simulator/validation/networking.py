@@ -1,29 +1,21 @@
 """Validation of ingresses, ingress classes, network policies, IP addresses and service CIDRs.
 
-Volume attributes classes and CSI storage capacities are validated here as well.
-
-Source: k8s.io/kubernetes pkg/apis/networking/validation/validation.go (ValidateNetworkPolicy,
-ValidateIPAddress, ValidateServiceCIDR among them); pkg/apis/storage/validation/validation.go,
-ValidateVolumeAttributesClass, ValidateCSIStorageCapacity.
+Source: k8s.io/kubernetes pkg/apis/networking/validation/validation.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import (
-    NEGATIVE,
     dns_label_texts,
     dns_subdomain_texts,
-    label_key_texts,
     path_segment_texts,
     port_name_texts,
     port_number_texts,
     wildcard_subdomain_texts,
 )
 from pytest_kwait.simulator.api_errors import (
-    forbidden_field,
     invalid_value,
     not_supported,
     required,
@@ -52,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CLASS_ANNOTATION",
     "get_network_policy_warnings",
-    "validate_csi_storage_capacity",
     "validate_ingress",
     "validate_ingress_class",
     "validate_ingress_class_update",
@@ -62,12 +53,10 @@ __all__ = [
     "validate_network_policy",
     "validate_service_cidr",
     "validate_service_cidr_update",
-    "validate_volume_attributes_class",
-    "validate_volume_attributes_class_update",
 ]
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
-"""How ingresses named their class before there was a field for it."""
+"""The annotation with the class of an ingress, before the field existed."""
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _INVALID_PATH_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _INVALID_PATH_SUFFIXES = ("/..", "/.")
@@ -75,7 +64,7 @@ _MAX_CONTROLLER_LENGTH = 250
 
 
 def validate_ingress_create(ingress: Obj) -> ErrorList:
-    """What is wrong with a new ingress."""
+    """Validate a new ingress."""
     errors = validate_ingress(ingress)
     annotation = annotations_of(ingress).get(CLASS_ANNOTATION)
     name = (ingress.get("spec") or {}).get("ingressClassName")
@@ -86,7 +75,7 @@ def validate_ingress_create(ingress: Obj) -> ErrorList:
 
 
 def validate_ingress(ingress: Obj) -> ErrorList:
-    """What is wrong with any ingress."""
+    """Validate an ingress."""
     spec = ingress.get("spec") or {}
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     errors = ErrorList()
@@ -199,7 +188,7 @@ def _validate_tls(entry: Obj, at: str) -> ErrorList:
 
 
 def validate_ingress_status_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with what an ingress is said to answer at."""
+    """Validate the load balancer status of an ingress."""
     kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
     errors = ErrorList()
     for index, point in enumerate(get_load_balancer_ingress_points(new)):
@@ -210,9 +199,9 @@ def validate_ingress_status_update(new: Obj, old: Obj) -> ErrorList:
     return errors
 
 
-def validate_ingress_class(found: Obj) -> ErrorList:
-    """What is wrong with an ingress class."""
-    spec = found.get("spec") or {}
+def validate_ingress_class(ingress_class: Obj) -> ErrorList:
+    """Validate an ingress class."""
+    spec = ingress_class.get("spec") or {}
     controller, at = spec.get("controller", ""), "spec.controller"
     errors = ErrorList()
     if len(controller) > _MAX_CONTROLLER_LENGTH:
@@ -241,7 +230,7 @@ def _validate_class_parameters(parameters: Obj) -> ErrorList:
 
 
 def validate_ingress_class_update(new: Obj, old: Obj) -> ErrorList:
-    """What of an ingress class never changes."""
+    """Validate that the controller of an ingress class does not change."""
     controller = (new.get("spec") or {}).get("controller", "")
     if controller != (old.get("spec") or {}).get("controller", ""):
         return ErrorList([invalid_value("spec.controller", controller, "field is immutable")])
@@ -254,7 +243,7 @@ _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 
 
 def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
-    """What is wrong with a policy; networks that were in the `old` one are not looked at."""
+    """Validate a network policy; networks of the `old` one are skipped."""
     spec = policy.get("spec") or {}
     kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
     errors = selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
@@ -278,12 +267,12 @@ def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
 
 
 def get_network_policy_warnings(policy: Obj) -> list[str]:
-    """What is odd about the networks of a policy."""
+    """Return warnings about non-canonical networks of a policy."""
     return [text for at, block in _list_ip_blocks(policy) for text in get_cidr_warnings(at, block)]
 
 
 def _list_ip_blocks(policy: Obj) -> Iterator[tuple[str, str]]:
-    """Where networks stand in a policy, and what is written there."""
+    """Yield the path and the value of each network of a policy."""
     spec = policy.get("spec") or {}
     for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(spec.get(direction) or []):
@@ -306,7 +295,7 @@ def _validate_network_policy_port(port: Obj, at: str) -> ErrorList:
         errors.invalid_each(f"{at}.port", number, texts)
         if end is not None:
             if end < number:
-                # The server shows the port and not its end.
+                # kube-apiserver shows the port, not the end port.
                 text = "must be greater than or equal to `port`"
                 errors.invalid(f"{at}.endPort", number, text)
             texts = port_number_texts(end)
@@ -360,7 +349,7 @@ _FIELD_IMMUTABLE = "field is immutable"
 
 
 def validate_ip_address(address: Obj) -> ErrorList:
-    """What is wrong with the one who holds an address."""
+    """Validate an IPAddress object and its parent reference."""
     parent, at = (address.get("spec") or {}).get("parentRef"), "spec.parentRef"
     if parent is None:
         return ErrorList([required(at)])
@@ -375,9 +364,9 @@ def validate_ip_address(address: Obj) -> ErrorList:
     return errors
 
 
-def validate_service_cidr(found: Obj) -> ErrorList:
-    """What is wrong with ranges of addresses for services."""
-    ranges = (found.get("spec") or {}).get("cidrs") or []
+def validate_service_cidr(service_cidr: Obj) -> ErrorList:
+    """Validate the CIDRs of a ServiceCIDR."""
+    ranges = (service_cidr.get("spec") or {}).get("cidrs") or []
     if not ranges:
         return ErrorList([required(_CIDRS_PATH, "at least one CIDR required")])
     if len(ranges) > 2:
@@ -402,7 +391,7 @@ def validate_service_cidr(found: Obj) -> ErrorList:
 
 
 def validate_service_cidr_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with a change of ranges: a second one may come, and no more."""
+    """Validate a change of CIDRs: a second one may be added."""
     now, then = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (new, old))
     if len(now) == len(then):
         return ErrorList(
@@ -418,41 +407,3 @@ def validate_service_cidr_update(new: Obj, old: Obj) -> ErrorList:
             errors.invalid(f"{_CIDRS_PATH}[0]", now[0], _FIELD_IMMUTABLE)
         return errors + validate_service_cidr(new)
     return ErrorList([invalid_value(_CIDRS_PATH, now or None, _FIELD_IMMUTABLE)])
-
-
-def validate_volume_attributes_class(found: Obj) -> ErrorList:
-    """What is wrong with a class of attributes."""
-    driver, parameters = found.get("driverName", "").lower(), found.get("parameters") or {}
-    errors = ErrorList()
-    if not driver:
-        errors.required("driverName")
-    else:
-        errors.invalid_each("driverName", driver, label_key_texts(driver))
-    if "" in parameters:
-        errors.invalid("parameters", "", "field can not be empty.")
-    if not parameters:
-        errors.required("parameters", "must contain at least one key/value pair")
-    return errors
-
-
-def validate_volume_attributes_class_update(new: Obj, old: Obj) -> ErrorList:
-    """What of a class of attributes never changes: all of it."""
-    return ErrorList(
-        [
-            forbidden_field(field, f"updates to {field} are forbidden.")
-            for field in ("driverName", "parameters")
-            if new.get(field) != old.get(field)
-        ]
-    )
-
-
-def validate_csi_storage_capacity(found: Obj) -> ErrorList:
-    """What is wrong with a capacity."""
-    name, amount, nodes = (
-        found.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
-    )
-    errors = ErrorList() if nodes is None else selector_errors(nodes, "nodeTopology")
-    errors.invalid_each("storageClassName", name or "", dns_subdomain_texts(name or ""))
-    if amount is not None and parse_quantity(amount).amount < 0:
-        errors.invalid("capacity", amount, NEGATIVE)
-    return errors

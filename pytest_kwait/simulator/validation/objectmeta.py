@@ -55,7 +55,7 @@ _STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def validate_finalizer_name(name: str, path: str) -> ErrorList:
-    """Why `name` is no name of a finalizer."""
+    """Validate the name of a finalizer."""
     texts = label_key_texts(name)
     if "/" not in name and name not in _STANDARD_FINALIZER_NAMES:
         texts.append("name is neither a standard finalizer name nor is it fully qualified")
@@ -68,7 +68,7 @@ _BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
 
 
 def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
-    """What is wrong with the owners that an object names."""
+    """Validate the owner references of an object."""
     errors = ErrorList()
     controller = ""
     for reference in references:
@@ -106,7 +106,7 @@ def _order_fields(reference: Obj) -> Obj:
 
 
 def dedup_owner_references(metadata: Obj) -> str:
-    """Keep each owner once, in place; what is said of those that stood there again."""
+    """Drop repeated owner references in place; return warnings about them."""
     references = metadata.get("ownerReferences") or []
     kept: list[Obj] = []
     repeated: list[str] = []
@@ -127,7 +127,7 @@ def dedup_owner_references(metadata: Obj) -> str:
 
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
 _PATH_KINDS = frozenset(
-    # Kinds whose names only have to fit into a path.
+    # Kinds whose names only have to be path segments.
     [
         "roles.rbac.authorization.k8s.io",
         "clusterroles.rbac.authorization.k8s.io",
@@ -143,7 +143,7 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def name_errors(name: str, *, label: bool = False) -> list[str]:
-    """Why `name` is no DNS subdomain, or with `label` no DNS label; empty if it is one."""
+    """Return messages if `name` is no DNS subdomain, or with `label` no DNS label."""
     return dns_label_texts(name) if label else dns_subdomain_texts(name)
 
 
@@ -153,11 +153,11 @@ def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[
     if kind.bucket == "ipaddresses.networking.k8s.io":
         return canonical_ip_texts(name)
     if kind.bucket == "replicationcontrollers":
-        # Held to declared rules, which know no prefixes and count bytes.
+        # Declarative validation ignores prefixes and counts bytes.
         texts = [] if prefix else dns_subdomain_texts(name)
         return [text.replace("253 characters", "253 bytes") for text in texts]
     if prefix and len(name) > 1 and name[-1] == "-":
-        # Something follows the dash: what stands before it is not looked at either.
+        # The generated suffix follows the dash, so the character before it is not checked either.
         name = name[:-2] + "a"
     return name_errors(name, label=kind.bucket in _LABEL_KINDS)
 
@@ -166,7 +166,7 @@ qualified_name_texts = label_key_texts
 
 
 def label_errors(labels: dict[str, str], path: str) -> ErrorList:
-    """What is wrong with a mapping of labels."""
+    """Validate a mapping of labels."""
     errors = ErrorList()
     for key, value in sorted(labels.items()):
         errors.invalid_each(path, key, label_key_texts(key))
@@ -178,7 +178,7 @@ _OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
 def selector_errors(selector: Obj, path: str) -> ErrorList:
-    """What is wrong with a label selector object."""
+    """Validate a label selector."""
     errors = label_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         at = f"{path}.matchExpressions[{index}]"
@@ -198,7 +198,7 @@ def selector_errors(selector: Obj, path: str) -> ErrorList:
 
 
 def metadata_errors(obj: Obj, kind: Kind) -> ErrorList:
-    """What is wrong with a new object's metadata, whatever the object is."""
+    """Validate the metadata of a new object."""
     metadata = obj["metadata"]
 
     def names(name: str, prefix: bool) -> list[str]:
@@ -213,19 +213,19 @@ _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def _definition_texts(name: str, definition: Obj) -> list[str]:
-    """A definition's name is made of plural and group."""
+    """Return messages if a definition's name is not `<plural>.<group>`."""
     spec = definition["spec"]
     made = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
     return [] if name == made else ['must be spec.names.plural+"."+spec.group']
 
 
 def _validates_finalizers(kind: Kind) -> bool:
-    """Whether finalizers have to be standard ones or qualified."""
+    """Return whether finalizers must be standard or qualified names."""
     return not kind.custom and kind.group not in _LENIENT_FINALIZER_GROUPS
 
 
 _LENIENT_FINALIZER_GROUPS = frozenset(
-    # Their rules use those for metadata of all of Kubernetes, not those of the core group.
+    # They use apimachinery's validation of metadata, not the core group's.
     [
         "admissionregistration.k8s.io",
         "apiextensions.k8s.io",
@@ -269,7 +269,7 @@ def _object_meta_errors(
 
 
 def _immutable_field_errors(metadata: Obj) -> ErrorList:
-    """What is looked at again whenever metadata is looked at."""
+    """Validate fields that every validation of metadata repeats."""
     if "labels" not in metadata and "annotations" not in metadata:
         return validate_owner_references(metadata.get("ownerReferences", ()))
     return ErrorList(
@@ -293,7 +293,7 @@ def _finalizer_errors(metadata: Obj) -> ErrorList:
 
 
 def annotation_errors(annotations: dict[str, str], path: str) -> ErrorList:
-    """What is wrong with a mapping of annotations."""
+    """Validate a mapping of annotations."""
     errors = ErrorList()
     size = 0
     for key, value in sorted(annotations.items()):
@@ -305,7 +305,7 @@ def annotation_errors(annotations: dict[str, str], path: str) -> ErrorList:
 
 
 def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
-    """What a kind's own rules find wrong with a change of an object's metadata."""
+    """Validate a change of metadata, as the validation of the kind does."""
     errors = _change_errors(new, old)
     if _validates_finalizers(kind):
         errors += _finalizer_errors(new["metadata"])
@@ -313,14 +313,14 @@ def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
 
 
 def shared_create_errors(new: Obj, kind: Kind) -> ErrorList:
-    """What is found wrong with any new object's metadata, after the kind's own rules."""
+    """Validate the metadata of any new object, after the validation of its kind."""
     return _object_meta_errors(
         new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
     )
 
 
 def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
-    """What is found wrong with a change of any object's metadata, before the kind's own rules."""
+    """Validate a change of any metadata, before the validation of the kind."""
     return shared_create_errors(new, kind) + _change_errors(new, old)
 
 
@@ -345,7 +345,7 @@ def _change_errors(new: Obj, old: Obj) -> ErrorList:
 
 
 def delete_option_errors(options: Obj) -> ErrorList:
-    """What is wrong with the options of a deletion."""
+    """Validate the options of a deletion."""
     errors = ErrorList()
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:

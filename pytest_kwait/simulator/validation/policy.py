@@ -23,7 +23,7 @@ _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
-    """A budget's spec: how many pods stay, or how many may go."""
+    """Validate a budget's spec: `minAvailable` or `maxUnavailable`, not both."""
     errors = ErrorList()
     if "minAvailable" in spec and "maxUnavailable" in spec:
         shown = format_internal("policy.PodDisruptionBudgetSpec", spec)
@@ -41,7 +41,7 @@ def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
 
 
 def validate_pod_disruption_budget_status(status: Obj) -> ErrorList:
-    """A budget's status."""
+    """Validate a budget's status."""
     errors = ErrorList()
     errors.require_not_negative(
         status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"

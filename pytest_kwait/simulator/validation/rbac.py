@@ -69,7 +69,7 @@ def validate_cluster_role(role: Obj) -> ErrorList:
         for index, selector in enumerate(selectors):
             found = selector_errors(selector, f"{path}[{index}]")
             if found:
-                # The server names the selector that could not be made, which is none.
+                # kube-apiserver shows the selector that it failed to parse, which is nil.
                 text = "invalid label selector."
                 found.invalid(f"{path}[{index}]", None, text)
             errors += found

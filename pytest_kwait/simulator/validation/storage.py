@@ -1,4 +1,4 @@
-"""Validation of storage classes, volume attachments, CSI drivers and CSI nodes.
+"""Validation of the kinds of storage.k8s.io.
 
 Source: k8s.io/kubernetes pkg/apis/storage/validation/validation.go.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import (
     duplicate,
+    forbidden_field,
     invalid_value,
     not_supported,
     required,
@@ -20,6 +22,7 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
 )
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_driver_name
 from pytest_kwait.simulator.validation.field_errors import ErrorList
+from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
 __all__ = [
     "validate_csi_driver",
     "validate_csi_node",
+    "validate_csi_storage_capacity",
     "validate_immutable_fields",
     "validate_storage_class",
     "validate_volume_attachment",
+    "validate_volume_attributes_class",
+    "validate_volume_attributes_class_update",
 ]
 
 _MAX_PARAMETERS, _MAX_BYTES = 512, 256 << 10
@@ -42,7 +48,7 @@ _MAX_NODE_ID_LENGTH = 256
 
 
 def validate_immutable_fields(new: Obj, old: Obj, *fields: str) -> ErrorList:
-    """Which of these fields changed, and never may."""
+    """Validate that these top-level fields do not change."""
     return ErrorList(
         [
             invalid_value(field, new.get(field), "field is immutable")
@@ -52,10 +58,13 @@ def validate_immutable_fields(new: Obj, old: Obj, *fields: str) -> ErrorList:
     )
 
 
-def validate_storage_class(found: Obj) -> ErrorList:
-    """What is wrong with a storage class."""
-    provisioner, parameters = found.get("provisioner", ""), found.get("parameters") or {}
-    policy, binding = found.get("reclaimPolicy"), found.get("volumeBindingMode")
+def validate_storage_class(storage_class: Obj) -> ErrorList:
+    """Validate a storage class."""
+    provisioner, parameters = (
+        storage_class.get("provisioner", ""),
+        storage_class.get("parameters") or {},
+    )
+    policy, binding = storage_class.get("reclaimPolicy"), storage_class.get("volumeBindingMode")
     errors = ErrorList()
     errors.invalid_each(
         "provisioner",
@@ -69,7 +78,7 @@ def validate_storage_class(found: Obj) -> ErrorList:
         errors.required("volumeBindingMode")
     elif binding not in _BINDING_MODES:
         errors.not_supported("volumeBindingMode", binding, _BINDING_MODES)
-    errors += _validate_allowed_topologies(found.get("allowedTopologies") or [])
+    errors += _validate_allowed_topologies(storage_class.get("allowedTopologies") or [])
     return errors if provisioner else ErrorList([*errors, required("provisioner")])
 
 
@@ -86,7 +95,7 @@ def _validate_parameters(parameters: dict[str, str]) -> ErrorList:
 
 def _validate_allowed_topologies(terms: list[Obj]) -> ErrorList:
     errors = ErrorList()
-    # The server compares with as many empty terms as there are terms, too.
+    # kube-apiserver also compares with one empty term for each term.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         at, found = f"allowedTopologies[{index}].matchLabelExpressions", {}
@@ -109,7 +118,7 @@ def _validate_allowed_topologies(terms: list[Obj]) -> ErrorList:
 
 
 def validate_volume_attachment(attachment: Obj) -> ErrorList:
-    """What is wrong with the attachment of a volume."""
+    """Validate a volume attachment."""
     spec = attachment.get("spec") or {}
     source, node = spec.get("source") or {}, spec.get("nodeName", "")
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
@@ -132,7 +141,7 @@ def validate_volume_attachment(attachment: Obj) -> ErrorList:
 
 
 def validate_csi_driver(driver: Obj) -> ErrorList:
-    """What is wrong with a CSI driver."""
+    """Validate a CSI driver."""
     spec = driver.get("spec") or {}
     policy, requests = spec.get("fsGroupPolicy"), spec.get("tokenRequests") or []
     errors = ErrorList()
@@ -171,7 +180,7 @@ def validate_csi_driver(driver: Obj) -> ErrorList:
 
 
 def validate_csi_node(node: Obj) -> ErrorList:
-    """What is wrong with the drivers of a node."""
+    """Validate the drivers of a CSI node."""
     errors = ErrorList()
     names: set[str] = set()
     for index, driver in enumerate((node.get("spec") or {}).get("drivers") or []):
@@ -200,4 +209,45 @@ def _validate_topology_keys(keys: list[str], at: str) -> ErrorList:
         if key in keys[:index]:
             errors.duplicate(at, key)
         errors.invalid_each(at, key, label_key_texts(key))
+    return errors
+
+
+def validate_volume_attributes_class(attributes_class: Obj) -> ErrorList:
+    """Validate a volume attributes class."""
+    driver, parameters = (
+        attributes_class.get("driverName", "").lower(),
+        attributes_class.get("parameters") or {},
+    )
+    errors = ErrorList()
+    if not driver:
+        errors.required("driverName")
+    else:
+        errors.invalid_each("driverName", driver, label_key_texts(driver))
+    if "" in parameters:
+        errors.invalid("parameters", "", "field can not be empty.")
+    if not parameters:
+        errors.required("parameters", "must contain at least one key/value pair")
+    return errors
+
+
+def validate_volume_attributes_class_update(new: Obj, old: Obj) -> ErrorList:
+    """Validate that a volume attributes class does not change."""
+    return ErrorList(
+        [
+            forbidden_field(field, f"updates to {field} are forbidden.")
+            for field in ("driverName", "parameters")
+            if new.get(field) != old.get(field)
+        ]
+    )
+
+
+def validate_csi_storage_capacity(storage_capacity: Obj) -> ErrorList:
+    """Validate a CSI storage capacity."""
+    name, amount, nodes = (
+        storage_capacity.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
+    )
+    errors = ErrorList() if nodes is None else selector_errors(nodes, "nodeTopology")
+    errors.invalid_each("storageClassName", name or "", dns_subdomain_texts(name or ""))
+    if amount is not None and parse_quantity(amount).amount < 0:
+        errors.invalid("capacity", amount, NEGATIVE)
     return errors

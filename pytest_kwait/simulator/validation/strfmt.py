@@ -103,7 +103,7 @@ def _is_uri(text: str) -> bool:
 def _is_ip(version: int) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         if version == 4:
-            # Zeros in front are let through, as before Go 1.17.
+            # Leading zeros are valid, as before Go 1.17.
             text = re.sub(r"\b0+(?=[0-9])", "", text)
         try:
             return ipaddress.ip_address(text).version == version
@@ -191,13 +191,13 @@ _NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
 def matches_format(text: str, form: str) -> bool:
-    """Whether `text` has the form; one that is not known is had by every text."""
+    """Return whether `text` has the format; unknown formats match every text."""
     check = _FORMATS.get(form.replace("-", ""))
     return check is None or check(text)
 
 
 def find_known_format(schema: Obj) -> str:
-    """The format that values of `schema` are held to; empty for none."""
+    """Return the format that `schema` is validated against; empty if none."""
     form: str = schema.get("format", "")
     kind = schema.get("type", "")
     if not form:
@@ -208,7 +208,7 @@ def find_known_format(schema: Obj) -> str:
 
 
 def list_unknown_formats(node: Any) -> Iterator[str]:
-    """The formats in a definition's schemas that nothing is held to."""
+    """Return the formats of a definition's schemas that are not validated."""
     for version in node.get("versions") or ():
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:

@@ -22,7 +22,7 @@ _FORM = "; desired format: https://host[/path]"
 
 
 def webhook_url_errors(url: str, at: str) -> ErrorList:
-    """What keeps `url` from being called."""
+    """Validate the URL of a webhook."""
     try:
         split = urlsplit(url)
         user, _, _ = split.netloc.rpartition("@")
@@ -47,7 +47,7 @@ def webhook_url_errors(url: str, at: str) -> ErrorList:
 
 
 def webhook_service_errors(service: Obj, at: str) -> ErrorList:
-    """What keeps a service from being called."""
+    """Validate the service reference of a webhook."""
     unnamed = [field for field in ("name", "namespace") if not service.get(field)]
     errors = ErrorList([required(f"{at}.{field}") for field in unnamed])
     port = service.get("port", 443)

@@ -34,7 +34,7 @@ _MAX_SECRET_SIZE = 1 << 20
 _SERVICE_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 _DATA_IMMUTABLE = "field is immutable when `immutable` is set"
 _REQUIRED_KEYS = {
-    # Types of secrets and the keys that they do not go without.
+    # The required keys by type of secret.
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -54,7 +54,7 @@ def _validate_keys(keys: Iterable[str], field: str) -> ErrorList:
 
 
 def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> ErrorList:
-    """What of an immutable config map or secret was changed."""
+    """Validate that immutable data does not change."""
     if not old.get("immutable"):
         return ErrorList()
     errors = ErrorList()
@@ -69,7 +69,7 @@ def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> ErrorList:
 
 
 def validate_config_map(obj: Obj) -> ErrorList:
-    """What is wrong with a config map."""
+    """Validate a config map."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     errors = ErrorList()
     for key in data:
@@ -88,7 +88,7 @@ def validate_config_map(obj: Obj) -> ErrorList:
 
 
 def validate_secret(obj: Obj) -> ErrorList:
-    """What is wrong with a secret."""
+    """Validate a secret."""
     data, kind = obj.get("data") or {}, obj.get("type", "")
     errors = _validate_keys(data, "data")
     if sum(len(base64.b64decode(text or "")) for text in data.values()) > _MAX_SECRET_SIZE:
@@ -113,7 +113,7 @@ def validate_secret(obj: Obj) -> ErrorList:
 
 
 def _find_json_object_error(content: bytes) -> str:
-    """Why the text is no JSON object, in Go's words; empty if it is one, or null."""
+    """Return Go's error for a text that is no JSON object; empty for an object or null."""
     if why := find_json_error(content):
         return why
     value = json.loads(content)
@@ -124,7 +124,7 @@ def _find_json_object_error(content: bytes) -> str:
 
 
 def get_secret_warnings(obj: Obj) -> list[str]:
-    """What is odd about the certificate of a secret: that there is none."""
+    """Return warnings about a TLS secret without a certificate."""
     if obj.get("type") != "kubernetes.io/tls":
         return []
     data = obj.get("data") or {}
@@ -148,7 +148,7 @@ def get_secret_warnings(obj: Obj) -> list[str]:
 
 
 def validate_lease(obj: Obj) -> ErrorList:
-    """What is wrong with a lease."""
+    """Validate a lease."""
     spec = obj.get("spec") or {}
     seconds, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     errors = ErrorList()

@@ -49,7 +49,7 @@ def _validate_text(at: str, value: str | None, texts: Callable[[str], list[str]]
 
 
 def validate_endpoint_subsets(subsets: list[Obj]) -> ErrorList:
-    """What is wrong with the subsets of an Endpoints object."""
+    """Validate the subsets of an Endpoints object."""
     errors = ErrorList()
     for index, subset in enumerate(subsets):
         at, ports = f"subsets[{index}]", subset.get("ports") or []
@@ -87,7 +87,7 @@ def _validate_endpoint_port(port: Obj, at: str, *, named: bool) -> ErrorList:
 
 
 def validate_endpoint_slice(part: Obj, old: Obj | None = None) -> ErrorList:
-    """What is wrong with an endpoint slice; endpoints that stayed are not looked at."""
+    """Validate an endpoint slice; endpoints that did not change are skipped."""
     kind, errors = part.get("addressType", ""), ErrorList()
     if kind and kind not in _TYPES:
         errors.not_supported("addressType", kind, _TYPES)

@@ -32,7 +32,7 @@ _MAX_NOTE_LENGTH = 1024
 
 
 def validate_event(event: Obj, *, newer: bool) -> ErrorList:
-    """What is wrong with an event, which is in the older form; `newer` if it was sent as newer."""
+    """Validate an event in its core form; `newer` if the request was events.k8s.io/v1."""
     errors = _validate_common_fields(event, newer=newer)
     if not newer:
         return errors
@@ -90,7 +90,7 @@ def _validate_series(event: Obj) -> ErrorList:
 
 
 def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> ErrorList:
-    """What is wrong with a change of an event: the newer version lets only the series change."""
+    """Validate a change of an event; in events.k8s.io/v1 only the series may change."""
     errors = _validate_common_fields(new, newer=newer)
     if not newer:
         return errors

@@ -48,11 +48,11 @@ DEPRECATED_NODE_LABELS = {
     ),
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
-"""What is said of each."""
+"""The warning about each deprecated label."""
 
 
 def get_node_selector_term_warnings(terms: list[Obj], at: str) -> list[str]:
-    """What is said of the terms of a node selector at the path `at`."""
+    """Return warnings about deprecated labels in node selector terms at `at`."""
     return [
         f"{at}[{index}].matchExpressions[{number}].key: {rule['key']} is "
         f"{DEPRECATED_NODE_LABELS[rule['key']]}"
@@ -67,7 +67,7 @@ _UPDATE_FORBIDDEN = 'node updates may not change {} except from "" to valid'
 
 
 def validate_node(node: Obj) -> ErrorList:
-    """What is wrong with any node."""
+    """Validate a node."""
     spec = node.get("spec") or {}
     errors = _validate_taints(spec.get("taints") or []) + _validate_node_resources(node)
     networks = spec.get("podCIDRs") or []
@@ -89,7 +89,7 @@ def validate_node(node: Obj) -> ErrorList:
 
 
 def validate_node_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with a change of a node or of its status."""
+    """Validate a change of a node or of its status."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = _validate_node_resources(new)
     addresses: list[tuple[str, str]] = []
@@ -114,7 +114,7 @@ def validate_node_update(new: Obj, old: Obj) -> ErrorList:
 
 
 def get_node_warnings(node: Obj) -> list[str]:
-    """What is deprecated or odd about a node."""
+    """Return warnings about deprecated or non-canonical fields of a node."""
     spec = node.get("spec") or {}
     texts = []
     if spec.get("externalID"):
@@ -159,6 +159,6 @@ def _validate_taints(taints: list[Obj]) -> ErrorList:
 
 
 def make_duplicate_error(at: str, shown: Rendered, detail: str = "") -> FieldError:
-    """The value, as the server's own type writes it, is there already."""
+    """Return the error about a duplicate, shown as Go prints the internal type."""
     text = f"Duplicate value: {shown}"
     return FieldError("FieldValueDuplicate", at, f"{text}: {detail}" if detail else text)

@@ -16,7 +16,7 @@ _CAPACITY = 4
 
 
 class RecentlyValid:
-    """The last few sound values of one sort."""
+    """The last few valid values of one type."""
 
     __slots__ = ("_values",)
 
@@ -27,5 +27,5 @@ class RecentlyValid:
         return value in self._values
 
     def add(self, value: object) -> None:
-        """Remember a value as it is now."""
+        """Remember a copy of the value."""
         self._values.appendleft(clone(value))

@@ -44,16 +44,16 @@ INTEGER_RESOURCES = frozenset(
         "services.nodeports",
     )
 )
-"""The resources that are objects, and come whole."""
+"""Resources that count objects; their amounts are integers."""
 
 
 def is_domain_prefixed_resource(name: str) -> bool:
-    """Whether the resource is one of somebody else's domain, `example.com/gpu`."""
+    """Return whether the resource has a domain other than Kubernetes', as `example.com/gpu`."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
-    """Why there cannot be so much of the resource `name`."""
+    """Validate an amount of the resource `name`."""
     amount = parse_quantity(text)
     errors = ErrorList()
     if amount.amount < 0:
@@ -113,7 +113,7 @@ def _is_native(name: str) -> bool:
 
 
 def _is_extended_resource(name: str) -> bool:
-    """Whether it is a resource that somebody else than Kubernetes defines."""
+    """Return whether the resource is defined outside Kubernetes."""
     if _is_native(name) or name.startswith("requests."):
         return False
     return not label_key_texts(f"requests.{name}")
@@ -134,7 +134,7 @@ def _validate_resource_name(name: str, at: str) -> ErrorList:
 
 
 def validate_container_resource_name(name: str, at: str) -> ErrorList:
-    """The name of a resource that containers can ask for."""
+    """Validate the name of a resource that containers may request."""
     errors = ErrorList()
     if name in _CONTAINER_RESOURCES:
         return errors
@@ -162,7 +162,7 @@ def validate_resource_requirements(
     at: str,
     check_name: Callable[[str, str], ErrorList] = validate_container_resource_name,
 ) -> ErrorList:
-    """Names and amounts, requests within limits, and claims that the pod has.
+    """Validate names, amounts and claims; requests must not exceed limits.
 
     Args:
         resources: the requirements.
@@ -258,12 +258,12 @@ def _validate_resource_claim_names(claims: Iterable[Obj], known: list[str], at: 
 
 
 def validate_overhead(overhead: Mapping[str, str], at: str) -> ErrorList:
-    """What a runtime class adds, as limits."""
+    """Validate a pod's overhead as limits."""
     return validate_resource_requirements({"limits": overhead}, (), at)
 
 
 def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str) -> ErrorList:
-    """The resources of the pod as a whole cover those of its containers."""
+    """Validate pod-level resources, which must cover those of the containers."""
     errors = ErrorList()
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
@@ -301,7 +301,7 @@ def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str) -> ErrorLi
 
 
 def aggregate_container_resources(spec: Obj, field: str) -> dict[str, Quantity]:
-    """What all containers ask for together, at the worst moment.
+    """Return the largest sum of requests or limits that the containers have at any time.
 
     Source: k8s.io/component-helpers resource/helpers.go, AggregateContainerRequests.
     """
@@ -338,7 +338,7 @@ _COMPUTE = ("cpu", "memory")
 
 
 def qos_class(spec: Obj) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`."""
+    """Return the QoS class: `Guaranteed`, `Burstable` or `BestEffort`."""
     lists = (
         [spec["resources"]]
         if spec.get("resources")

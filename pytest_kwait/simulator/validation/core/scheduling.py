@@ -41,7 +41,7 @@ _POSITIVE = "must be greater than zero"
 
 
 def validate_affinity(affinity: Obj, at: str) -> ErrorList:
-    """All affinities of a pod."""
+    """Validate the affinity of a pod."""
     errors = ErrorList()
     nodes = affinity.get("nodeAffinity", {})
     if _REQUIRED in nodes:
@@ -74,7 +74,7 @@ def _validate_weight(term: Obj, at: str) -> ErrorList:
 
 
 def validate_node_selector(selector: Obj, at: str) -> ErrorList:
-    """A selector of nodes: at least one term."""
+    """Validate a node selector; at least one term is required."""
     errors = ErrorList()
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
@@ -153,7 +153,7 @@ def _validate_pod_affinity_term(term: Obj, at: str) -> ErrorList:
 
 
 def _validate_match_label_keys(term: Obj, at: str) -> ErrorList:
-    """The labels whose values are taken from the pod."""
+    """Validate label keys whose values come from the pod."""
     errors = ErrorList()
     selector = term.get("labelSelector")
     match, mismatch = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
@@ -177,7 +177,7 @@ def _validate_match_label_keys(term: Obj, at: str) -> ErrorList:
 
 
 def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> ErrorList:
-    """How pods spread over domains."""
+    """Validate topology spread constraints."""
     errors = ErrorList()
     for index, constraint in enumerate(constraints):
         here = f"{at}[{index}]"
@@ -220,7 +220,7 @@ _TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
 def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
-    """Each toleration by itself."""
+    """Validate each toleration."""
     errors = ErrorList()
     if tolerations in _RECENTLY_VALID:
         return errors
@@ -262,7 +262,7 @@ def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
 
 
 def validate_only_added_tolerations(new: list[Obj], old: list[Obj], at: str) -> ErrorList:
-    """Tolerations only become more; how long they last may change."""
+    """Validate that tolerations are only added; their seconds may change."""
     errors = ErrorList()
     for kept in old:
         if not any(_is_same_toleration(kept, one) for one in new):

@@ -64,12 +64,12 @@ _SET_ONCE = "may not change once set"
 
 
 def is_headless(spec: Obj) -> bool:
-    """Whether the service has no address of its own, on purpose."""
+    """Return whether the service has the cluster IP `None`."""
     return bool(spec.get("clusterIPs") == ["None"])
 
 
 def validate_cluster_ips(spec: Obj, before: Obj | None) -> ErrorList:
-    """What contradicts itself among addresses, families and policy; `before` is the old spec."""
+    """Validate that cluster IPs, families and policy agree; `before` is the old spec."""
     if spec.get("type") == "ExternalName":
         return ErrorList()
     address, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
@@ -130,15 +130,15 @@ def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> ErrorList:
 
 
 def init_ip_family_fields(spec: Obj, before: Obj | None, served: Collection[str]) -> ErrorList:
-    """Set the families and the policy that follow from the rest, in place.
+    """Set IP families and policy that follow from the rest, in place.
 
     Args:
-        spec: the service's, with its addresses in order.
-        before: the old spec on a change.
-        served: the families that the cluster has addresses of; the first is the default.
+        spec: the service's spec, with its addresses in order.
+        before: the old spec on an update.
+        served: the families of the cluster; the first is the default.
 
     Returns:
-        What is asked for and cannot be had.
+        Errors about families that the cluster does not have.
     """
     if spec["type"] == "ExternalName":
         return ErrorList()
@@ -215,7 +215,7 @@ def _validate_served_families(spec: Obj, served: Collection[str]) -> ErrorList:
 
 
 def validate_cluster_ip_update(spec: Obj, before: Obj) -> ErrorList:
-    """Which addresses and families cannot be changed the way they are."""
+    """Validate a change of addresses and families."""
     if "ExternalName" in (spec.get("type"), before.get("type")):
         return ErrorList()
     if is_headless(spec) and is_headless(before):
@@ -249,7 +249,7 @@ def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> Er
 
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
-"""What ports can speak."""
+"""The protocols of ports."""
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
 _TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
@@ -262,7 +262,7 @@ _MAX_AFFINITY_SECONDS = 86400
 
 
 def is_externally_accessible(spec: Obj) -> bool:
-    """Whether the service can be reached from outside the cluster."""
+    """Return whether the service is reachable from outside the cluster."""
     kind = spec.get("type")
     return kind in ("LoadBalancer", "NodePort") or (
         kind == "ClusterIP" and bool(spec.get("externalIPs"))
@@ -270,12 +270,12 @@ def is_externally_accessible(spec: Obj) -> bool:
 
 
 def needs_health_check(spec: Obj) -> bool:
-    """Whether a load balancer has to ask nodes for their health, at a port of the service's own."""
+    """Return whether the load balancer probes nodes at the service's health check port."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def validate_service(service: Obj, old: Obj | None = None) -> ErrorList:
-    """What is wrong with a service; `old` is the one that it takes the place of."""
+    """Validate a service; `old` is the stored one on an update."""
     spec = service["spec"]
     before = None if old is None else old["spec"]
     return ErrorList(
@@ -297,7 +297,7 @@ def validate_service(service: Obj, old: Obj | None = None) -> ErrorList:
 
 
 def validate_service_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with a change of a service."""
+    """Validate a change of a service."""
     spec, before = new["spec"], old["spec"]
     errors = validate_cluster_ip_update(spec, before)
     now, then = spec.get("loadBalancerClass"), before.get("loadBalancerClass")
@@ -523,7 +523,7 @@ def _validate_traffic_policies(spec: Obj) -> ErrorList:
 
 
 def validate_service_status_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with what a load balancer is said to answer at."""
+    """Validate the load balancer status of a service."""
     path = "status.loadBalancer.ingress"
     found = get_load_balancer_ingress_points(new)
     if found and new["spec"].get("type") != "LoadBalancer":
@@ -549,13 +549,13 @@ def validate_service_status_update(new: Obj, old: Obj) -> ErrorList:
 
 
 def get_load_balancer_ingress_points(obj: Obj) -> list[Obj]:
-    """The addresses and names in the status of a service or an ingress."""
+    """Return the ingress points in the status of a service or an ingress."""
     points: list[Obj] = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return points
 
 
 def validate_hostname(name: str, at: str) -> ErrorList:
-    """Why `name` is no host's, where it is given at all."""
+    """Validate a host name, if set."""
     if not name:
         return ErrorList()
     errors = ErrorList()
@@ -566,7 +566,7 @@ def validate_hostname(name: str, at: str) -> ErrorList:
 
 
 def get_service_warnings(service: Obj) -> list[str]:
-    """What is legal and yet likely a mistake."""
+    """Return warnings about valid fields that are likely mistakes."""
     spec, kind = service["spec"], service["spec"].get("type")
     outside, name = spec.get("externalIPs") or [], spec.get("externalName", "")
     headless = kind == "ClusterIP" and spec.get("clusterIP") == "None"

@@ -45,7 +45,7 @@ _ARMOR: dict[str, tuple[str, ...]] = {
 
 
 def validate_pod_annotations(annotations: dict[str, str], spec: Obj, at: str) -> ErrorList:
-    """The values that such annotations may have."""
+    """Validate the values of annotations that mirror fields."""
     errors = ErrorList()
     if _MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
@@ -85,7 +85,7 @@ def _validate_seccomp_annotation(profile: str, at: str) -> ErrorList:
 
 
 def validate_profile_annotations(metadata: Obj, spec: Obj, at: str) -> ErrorList:
-    """Profiles that are given twice are the same."""
+    """Validate that profiles in annotations equal those in fields."""
     errors = ErrorList()
     annotations = metadata.get("annotations")
     if not annotations:
@@ -136,7 +136,7 @@ def _validate_profile_match(
 
 
 def validate_pod_annotation_update(new: dict[str, str], old: dict[str, str], at: str) -> ErrorList:
-    """What describes how a pod was made stays as it was."""
+    """Validate changes of annotations; some are immutable."""
     errors = ErrorList()
     for key in sorted(old):
         if new.get(key) != old[key]:

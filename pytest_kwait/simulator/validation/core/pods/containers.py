@@ -49,7 +49,7 @@ _LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
 def validate_probes(container: Obj, grace: int | None, at: str) -> ErrorList:
-    """A container's three probes."""
+    """Validate the three probes of a container."""
     errors = ErrorList()
     for field in ("livenessProbe", "readinessProbe", "startupProbe"):
         if field in container:
@@ -81,7 +81,7 @@ def _validate_probe(probe: Obj, field: str, grace: int | None, at: str) -> Error
 
 
 def validate_lifecycle(lifecycle: Obj, grace: int | None, at: str) -> ErrorList:
-    """A container's hooks."""
+    """Validate the lifecycle hooks of a container."""
     errors = ErrorList()
     for field in ("postStart", "preStop"):
         if field in lifecycle:
@@ -147,7 +147,7 @@ _RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
 
 
 def validate_volume_mounts(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
-    """The mounts of a container; what is wrong with sub paths stands at the list itself."""
+    """Validate a container's mounts; errors about sub paths name the list itself."""
     errors = ErrorList()
     devices = {one.get("name", ""): one for one in container.get("volumeDevices", ())}
     device_paths = {one.get("devicePath", "") for one in devices.values()}
@@ -206,7 +206,7 @@ def _validate_mount_options(container: Obj, mount: Obj, index: int, at: str) -> 
 
 
 def validate_volume_devices(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
-    """The block devices of a container."""
+    """Validate the block devices of a container."""
     errors = ErrorList()
     mounts = {
         one.get("name", ""): one.get("mountPath", "") for one in container.get("volumeMounts", ())
@@ -257,7 +257,7 @@ _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 
 
 def validate_restart_policy(container: Obj, at: str) -> ErrorList:
-    """A container's own policy, and the exit codes that it makes exceptions for."""
+    """Validate a container's own restart policy and its rules for exit codes."""
     errors = ErrorList()
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", [])
     if policy is None:
@@ -285,7 +285,7 @@ def validate_restart_policy(container: Obj, at: str) -> ErrorList:
 
 
 def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorList:
-    """What a change of a resource does; `of_pod` is the pod's restart policy."""
+    """Validate the resize policies; `of_pod` is the pod's restart policy."""
     errors = ErrorList()
     here, seen = f"{at}.resizePolicy", set()
     for index, one in enumerate(policies):
@@ -306,7 +306,7 @@ _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PROBES_AND_LIFECYCLE = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL = (
-    # In the order of the server's type.
+    # In the order of the fields of kube-apiserver's type.
     "ports",
     "resources",
     "resizePolicy",
@@ -321,14 +321,14 @@ _NOT_EPHEMERAL = (
 
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
-    """What containers refer to.
+    """The parts of a pod that its containers refer to.
 
     Args:
-        volumes: the sound volumes by name.
+        volumes: the valid volumes by name.
         claims: the names of the pod's resource claims.
-        grace: the pod's grace period in seconds, None for none.
-        restart_policy: the pod's.
-        host_users: whether the pod has the users of its host.
+        grace: the pod's grace period in seconds; None if unset.
+        restart_policy: the pod's restart policy.
+        host_users: whether the pod uses the host's user namespace.
     """
 
     volumes: Mapping[str, Obj]
@@ -339,7 +339,7 @@ class ContainerContext:
 
 
 def validate_containers(containers: list[Obj], around: ContainerContext, at: str) -> ErrorList:
-    """The containers that a pod is made of: at least one."""
+    """Validate the containers of a pod; at least one is required."""
     errors = ErrorList()
     if not containers:
         errors.required(at)
@@ -364,7 +364,7 @@ def validate_init_containers(
     around: ContainerContext,
     at: str,
 ) -> ErrorList:
-    """The containers that run before, and those of them that stay."""
+    """Validate init containers and sidecars."""
     errors = ErrorList()
     names = {one.get("name", "") for one in regular}
     for index, container in enumerate(containers):
@@ -393,7 +393,7 @@ def validate_init_containers(
 
 
 def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) -> ErrorList:
-    """The containers that join a running pod."""
+    """Validate ephemeral containers."""
     errors = ErrorList()
     others = {
         one.get("name", "")
@@ -423,7 +423,7 @@ def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) 
 
 
 def validate_image_whitespace(container: Obj, at: str) -> ErrorList:
-    """The image's name stands alone."""
+    """Validate that the image has no leading or trailing whitespace."""
     errors = ErrorList()
     image = container.get("image", "")
     if image != image.strip():
@@ -510,7 +510,7 @@ _PORT_COUNT = 65536
 
 
 def _validate_host_port_conflicts(containers: list[Obj], at: str) -> ErrorList:
-    """No port of the host is taken twice; each list counts on its own."""
+    """Validate that no host port occurs twice within one list of containers."""
     errors = ErrorList()
     taken: set[str] = set()
     for index, container in enumerate(containers):

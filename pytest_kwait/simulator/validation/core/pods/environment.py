@@ -46,7 +46,7 @@ _MORE_THAN_ONE_SOURCE = "may not have more than one field specified at a time"
 
 
 def validate_env(variables: Iterable[Obj], at: str) -> ErrorList:
-    """The variables of a container, one by one."""
+    """Validate the environment variables of a container."""
     errors = ErrorList()
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
@@ -113,7 +113,7 @@ def _validate_file_ref(ref: Obj, at: str) -> ErrorList:
 
 
 def validate_env_from(imports: Iterable[Obj], at: str) -> ErrorList:
-    """The config maps and secrets whose keys become variables."""
+    """Validate the config maps and secrets whose keys become variables."""
     errors = ErrorList()
     for index, entry in enumerate(imports):
         prefix = entry.get("prefix", "")
@@ -136,7 +136,7 @@ def validate_env_from(imports: Iterable[Obj], at: str) -> ErrorList:
 
 
 def validate_file_key_volumes(container: Obj, at: str, volumes: Mapping[str, Obj]) -> ErrorList:
-    """Variables from files name volumes that containers can write them into."""
+    """Validate that variables from files name `emptyDir` volumes."""
     errors = ErrorList()
     for index, variable in enumerate(container.get("env", ())):
         ref = variable.get("valueFrom", {}).get("fileKeyRef")

@@ -66,7 +66,7 @@ _MAX_HOST_NAME_LENGTH = 64
 
 
 def validate_dns_config(spec: Obj, at: str) -> ErrorList:
-    """What a pod's resolver is told."""
+    """Validate a pod's DNS configuration."""
     errors = ErrorList()
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
@@ -105,7 +105,7 @@ def validate_dns_config(spec: Obj, at: str) -> ErrorList:
 
 
 def validate_host_aliases(aliases: list[Obj], at: str) -> ErrorList:
-    """The lines that are added to a pod's hosts."""
+    """Validate the host aliases of a pod."""
     errors = ErrorList()
     for index, alias in enumerate(aliases):
         address = alias.get("ip", "")
@@ -117,7 +117,7 @@ def validate_host_aliases(aliases: list[Obj], at: str) -> ErrorList:
 
 
 def validate_host_name_override(spec: Obj, at: str) -> ErrorList:
-    """A host name in place of the pod's own."""
+    """Validate a host name override."""
     errors = ErrorList()
     name, here = spec["hostnameOverride"], f"{at}.hostnameOverride"
     if spec.get("setHostnameAsFQDN"):
@@ -139,7 +139,7 @@ _SUBDOMAIN_FIELDS = ("serviceAccountName", "nodeName")
 
 
 def validate_pod_create(pod: Obj) -> ErrorList:
-    """A pod that is to be made."""
+    """Validate a new pod."""
     errors = validate_pod(pod)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
@@ -152,7 +152,7 @@ def validate_pod_create(pod: Obj) -> ErrorList:
 
 
 def validate_pod(pod: Obj) -> ErrorList:
-    """What holds of a pod all its life, its metadata aside."""
+    """Validate a pod without its metadata, on create and on update."""
     errors = ErrorList()
     metadata, spec = pod["metadata"], pod["spec"]
     if "annotations" in metadata:
@@ -172,7 +172,7 @@ def validate_pod(pod: Obj) -> ErrorList:
 
 
 def validate_pod_template_spec(template: Obj, at: str) -> ErrorList:
-    """A pod template; its labels and annotations stand beside its metadata."""
+    """Validate a pod template with its labels and annotations."""
     errors = ErrorList()
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     errors += label_errors(metadata.get("labels", {}), f"{at}.labels")
@@ -188,7 +188,7 @@ def validate_pod_template_spec(template: Obj, at: str) -> ErrorList:
 
 
 def validate_pod_spec(spec: Obj, at: str, *, metadata: Obj | None = None) -> ErrorList:
-    """The spec of a pod, or of a template, which has no metadata of its own."""
+    """Validate the spec of a pod, or of a template, whose `metadata` is None."""
     errors = ErrorList()
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:

@@ -45,7 +45,7 @@ _ONE_IP_PER_FAMILY = "may specify no more than one IP for each IP family"
 
 
 def validate_pod_status_update(new: Obj, old: Obj) -> ErrorList:
-    """A pod's status, beside what it was."""
+    """Validate a change of a pod's status."""
     errors = ErrorList()
     status, before = new.get("status") or {}, old.get("status") or {}
     for index, condition in enumerate(status.get("conditions") or ()):
@@ -103,7 +103,7 @@ _ONLY_ADDITIONS = "(no mutations or deletions)"
 
 
 def validate_pod_update(new: Obj, old: Obj) -> ErrorList:
-    """Few things; and what holds of any pod goes on to hold."""
+    """Validate a change of a pod; most fields of its spec are immutable."""
     errors = ErrorList()
     spec, before = new["spec"], old["spec"]
     annotations = new["metadata"].get("annotations", {})
@@ -167,7 +167,7 @@ def _validate_scheduling_gates_update(spec: Obj, before: Obj) -> ErrorList:
 
 
 def _revert_mutable_fields(spec: Obj, before: Obj) -> Obj:
-    """The new spec with all that may change as it was."""
+    """Return the new spec with the old values of all mutable fields."""
     allowed: Obj = clone(spec)
     for field in _CONTAINER_LISTS:
         for container, was in zip(allowed.get(field, ()), before.get(field, ()), strict=True):
@@ -190,7 +190,7 @@ def _restore_field(allowed: Obj, before: Obj, field: str) -> None:
 
 
 def _revert_gated_pod_fields(allowed: Obj, before: Obj) -> ErrorList:
-    """What may still become stricter while a pod is not scheduled."""
+    """Validate and revert fields of a gated pod that may only become stricter."""
     errors = ErrorList()
     selector, earlier = allowed.get("nodeSelector", {}), before.get("nodeSelector", {})
     if any(selector.get(key) != value for key, value in earlier.items()):
@@ -248,7 +248,7 @@ _INIT_RESTART_FORBIDDEN = (
 
 
 def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:
-    """They are added, never taken away or changed."""
+    """Validate that ephemeral containers are only added."""
     errors = validate_pod(new)
     if _MIRROR_ANNOTATION in annotations_of(old):
         errors.clear()
@@ -267,7 +267,7 @@ def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:
 
 
 def validate_pod_resize(new: Obj, old: Obj) -> ErrorList:
-    """Processors and memory of what is there, as long as the pod keeps its class."""
+    """Validate a resize: CPU and memory only, and the QoS class must not change."""
     errors = validate_pod(new)
     spec, before = new["spec"], old["spec"]
     for refused, why in (
@@ -307,7 +307,7 @@ def validate_pod_resize(new: Obj, old: Obj) -> ErrorList:
 
 
 def _validate_pod_level_resources(spec: Obj, before: Obj) -> ErrorList:
-    """The resources of the pod as a whole."""
+    """Validate a resize of pod-level resources."""
     errors = ErrorList()
     now, was = spec.get("resources"), before.get("resources")
     if not any(one and (one.get("requests") or one.get("limits")) for one in (now, was)):
@@ -358,13 +358,13 @@ def _pair_containers(spec: Obj, before: Obj, field: str) -> list[tuple[Obj, Obj]
 
 
 def _is_resource_removed(now: Obj | None, was: Obj | None, part: str) -> bool:
-    """Whether an amount is told no more."""
+    """Return whether a request or limit was removed."""
     kept, told = (((one or {}).get(part) or {}).keys() for one in (now, was))
     return bool(told - kept)
 
 
 def _drop_resizable_fields(container: Obj) -> Obj:
-    """The container without what may be resized."""
+    """Return the container without its resizable fields."""
     resources = {
         part: (
             {name: amount for name, amount in value.items() if name not in _RESIZABLE}

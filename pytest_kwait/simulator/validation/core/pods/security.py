@@ -35,7 +35,7 @@ _IPC_EXACT = "kernel.sem"
 
 
 def validate_pod_security_context(spec: Obj, at: str) -> ErrorList:
-    """The security context of a pod as a whole."""
+    """Validate the security context of a pod."""
     errors = ErrorList()
     context = spec.get("securityContext") or {}
     if not context and not spec.get("shareProcessNamespace"):
@@ -88,7 +88,7 @@ def _validate_sysctl(spec: Obj, sysctls: list[Obj], index: int, name: str, at: s
 
 
 def _normalize_sysctl(name: str) -> str:
-    """The sysctl with dots between its parts, whichever sign was used."""
+    """Return the sysctl with dots as separators."""
     first = re.search(r"[./]", name)
     if first is None or first[0] == ".":
         return name
@@ -147,7 +147,7 @@ def _validate_app_armor_profile(profile: Obj, at: str) -> ErrorList:
 
 
 def validate_container_security_context(context: Obj, at: str, *, host_users: bool) -> ErrorList:
-    """The security context of one container."""
+    """Validate the security context of a container."""
     errors = ErrorList()
     for field in ("runAsUser", "runAsGroup"):
         errors += _validate_id(context.get(field), f"{at}.{field}")

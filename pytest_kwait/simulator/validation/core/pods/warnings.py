@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import dns_label_texts, label_value_texts
-from pytest_kwait.simulator.validation.addresses import iterate_ip_warnings
+from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
 from pytest_kwait.simulator.validation.core.pods.annotations import (
     APP_ARMOR_ANNOTATION_PREFIX,
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["get_name_warning", "get_pod_warnings", "get_port_warnings", "get_volume_warnings"]
+__all__ = ["get_name_warnings", "get_pod_warnings", "get_port_warnings", "get_volume_warnings"]
 
 
 def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
-    """Ports that are defined twice, or nearly; then names that are."""
+    """Yield warnings about duplicate ports, then about duplicate port names."""
     lists = (spec.get("containers", ()), spec.get("initContainers", ()))
     if not any("ports" in container for containers in lists for container in containers):
         return
@@ -69,7 +68,7 @@ def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
 
 
 def _render_port(port: Obj) -> str:
-    """A port as Go prints its struct."""
+    """Return a port as Go prints its struct."""
     return (
         f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} "
         f"ContainerPort:{port.get('containerPort', 0)} Protocol:{port.get('protocol', '')} "
@@ -78,7 +77,7 @@ def _render_port(port: Obj) -> str:
 
 
 _DEPRECATED_SOURCES = {
-    # By source: how the path calls it, and what is said.
+    # By source: its name in paths, and the warning.
     "photonPersistentDisk": (
         "photonPersistentDisk",
         "deprecated in v1.11, non-functional in v1.16+",
@@ -107,7 +106,7 @@ class _VirtualFile(NamedTuple):
 
 
 def get_volume_warnings(volumes: list[Obj], at: str) -> Iterator[str]:
-    """The warnings about a pod's volumes."""
+    """Yield the warnings about a pod's volumes."""
     for index, volume in enumerate(volumes):
         for source in volume:
             if source in _DEPRECATED_SOURCES:
@@ -199,18 +198,18 @@ _SECCOMP_ANNOTATION_WARNING = 'non-functional in v1.27+; use the "seccompProfile
 _BYTE_RESOURCES = ("memory", "ephemeral-storage")
 
 
-def get_name_warning(obj: Obj, where: str, caller: Caller) -> None:
-    """Names become names of hosts."""
+def get_name_warnings(obj: Obj, where: str) -> Iterator[str]:
+    """Yield the warning about a name that is used as host name and is no DNS label."""
     texts = dns_label_texts(obj["metadata"].get("name", ""))
     if texts:
-        caller.warn(
+        yield (
             f"metadata.name: this is used in {where}, which can result in surprising behavior; a "
             f"DNS label is recommended: [{' '.join(texts)}]"
         )
 
 
 def get_pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
-    """The warnings of a pod, or of the template at the path `at`."""
+    """Yield the warnings about a pod, or about the template at `at`."""
     prefix = f"{at}." if at else ""
     here = f"{prefix}spec"
     for key in sorted(spec.get("nodeSelector", ())):
@@ -259,9 +258,9 @@ def get_pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
     if "affinity" in spec:
         yield from _get_pod_affinity_warnings(spec["affinity"], f"{here}.affinity")
     for index, server in enumerate(spec.get("dnsConfig", {}).get("nameservers", ())):
-        yield from iterate_ip_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
+        yield from get_ip_warnings(f"{here}.dnsConfig.nameservers[{index}]", server)
     for index, alias in enumerate(spec.get("hostAliases", ())):
-        yield from iterate_ip_warnings(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
+        yield from get_ip_warnings(f"{here}.hostAliases[{index}].ip", alias.get("ip", ""))
 
 
 def _get_node_warnings(affinity: Obj, at: str) -> Iterator[str]:

@@ -35,7 +35,7 @@ _DNS = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
 _INVALID_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _DOTS_OR_SPACES = re.compile(r"[. ]+")
 _LINUX_ONLY_POD_FIELDS = (
-    # Each by its path below the spec, in the server's order.
+    # Paths below the spec, in kube-apiserver's order.
     ("securityContext", "appArmorProfile"),
     ("securityContext", "seLinuxOptions"),
     ("hostUsers",),
@@ -67,14 +67,14 @@ _LINUX_ONLY_CONTAINER_FIELDS = (
 
 
 def visit_containers_with_path(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
-    """Every container with its path, in the order in which the server visits them."""
+    """Yield every container with its path, in kube-apiserver's order."""
     for field in _CONTAINER_LISTS:
         for index, container in enumerate(spec.get(field, ())):
             yield container, f"{at}.{field}[{index}]"
 
 
 def validate_windows_options(options: Obj, at: str) -> ErrorList:
-    """Credentials and the user of processes."""
+    """Validate credentials and the user of Windows processes."""
     errors = ErrorList()
     name, credentials = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
     if name is not None:
@@ -134,7 +134,7 @@ def _get_host_process(holder: Obj) -> bool | None:
 
 
 def validate_windows_host_process(spec: Obj, at: str) -> ErrorList:
-    """Containers that are processes of their host: all or none, and in its network."""
+    """Validate host process containers: all or none, and with the host's network."""
     errors = ErrorList()
     of_pod, count, processes = _get_host_process(spec), 0, 0
     lists = (spec.get(field, ()) for field in _CONTAINER_LISTS)
@@ -167,7 +167,7 @@ def validate_windows_host_process(spec: Obj, at: str) -> ErrorList:
 
 
 def validate_os_fields(spec: Obj, at: str) -> ErrorList:
-    """The operating system is one, and nothing belongs to another one."""
+    """Validate that no field of another operating system is set."""
     errors = ErrorList()
     name = spec["os"].get("name", "")
     if not name:

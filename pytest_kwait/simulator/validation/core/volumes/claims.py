@@ -43,7 +43,7 @@ __all__ = [
 
 
 def validate_persistent_volume_claim_spec(spec: Obj, at: str) -> ErrorList:
-    """The spec of a claim."""
+    """Validate the spec of a claim."""
     errors = ErrorList()
     modes = spec.get("accessModes", [])
     if not modes:
@@ -116,7 +116,7 @@ _NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
 
 
 def validate_persistent_volume_claim(claim: Obj) -> ErrorList:
-    """What is wrong with a claim."""
+    """Validate a claim."""
     return validate_persistent_volume_claim_spec(claim.get("spec") or {}, "spec")
 
 
@@ -126,7 +126,7 @@ def _get_storage_text(spec: Obj, field: str) -> str | None:
 
 
 def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> ErrorList:
-    """What is wrong with a change of a claim, beyond what is wrong with the claim."""
+    """Validate a change of a claim; the new claim by itself is validated elsewhere."""
     now, then = clone(new.get("spec") or {}), clone(old.get("spec") or {})
     annotation, before = (
         annotations_of(new).get(BETA_STORAGE_CLASS),
@@ -189,7 +189,7 @@ def _validate_spec_unchanged(now: Obj, then: Obj) -> ErrorList:
 
 
 def validate_persistent_volume_claim_status_update(new: Obj) -> ErrorList:
-    """What is wrong with what a claim is said to have."""
+    """Validate the status of a claim."""
     status = new.get("status") or {}
     errors = ErrorList()
     for name, text in (status.get("capacity") or {}).items():
@@ -216,7 +216,7 @@ def _validate_not_negative(at: str, text: str) -> ErrorList:
 
 
 def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:
-    """What is deprecated or odd about a claim."""
+    """Return warnings about deprecated or ineffective fields of a claim."""
     texts = []
     if BETA_STORAGE_CLASS in annotations_of(claim):
         texts.append(
@@ -251,7 +251,7 @@ _METADATA_DISPLAY_NAMES = {"uid": "uID"}
 
 
 def validate_persistent_volume_claim_template(template: Obj, at: str) -> ErrorList:
-    """A template's metadata, which has labels and annotations only, and its spec."""
+    """Validate a claim template: labels, annotations and the spec."""
     errors = ErrorList()
     metadata = template.get("metadata") or {}
     errors += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")

@@ -64,7 +64,7 @@ _CPU_DIVISORS = ("1m", "1")
 
 
 def validate_object_field_selector(ref: Obj, fields: tuple[str, ...], at: str) -> ErrorList:
-    """A field of the pod: one of `fields`, or a label or an annotation by its key."""
+    """Validate a pod field: one of `fields`, or a label or annotation by key."""
     errors = ErrorList()
     version, path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not version or not path:
@@ -94,7 +94,7 @@ def validate_object_field_selector(ref: Obj, fields: tuple[str, ...], at: str) -
 
 
 def validate_resource_field_selector(ref: Obj, at: str, *, of_volume: bool) -> ErrorList:
-    """A container's request or limit, in a unit that suits it."""
+    """Validate a reference to a container's request or limit, with its divisor."""
     errors = ErrorList()
     resource = ref.get("resource", "")
     if of_volume and not ref.get("containerName"):

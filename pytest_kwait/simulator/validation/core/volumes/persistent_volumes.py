@@ -45,11 +45,11 @@ _CSI_SECRET_USES = ("controllerPublish", "controllerExpand", "nodePublish", "nod
 
 
 def validate_persistent_volume_source(spec: Obj, name: str, at: str) -> ErrorList:
-    """Exactly one source, and what it needs.
+    """Validate that a persistent volume has exactly one valid source.
 
     Args:
-        spec: the volume's.
-        name: the volume's; empty within an attachment.
+        spec: the volume's spec.
+        name: the volume's name; empty within an attachment.
         at: the path of the spec.
     """
     errors = ErrorList()
@@ -58,7 +58,7 @@ def validate_persistent_volume_source(spec: Obj, name: str, at: str) -> ErrorLis
         value = spec.get(source)
         if value is None:
             continue
-        # Of a flex volume the server says everything but that it is one too many.
+        # For a flex volume, kube-apiserver reports all errors but that it is a second source.
         if taken and source != "flexVolume":
             errors.forbidden(
                 f"{at}.{SOURCE_DISPLAY_NAMES.get(source, source)}", MORE_THAN_ONE_SOURCE
@@ -129,7 +129,7 @@ def _validate_csi_persistent_volume(source: Obj, at: str) -> ErrorList:
 
 
 PERSISTENT_VOLUME_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
-    # In the order in which the server looks at them.
+    # In kube-apiserver's order.
     "hostPath": SHARED_SOURCES["hostPath"],
     "gcePersistentDisk": SHARED_SOURCES["gcePersistentDisk"],
     "awsElasticBlockStore": SHARED_SOURCES["awsElasticBlockStore"],
@@ -153,11 +153,11 @@ PERSISTENT_VOLUME_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
     "storageos": _validate_persistent_storage_os,
     "csi": _validate_csi_persistent_volume,
 }
-"""The fields of a volume that say what is behind it, with their rules."""
+"""The source fields of a persistent volume, with their validators."""
 
 
 VOLUME_MODES = ("Block", "Filesystem")
-"""How a volume can be given to a container."""
+"""The volume modes."""
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SINGLE_POD_MODE = "ReadWriteOncePod"
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
@@ -175,7 +175,7 @@ _DEPRECATED_PERSISTENT_SOURCES = {
 
 
 def validate_access_modes(modes: list[str], at: str) -> ErrorList:
-    """The ways in which a volume is used."""
+    """Validate access modes."""
     errors = ErrorList()
     for mode in modes:
         if mode not in _ACCESS_MODES:
@@ -190,13 +190,13 @@ def validate_access_modes(modes: list[str], at: str) -> ErrorList:
 def validate_persistent_volume_spec(
     spec: Obj, name: str, at: str, *, inline: bool = False
 ) -> ErrorList:
-    """The spec of a volume.
+    """Validate the spec of a persistent volume.
 
     Args:
-        spec: what is looked at.
+        spec: the volume's spec.
         name: the volume's name; empty for an inline one.
         at: the path of the spec.
-        inline: whether it stands in an attachment and not in a volume.
+        inline: whether the spec is part of a volume attachment.
     """
     errors = ErrorList()
     if inline:
@@ -291,7 +291,7 @@ def _validate_capacity(capacity: dict[str, str], at: str) -> ErrorList:
 
 
 def get_persistent_volume_warnings(volume: Obj) -> list[str]:
-    """What is deprecated about a volume."""
+    """Return warnings about deprecated fields of a persistent volume."""
     spec, texts = volume.get("spec") or {}, []
     for key, text in (
         (

@@ -56,7 +56,7 @@ _MIN_TOKEN, _MAX_TOKEN = 600, 1 << 32
 
 
 def validate_key_to_paths(source: Obj, at: str) -> ErrorList:
-    """The files that a secret or a config map makes."""
+    """Validate the files of a secret or config map volume."""
     errors = ErrorList()
     for index, item in enumerate(source.get("items", ())):
         here = f"{at}.items[{index}]"
@@ -77,7 +77,7 @@ def _validate_key_to_path(item: Obj, at: str) -> ErrorList:
 
 
 def validate_downward_api_files(source: Obj, at: str) -> ErrorList:
-    """The files that the downward API makes; all stand at the path of their source."""
+    """Validate the files of a downward API volume; errors name the path of the source."""
     errors = ErrorList()
     for item in source.get("items", ()):
         errors += _validate_downward_api_file(item, at)
@@ -107,7 +107,7 @@ def _validate_downward_api_file(item: Obj, at: str) -> ErrorList:
 
 
 def validate_projected_volume(volume: Obj, at: str) -> ErrorList:
-    """A volume of several sources, whose files do not get in each other's way."""
+    """Validate a projected volume, whose files must not share a path."""
     errors = ErrorList()
     if volume in _RECENTLY_VALID:
         return errors
@@ -263,7 +263,7 @@ def _validate_git_repo(source: Obj, at: str) -> ErrorList:
 
 
 def _make_keyed_source_validator(name: str) -> Callable[[Obj, str], ErrorList]:
-    """A source of files by keys: a secret or a config map, named by the field `name`."""
+    """Return a validator of a secret or config map source, whose name is in field `name`."""
 
     def check(source: Obj, at: str) -> ErrorList:
         errors = ErrorList()
@@ -312,7 +312,7 @@ def _validate_image_volume(source: Obj, at: str, *, pod: bool = True) -> ErrorLi
 
 
 _SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
-    # In the order in which the server looks at them.
+    # In kube-apiserver's order.
     "emptyDir": _validate_empty_dir,
     "hostPath": SHARED_SOURCES["hostPath"],
     "gitRepo": _validate_git_repo,

@@ -47,7 +47,7 @@ _MAX_FILE_MODE = 0o777
 
 
 def validate_path_no_backsteps(path: str, at: str) -> ErrorList:
-    """The path does not climb."""
+    """Validate that the path has no `..`."""
     errors = ErrorList()
     if ".." in path.split("/"):
         errors.invalid(at, path, "must not contain '..'")
@@ -55,7 +55,7 @@ def validate_path_no_backsteps(path: str, at: str) -> ErrorList:
 
 
 def validate_local_descending_path(path: str, at: str) -> ErrorList:
-    """The path is relative, and does not climb."""
+    """Validate that the path is relative and has no `..`."""
     errors = ErrorList()
     if path.startswith("/"):
         errors.invalid(at, path, "must be a relative path")
@@ -64,7 +64,7 @@ def validate_local_descending_path(path: str, at: str) -> ErrorList:
 
 
 def validate_local_non_reserved_path(path: str, at: str) -> ErrorList:
-    """The path descends, and its first name is none that kubelets use themselves."""
+    """Validate a descending path that does not begin with `..`."""
     errors = validate_local_descending_path(path, at)
     if path.startswith("..") and not path.startswith("../"):
         errors.invalid(at, path, "must not start with '..'")
@@ -72,7 +72,7 @@ def validate_local_non_reserved_path(path: str, at: str) -> ErrorList:
 
 
 def validate_file_mode(mode: int | None, at: str) -> ErrorList:
-    """The permissions of a file are nothing but permissions."""
+    """Validate that a file mode has permission bits only."""
     errors = ErrorList()
     if mode is not None and not 0 <= mode <= _MAX_FILE_MODE:
         errors.invalid(at, mode, FILE_MODE_MESSAGE)
@@ -80,9 +80,9 @@ def validate_file_mode(mode: int | None, at: str) -> ErrorList:
 
 
 MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
-"""What is said of a second source."""
+"""The message about a second source."""
 SOURCE_DISPLAY_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Sources that are called otherwise where they are one too many."""
+"""Sources whose name differs in the error about a second source."""
 
 _PARTITION = "must be between 1 and 255, inclusive"
 _PORTAL = (
@@ -118,7 +118,7 @@ _BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
 
 
 def require_fields(*fields: str) -> Callable[[Obj, str], ErrorList]:
-    """The rule that these fields are there and that is all."""
+    """Return a validator that requires these fields."""
 
     def check(source: Obj, at: str) -> ErrorList:
         errors = ErrorList()
@@ -168,7 +168,7 @@ def _validate_nfs(source: Obj, at: str) -> ErrorList:
 
 
 def validate_iscsi(source: Obj, at: str, volume: str | None = None) -> ErrorList:
-    """A disk by iSCSI; `volume` is the name of the persistent volume that it is behind."""
+    """Validate an iSCSI source; `volume` is the persistent volume's name, if any."""
     errors = ErrorList()
     portal = source.get("targetPortal", "")
     if not portal:
@@ -194,7 +194,7 @@ def validate_iscsi(source: Obj, at: str, volume: str | None = None) -> ErrorList
 
 
 def validate_iscsi_portal_length(source: Obj, name: str, at: str) -> ErrorList:
-    """A pod's volume and the portal of its disk by iSCSI have to fit into one name."""
+    """Validate that volume name and iSCSI portal together fit into one name."""
     errors = ErrorList()
     pair = f"{name}:{source.get('targetPortal', '')}"
     if "initiatorName" in source and len(pair.encode()) > _LONGEST:
@@ -226,7 +226,7 @@ def _validate_flocker(source: Obj, at: str) -> ErrorList:
 
 
 def _validate_secret_reference(source: Obj, at: str, *fields: str) -> ErrorList:
-    """The secret that is named has these fields, if one is named."""
+    """Validate that a secret reference, if set, has these fields."""
     errors = ErrorList()
     if (secret := source.get("secretRef")) is not None:
         errors += require_fields(*fields)(secret, f"{at}.secretRef")
@@ -234,7 +234,7 @@ def _validate_secret_reference(source: Obj, at: str, *fields: str) -> ErrorList:
 
 
 def validate_cinder(source: Obj, at: str, *secret: str) -> ErrorList:
-    """A disk of OpenStack; `secret` is what has to be told of its secret."""
+    """Validate a Cinder source; `secret` lists the required fields of its secret reference."""
     errors = ErrorList()
     if not source.get("volumeID"):
         errors.required(f"{at}.volumeID")
@@ -304,7 +304,7 @@ def _validate_azure_disk(source: Obj, at: str) -> ErrorList:
 
 
 def validate_storage_os(source: Obj, at: str, *secret: str) -> ErrorList:
-    """A volume of StorageOS; `secret` is what has to be told of its secret."""
+    """Validate a StorageOS source; `secret` lists the required fields of its secret reference."""
     errors = ErrorList()
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
     if not name:
@@ -318,7 +318,7 @@ def validate_storage_os(source: Obj, at: str, *secret: str) -> ErrorList:
 
 
 def validate_csi_driver_name(name: str, at: str) -> ErrorList:
-    """The name of a CSI driver."""
+    """Validate the name of a CSI driver."""
     errors = ErrorList()
     if not name:
         errors.required(at)
@@ -351,4 +351,4 @@ SHARED_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
     "storageos": validate_storage_os,
     "vsphereVolume": require_fields("volumePath"),
 }
-"""The rules of what pods and persistent volumes share, as pods have them."""
+"""Validators of the sources that pods and persistent volumes share, in the form of pods."""
