@@ -8,8 +8,7 @@ CustomResourceDefinitions is imported with the first definition: most clusters h
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
 from pytest_kwait.simulator.admission.priority import system_priority_classes
@@ -26,6 +25,7 @@ from pytest_kwait.simulator.registry.generic_store import (
     ObjectDeleter,
     ObjectWriter,
     check_resource_version,
+    retry_on_conflict,
 )
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
 from pytest_kwait.simulator.registry.subresources import bind_pod
@@ -45,8 +45,6 @@ __all__ = ["SimulatedCluster", "StatusError"]
 
 _LEASES = "leases.coordination.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-Result = TypeVar("Result")
 
 _WEBHOOK_CONFIGURATIONS = tuple(
     f"{kind}webhookconfigurations.admissionregistration.k8s.io"
@@ -205,17 +203,8 @@ class SimulatedCluster:
     # -- writing
 
     def has_webhooks(self) -> bool:
-        """Whether a write may have to wait for somebody else's answer."""
-        return bool(self._webhooks[0] or self._webhooks[1])
-
-    def _made(self, caller: Caller, write: Callable[[], Result]) -> Result:
-        """What `write` returns; it is made anew where webhooks are to be asked first."""
-        if caller.comes_again or not self.has_webhooks():
-            return write()
-        # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhooks.webhook_client import suspend_for_webhooks
-
-        return suspend_for_webhooks(caller, write)
+        """Whether a write may have to wait for a webhook, of admission or of conversion."""
+        return bool(self._webhooks[0] or self._webhooks[1] or self.kinds.webhook_converted)
 
     def create(
         self,
@@ -234,8 +223,7 @@ class SimulatedCluster:
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        create = partial(self._writes.create, kind, obj, namespace, asking, record, decoded=decoded)
-        return self._made(asking, create)
+        return self._writes.create(kind, obj, namespace, asking, record, decoded=decoded)
 
     def update(
         self,
@@ -307,14 +295,14 @@ class SimulatedCluster:
         def write() -> Obj:
             entry = self.entry(kind, name, namespace)
             obj = make(entry.obj)
-            if caller.comes_again:
-                obj = clone(obj)  # what is written is taken over, and may be wanted once more
+            if self.has_webhooks():
+                obj = clone(obj)  # a write takes over its object, and may be tried again
             if kind.custom:
                 return self.replace(kind, entry, obj, subresource, caller)
             new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
             return self._writes.replace(kind, entry, new, subresource, caller, None)
 
-        return self._made(caller, write)
+        return retry_on_conflict(write)
 
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
@@ -370,8 +358,8 @@ class SimulatedCluster:
             asked["gracePeriodSeconds"] = grace
         if propagation is not None:
             asked["propagationPolicy"] = propagation
-        return self._made(
-            asking, lambda: self._removals.delete(kind, name, namespace, asked, asking)
+        return retry_on_conflict(
+            lambda: self._removals.delete(kind, name, namespace, asked, asking)
         )
 
     def delete_admitted(

@@ -90,11 +90,13 @@ class TokenAuthority(Protocol):
 class ServiceAddresses(Protocol):
     """Allocates the cluster IPs and node ports of services."""
 
-    def begin_create(self, service: Obj, caller: Caller) -> None:
-        """Give a new service its addresses and ports."""
+    def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
+        """Give a new service its addresses and ports; returns what ends the reservation."""
+        ...
 
-    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> None:
-        """Give a changed service the addresses and ports that it lacks."""
+    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
+        """Give a changed service the addresses and ports that it lacks, as `begin_create`."""
+        ...
 
 
 class Cluster(Protocol):

@@ -13,7 +13,6 @@ import msgspec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
@@ -287,19 +286,18 @@ def to_version_without_webhook(kind: Kind, obj: Obj) -> Obj:
     return {**obj, "apiVersion": kind.api_version}
 
 
-def to_version(kind: Kind, obj: Obj, caller: Caller) -> Obj:
+def to_version(kind: Kind, obj: Obj) -> Obj:
     """As `to_version_without_webhook` where a write needs it: by a webhook, where the kind has one for that.
 
     Raises:
         StatusError: 500, the webhook fails.
-        Unanswered: it is to be asked first.
     """
     structure = kind.structure
     if structure is None or structure.conversion is None:
         return to_version_without_webhook(kind, obj)
     if obj.get("apiVersion") == kind.api_version:
         return obj
-    return structure.conversion.convert(obj, kind, caller)
+    return structure.conversion.convert(obj, kind)
 
 
 def to_storage_version(kind: Kind, obj: Obj) -> Obj:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -106,9 +106,6 @@ class Caller:
         field_validation: what is done about fields that the kind does not have.
         warnings: texts that go back as `Warning` headers; filled while the request is served.
         complaints: what the body's text had wrong that strict decoding refuses.
-        comes_again: whether a write may break off to ask webhooks, and is made anew then.
-        replies: what webhooks answered so far, by question.
-        made: what was made up for the write so far, and stays when it is made anew.
     """
 
     user: str = "system:kube-controller-manager"
@@ -120,9 +117,6 @@ class Caller:
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    comes_again: bool = False
-    replies: dict[str, Any] = field(default_factory=dict)
-    made: dict[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> User:
@@ -142,12 +136,6 @@ class Caller:
         """Tell the client something; once is enough."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-    def once(self, what: str, make: Callable[[], str]) -> str:
-        """What `make` makes up, the same for every try of one write."""
-        if what not in self.made:
-            self.made[what] = make()
-        return self.made[what]
 
 
 def internal_caller() -> Caller:

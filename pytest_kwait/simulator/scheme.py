@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.store import Change, Entry
 
 __all__ = ["CustomKindSchema", "Kind", "Scheme", "SubResource", "VersionWebhook"]
@@ -28,7 +27,7 @@ __all__ = ["CustomKindSchema", "Kind", "Scheme", "SubResource", "VersionWebhook"
 class VersionWebhook(Protocol):
     """The webhook that converts the objects of a custom kind between versions."""
 
-    def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
+    def convert(self, obj: Obj, kind: Kind) -> Obj:
         """Convert an object during a write."""
         ...
 
@@ -159,6 +158,8 @@ class Scheme:
         self._served: dict[tuple[str, str], dict[str, Kind]] = {}
         self._preferred: dict[str, Kind] = {}
         self._built_in: set[str] = set()
+        self.webhook_converted: set[str] = set()
+        """The custom resources whose versions a webhook converts."""
         self.elsewhere: dict[tuple[str, str], Obj] = {}
         """The APIServices of groups and versions that others serve."""
         self.discovered: dict[tuple[str, str], list[Obj]] = {}
@@ -216,10 +217,13 @@ class Scheme:
                 self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
             if kind.stored:
                 self._preferred[kind.qualified] = kind
+            if kind.structure is not None and kind.structure.conversion is not None:
+                self.webhook_converted.add(kind.qualified)
 
     def remove(self, resource: str) -> None:
         """No longer serve a custom kind in any version."""
         self._preferred.pop(resource, None)
+        self.webhook_converted.discard(resource)
         for group_version, kinds in tuple(self._served.items()):
             for plural, kind in tuple(kinds.items()):
                 if kind.qualified == resource and kind.custom:

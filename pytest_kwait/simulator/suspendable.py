@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-__all__ = ["SuspendableTask", "raise_error", "run_concurrently"]
+__all__ = ["SuspendableTask", "await_result", "raise_error", "run_concurrently", "run_suspendable"]
 
 Result = TypeVar("Result")
 
@@ -137,6 +137,45 @@ class SuspendableTask(Generic[Result]):
             asking = asyncio.ensure_future(self._wanted(), loop=self._loop)
             self._wanted = None
             asking.add_done_callback(self._resume)
+
+
+def await_result(make: Callable[[], Awaitable[Result]]) -> Result:
+    """Return the result of an awaitable; the task that calls this is suspended meanwhile.
+
+    Outside of tasks the thread blocks, and the awaitable runs in an event loop of its own.
+    """
+    results: list[Result] = []
+
+    async def run() -> None:
+        results.append(await make())
+
+    task = SuspendableTask.current()
+    if task is not None:
+        task.wait(run)
+    else:
+        thread = threading.Thread(target=lambda: asyncio.run(run()))
+        thread.start()
+        thread.join()
+    return results[0]
+
+
+async def run_suspendable(work: Callable[[], Result]) -> Result:
+    """Run `work` in a suspendable task and return its result.
+
+    Cancelling the caller does not end the task.
+    """
+    ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def done(task: SuspendableTask[Result]) -> None:
+        if ended.done():
+            return
+        if task.error is None:
+            ended.set_result(task.result)
+        else:
+            ended.set_exception(task.error)
+
+    SuspendableTask(work, done)
+    return await ended
 
 
 def raise_error(strand: SuspendableTask[Any]) -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error, run_concurrently
+from pytest_kwait.simulator.suspendable import (
+    SuspendableTask,
+    await_result,
+    raise_error,
+    run_concurrently,
+    run_suspendable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,3 +163,22 @@ def test_pieces_are_done_in_turn_outside_of_strands() -> None:
     log: list[str] = []
     run_concurrently([partial(log.append, name) for name in "abc"])
     assert log == ["a", "b", "c"]
+
+
+def test_a_coroutine_awaits_work_that_is_suspended() -> None:
+    async def seven() -> int:
+        await async_sleep(0)
+        return 7
+
+    async def run() -> int:
+        return await run_suspendable(lambda: await_result(seven))
+
+    assert asyncio.run(run()) == await_result(seven) == 7
+
+
+def test_a_coroutine_gets_the_error_of_the_work() -> None:
+    def work() -> None:
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        asyncio.run(run_suspendable(work))

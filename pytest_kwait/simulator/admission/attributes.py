@@ -110,7 +110,6 @@ class AdmissionPlugin:
 
         Raises:
             StatusError: the request is denied.
-            PendingWebhookCalls: a webhook must answer first.
         """
 
     def validate(self, attributes: Attributes) -> None:

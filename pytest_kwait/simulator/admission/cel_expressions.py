@@ -261,8 +261,8 @@ class Activation:
         shown = attributes.subresource_kind or kind
         self.budget = Budget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
-            "object": to_reviewed_version(shown, attributes.obj, attributes.caller),
-            "oldObject": to_reviewed_version(shown, attributes.old, attributes.caller),
+            "object": to_reviewed_version(shown, attributes.obj),
+            "oldObject": to_reviewed_version(shown, attributes.old),
             "request": {
                 **_EMPTY_REQUEST,
                 **_drop_objects(build_admission_request(kind, attributes)),

@@ -191,7 +191,7 @@ def _mount_token(spec: Obj, caller: Caller) -> None:
     """Mount the token volume in every container."""
     names = [volume.get("name", "") for volume in spec.get("volumes", ())]
     present = next((name for name in names if name.startswith(_TOKEN_VOLUME_PREFIX)), "")
-    volume = present or _TOKEN_VOLUME_PREFIX + caller.once("token volume", random_suffix)
+    volume = present or _TOKEN_VOLUME_PREFIX + random_suffix()
     mount = {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}
     mounted = False
     for field in ("initContainers", "containers"):

@@ -15,8 +15,8 @@ import msgspec
 
 from pytest_kwait.simulator.admission.webhooks.webhook_client import (
     build_call,
+    call_webhooks,
     fetch_replies,
-    require_replies,
 )
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.schema_validation import go_type_name
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall, WebhookReply
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Change
 
@@ -235,14 +234,13 @@ class WebhookConverter:
         self._converted: dict[tuple[str, str], Entry] = {}
         """The entries shown last by lists and watches, by version and key."""
 
-    def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
+    def convert(self, obj: Obj, kind: Kind) -> Obj:
         """Convert an object during a write.
 
         Raises:
             StatusError: 500, the webhook fails or its response is invalid.
-            PendingWebhookCalls: the webhook must answer first.
         """
-        [reply] = require_replies(caller, [self._call(obj, kind)])
+        [reply] = call_webhooks([self._call(obj, kind)])
         return self._parse_reply_object(obj, kind, reply)
 
     async def convert_for_read(self, obj: Obj, kind: Kind) -> Obj:
@@ -315,7 +313,6 @@ class WebhookConverter:
         }
         return build_call(
             self._api,
-            f"conversion of {self._name}",
             self._config,
             self._review,
             request,

@@ -212,7 +212,7 @@ def apply_object(
             record=lambda new: write_managed_fields(new, [this]),
         )
         return created, True
-    live = to_version(kind, entry.obj, caller)
+    live = to_version(kind, entry.obj)
     managers = read_managed_fields(live)
     last = next((one for one in managers if one.identity == this.identity), None)
     others = [one for one in managers if one is not last]
@@ -225,7 +225,7 @@ def apply_object(
     changes = compare_fields(plain, merged, shape)
     touched = changes.added | changes.modified
     allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
-    versions = VersionConverter(api.kinds, kind, caller)
+    versions = VersionConverter(api.kinds, kind)
     theirs: dict[str, Changes] = {kind.api_version: changes}
     if kind.custom:
         for other in [*others]:

@@ -83,13 +83,11 @@ class VersionConverter:
     Args:
         kinds: what the cluster serves.
         kind: the version that is written.
-        caller: on whose behalf.
     """
 
-    def __init__(self, kinds: Scheme, kind: Kind, caller: Caller) -> None:
+    def __init__(self, kinds: Scheme, kind: Kind) -> None:
         self._kinds = kinds
         self._kind = kind
-        self._caller = caller
 
     def changes(self, manager: ManagedFieldsEntry, before: Obj, new: Obj) -> Changes | None:
         """What differs in the manager's version; None where that is no longer served."""
@@ -98,8 +96,8 @@ class VersionConverter:
         other = served.get(self._kind.plural)
         if other is None:
             return None
-        old = to_version(other, before, self._caller) if "kind" in before else before
-        shown = to_version(other, new, self._caller)
+        old = to_version(other, before) if "kind" in before else before
+        shown = to_version(other, new)
         return compare_fields(
             _without_managed_fields(old), _without_managed_fields(shown), object_shape(other)
         )

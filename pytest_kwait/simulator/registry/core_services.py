@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import internal_error, invalid, invalid_value
-from pytest_kwait.simulator.objects import labels_of
+from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import (
@@ -30,6 +30,8 @@ from pytest_kwait.simulator.validation.core.services import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -56,9 +58,11 @@ class ServiceAllocator:
         self._api = api
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_PORT
+        self._reserved: list[Obj] = []
+        """The specs of services that are being written and not yet stored."""
 
-    def begin_create(self, service: Obj, caller: Caller) -> None:
-        """Give a new service what it has not yet, in place.
+    def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
+        """Give a new service what it lacks, in place; returns what ends the reservation.
 
         Raises:
             StatusError: 422, what it asks for is not to be had.
@@ -66,10 +70,10 @@ class ServiceAllocator:
         spec = service["spec"]
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
-        self._settle(service, None, caller)
+        return self._settle(service, None, caller)
 
-    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> None:
-        """Give a changed service what it keeps and what it lacks, in place.
+    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
+        """Give a changed service what it keeps and what it lacks, in place, as `begin_create`.
 
         Raises:
             StatusError: 422, what it asks for is not to be had.
@@ -84,9 +88,9 @@ class ServiceAllocator:
             del spec["clusterIPs"]
         elif had != has and same:
             spec["clusterIPs"] = [has]
-        self._settle(service, before, caller)
+        return self._settle(service, before, caller)
 
-    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> None:
+    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> Callable[[], None]:
         from pytest_kwait.simulator.validation.core.services import (
             init_ip_family_fields,
             needs_health_check,
@@ -103,6 +107,13 @@ class ServiceAllocator:
             self._give_ports(spec, before, name, caller)
         if needs_health_check(spec) and not (before and needs_health_check(before)):
             self._give_health_port(spec, caller)
+        reserved = [] if caller.dry_run else [clone(spec)]
+        self._reserved += reserved
+
+        def release() -> None:
+            self._reserved = [one for one in self._reserved if one not in reserved]
+
+        return release
 
     # -- addresses
 
@@ -112,7 +123,7 @@ class ServiceAllocator:
             text = f"failed to allocate IP {asked}: {why}"
             error = invalid_value("spec.clusterIPs", spec["clusterIPs"], text)
             raise invalid("", "Service", name, [error])
-        address = asked or caller.once("address", self._free_address)
+        address = asked or self._free_address()
         spec["clusterIP"] = address
         spec["clusterIPs"] = [address]
 
@@ -126,12 +137,11 @@ class ServiceAllocator:
             return "provided IP is already allocated"
         return ""
 
+    def _specs(self) -> list[Obj]:
+        return [service["spec"] for service in self._api.list("services")] + self._reserved
+
     def _used_addresses(self) -> set[str]:
-        return {
-            address
-            for service in self._api.list("services")
-            for address in service["spec"].get("clusterIPs") or ()
-        }
+        return {address for spec in self._specs() for address in spec.get("clusterIPs") or ()}
 
     def _free_address(self) -> str:
         used = self._used_addresses()
@@ -164,7 +174,7 @@ class ServiceAllocator:
                 continue
             wanted = asked or (_count_port_requests(number, ports) if before is None else 0)
             if not wanted:
-                wanted = int(caller.once(f"port {index}", lambda: str(self._free_port(used))))
+                wanted = self._free_port(used)
             elif wanted not in kept and not (before is not None and wanted in taken):
                 why = _port_refusal(wanted, used | taken, dry_run=caller.dry_run)
                 if why:
@@ -179,16 +189,14 @@ class ServiceAllocator:
         used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
         asked = spec.get("healthCheckNodePort", 0)
         if not asked:
-            number = caller.once("health port", lambda: str(self._free_port(used)))
-            spec["healthCheckNodePort"] = int(number)
+            spec["healthCheckNodePort"] = self._free_port(used)
         elif why := _port_refusal(asked, used, dry_run=caller.dry_run):
             text = f"failed to allocate requested HealthCheck NodePort {asked}: {why}"
             raise internal_error(text)
 
     def _used_ports(self) -> set[int]:
         used = set()
-        for service in self._api.list("services"):
-            spec = service["spec"]
+        for spec in self._specs():
             used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
             used.add(spec.get("healthCheckNodePort", 0))
         return used - {0}

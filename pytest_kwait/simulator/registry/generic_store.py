@@ -9,7 +9,8 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pytest_kwait.apimachinery.times import format_time, parse_time
 from pytest_kwait.simulator.admission.attributes import Attributes
@@ -50,17 +51,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
-    from pytest_kwait.simulator.store import Entry
+    from pytest_kwait.simulator.store import Entry, Store
 
 __all__ = [
     "FOREGROUND",
     "ORPHAN",
     "DeletionPlan",
     "ObjectDeleter",
+    "ObjectModified",
     "ObjectWriter",
     "check_resource_version",
     "is_deletion_complete",
     "plan_deletion",
+    "retry_on_conflict",
 ]
 
 FOREGROUND = "foregroundDeletion"
@@ -230,7 +233,7 @@ class ObjectDeleter:
         where = name if kind.bucket == "namespaces" else namespace
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
         entry = self._api.entry(kind, name, namespace)
-        asked.old = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
+        asked.old = to_version(kind, entry.obj) if kind.custom else entry.obj
         if not admitted:
             self._api.admission.admit(asked)
         strategy = self._api.strategy(kind)
@@ -239,6 +242,7 @@ class ObjectDeleter:
         outcome = plan_deletion(strategy, start, options, self._api.clock.time())
         if not admitted:
             self._api.admission.validate(asked)
+        _check_unchanged(self._store, kind, entry)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
         if marked is not None:
@@ -335,6 +339,35 @@ _CONFLICT_MESSAGE = (
 )
 
 
+Result = TypeVar("Result")
+
+_MAX_NAME_ATTEMPTS = 8
+_MAX_TRIES = 5
+"""Tries of a write whose object changes meanwhile; upstream's MaxRetryWhenPatchConflicts."""
+
+
+class ObjectModified(StatusError):
+    """409: the object changed between reading it and storing the change."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        error = conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        super().__init__(error.code, error.reason, error.message, error.details)
+
+
+def retry_on_conflict(write: Callable[[], Result]) -> Result:
+    """Run `write` anew where its object changed meanwhile, which only a webhook call allows.
+
+    Raises:
+        StatusError: 409, the object changed in every try.
+    """
+    for _ in range(_MAX_TRIES - 1):
+        try:
+            return write()
+        except ObjectModified:
+            continue
+    return write()
+
+
 class ObjectWriter:
     """What stores objects of one cluster.
 
@@ -363,10 +396,31 @@ class ObjectWriter:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        if not decoded:
-            new = self._api.decode(kind, obj, caller)
-        else:
-            new = clone(obj) if caller.comes_again else obj  # it may be wanted once more
+        new = obj if decoded else self._api.decode(kind, obj, caller)
+        metadata = new["metadata"]
+        tries = 1
+        if metadata.get("generateName") and not metadata.get("name") and self._api.has_webhooks():
+            tries = _MAX_NAME_ATTEMPTS
+        while True:
+            tries -= 1
+            try:
+                with ExitStack() as reservations:
+                    attempt = clone(new) if tries else new
+                    return self._create(kind, attempt, namespace, caller, record, reservations)
+            except StatusError as error:
+                # The generated name was taken while a webhook answered.
+                if not tries or error.reason != "AlreadyExists":
+                    raise
+
+    def _create(
+        self,
+        kind: Kind,
+        new: Obj,
+        namespace: str,
+        caller: Caller,
+        record: Callable[[Obj], None] | None,
+        reservations: ExitStack,
+    ) -> Obj:
         requested = kind
         kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
@@ -393,16 +447,14 @@ class ObjectWriter:
         check_escalation(self._api.rbac, kind, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
-        metadata["uid"] = caller.once("uid", new_uid)
-        metadata["creationTimestamp"] = caller.once("stamp", self._api.clock.stamp)
+        metadata["uid"] = new_uid()
+        metadata["creationTimestamp"] = self._api.clock.stamp()
         if metadata.get("generateName") and not metadata.get("name"):
-            metadata["name"] = caller.once(
-                "name", lambda: self._free_name(kind, metadata["generateName"], namespace)
-            )
+            metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
             strategy.default(new)
         name = asked.name = name_of(new)
         if kind.bucket == "services":
-            self._api.addresses.begin_create(new, caller)
+            reservations.callback(self._api.addresses.begin_create(new, caller))
         strategy.prepare_create(new)
         strategy.record_creator(new, caller)
         # The rules are those of the version that was asked for.
@@ -419,29 +471,29 @@ class ObjectWriter:
             hook(kind, new, None)
         if record is None:
             stamp = self._api.clock.stamp()
-            record_update(kind, new, None, caller, stamp, versions=self._versions(kind, caller))
+            record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
         else:
             record(new)
-        stored = self._stored_form(kind, new, caller)
+        stored = self._stored_form(kind, new)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
         if caller.dry_run:
             return stored
         asked.notify_stored()
         if asked.on_store:
-            self._check_free(kind, key, name)  # what that noted may have waited for others
+            self._check_free(kind, key, name)  # a plugin's own write may have waited
         return self._store.put(kind.bucket, key, stored).obj
 
-    def _stored_form(self, kind: Kind, new: Obj, caller: Caller) -> Obj:
+    def _stored_form(self, kind: Kind, new: Obj) -> Obj:
         """A custom object in the version that objects of its kind are stored in."""
         if kind.structure is None or kind.stored:
             return new
         storage = self._api.kinds[kind.bucket]
-        form = to_version(storage, new, caller)
+        form = to_version(storage, new)
         return form if storage.structure is None else storage.structure.with_defaults(form)
 
-    def _versions(self, kind: Kind, caller: Caller) -> VersionConverter | None:
-        return VersionConverter(self._api.kinds, kind, caller) if kind.custom else None
+    def _versions(self, kind: Kind) -> VersionConverter | None:
+        return VersionConverter(self._api.kinds, kind) if kind.custom else None
 
     def replace(
         self,
@@ -457,10 +509,23 @@ class ObjectWriter:
         Raises:
             StatusError: whatever the server refuses it for.
         """
+        with ExitStack() as reservations:
+            return self._replace(kind, entry, new, subresource, caller, record, reservations)
+
+    def _replace(
+        self,
+        kind: Kind,
+        entry: Entry,
+        new: Obj,
+        subresource: str | None,
+        caller: Caller,
+        record: Callable[[Obj], None] | None,
+        reservations: ExitStack,
+    ) -> Obj:
         requested = kind
         kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
-        old = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
+        old = to_version(kind, entry.obj) if kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
@@ -490,7 +555,7 @@ class ObjectWriter:
             errors = strategy.validate_status(new, old)
         elif subresource is None:
             if kind.bucket == "services":
-                self._api.addresses.begin_update(new, old, caller)
+                reservations.callback(self._api.addresses.begin_update(new, old, caller))
             strategy.prepare_update(new, old)
             changes = strategy.validate_immutable(new, old)
             errors = self._api.strategy(requested).validate_update(new, old)
@@ -525,19 +590,19 @@ class ObjectWriter:
         for hook in self._api.before_write:
             hook(kind, new, old)
         if record is None:
-            stamp, versions = self._api.clock.stamp(), self._versions(kind, caller)
+            stamp, versions = self._api.clock.stamp(), self._versions(kind)
             record_update(kind, new, old, caller, stamp, subresource, versions)
         else:
             record(new)
         if new == old:
             return old
-        stored = self._stored_form(kind, new, caller)
+        stored = self._stored_form(kind, new)
         if caller.dry_run:
             return stored
+        _check_unchanged(self._store, kind, entry)
         asked.notify_stored()
-        present = self._store.get(kind.bucket, entry.key)
-        if present is None or present.revision != entry.revision:
-            raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        if asked.on_store:
+            _check_unchanged(self._store, kind, entry)  # a plugin's own write may have waited
         if is_deletion_complete(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return stored
@@ -556,7 +621,7 @@ class ObjectWriter:
             raise already_exists(kind.group, kind.plural, name)
 
     def _free_name(self, kind: Kind, prefix: str, namespace: str) -> str:
-        for _ in range(8):
+        for _ in range(_MAX_NAME_ATTEMPTS):
             name = generate_name(prefix)
             if self._store.get(kind.bucket, key_of(name, namespace)) is None:
                 return name
@@ -567,6 +632,13 @@ class ObjectWriter:
             f'{kind.qualified} "{name}" already exists, the server was not able to generate a '
             "unique name for the object",
         )
+
+
+def _check_unchanged(store: Store, kind: Kind, entry: Entry) -> None:
+    """Raise ObjectModified if `entry` is no longer what is stored."""
+    present = store.get(kind.bucket, entry.key)
+    if present is None or present.revision != entry.revision:
+        raise ObjectModified(kind, name_of(entry.obj))
 
 
 def _keep_server_fields(metadata: Obj, before: Obj) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import json
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
-from pytest_kwait.simulator.admission.webhooks.webhook_client import (
-    PendingWebhookCalls,
-    WebhookReply,
-)
+from pytest_kwait.simulator.admission.webhooks import webhook_client
+from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookReply
 from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 Obj = dict[str, Any]
@@ -61,19 +61,16 @@ class Webhooks:
         self.asked: list[tuple[str, Obj]] = []
 
     def write(self, write: Callable[[Caller], Obj], caller: Caller | None = None) -> Obj:
-        """What `write` returns once its questions are answered."""
-        caller = caller or Caller()
-        caller.comes_again = True
-        while True:
-            try:
-                return write(caller)
-            except PendingWebhookCalls as wanted:
-                for call in wanted.calls:
-                    caller.replies[call.key] = self._reply(call.url, call.version, call.request)
+        """Return what `write` returns while the webhooks answer."""
+        with mock.patch.object(webhook_client, "_fetch_reply", self._fetch_reply):
+            return write(caller or Caller())
+
+    async def _fetch_reply(self, call: WebhookCall) -> WebhookReply:
+        return self._reply(call.url, call.version, call.request)
 
     def _reply(self, url: str, version: str, request: Obj) -> WebhookReply:
         name = url.removeprefix("https://").partition(".")[0]
-        self.asked.append((name, request))
+        self.asked.append((name, json.loads(json.dumps(request))))
         answer = self.answers[name]
         if callable(answer):
             answer = answer(request)

@@ -6,11 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhooks.webhook_client import (
-    PendingWebhookCalls,
-    WebhookReply,
-)
-from pytest_kwait.simulator.apiextensions import webhook_converter
+from pytest_kwait.simulator.admission.webhooks import webhook_client
+from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookReply
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
 
@@ -96,7 +93,7 @@ class Converter:
         self.failure = ""
         self.api: SimulatedCluster = new_cluster()
         self.api.create(CRDS, definition())
-        monkeypatch.setattr(webhook_converter, "fetch_replies", self._answered)
+        monkeypatch.setattr(webhook_client, "_fetch_reply", self._fetch_reply)
 
     def kind(self, version: str) -> Kind:
         served = self.api.kinds.served("example.com", version)
@@ -104,15 +101,7 @@ class Converter:
         return served["servers"]
 
     def write(self, write: Callable[[Caller], Obj]) -> Obj:
-        """What `write` returns once its questions are answered."""
-        caller = Caller(manager="me")
-        caller.comes_again = True
-        while True:
-            try:
-                return write(caller)
-            except PendingWebhookCalls as wanted:
-                for call in wanted.calls:
-                    caller.replies[call.key] = self._reply(call)
+        return write(Caller(manager="me"))
 
     def create(self, obj: Obj) -> Obj:
         version = obj["apiVersion"].rpartition("/")[2]
@@ -127,8 +116,8 @@ class Converter:
         assert kind.structure.conversion is not None
         return asyncio.run(kind.structure.conversion.convert_for_read(stored, kind))
 
-    async def _answered(self, calls: list[WebhookCall]) -> list[WebhookReply]:
-        return [self._reply(call) for call in calls]
+    async def _fetch_reply(self, call: WebhookCall) -> WebhookReply:
+        return self._reply(call)
 
     def _reply(self, call: WebhookCall) -> WebhookReply:
         wanted = call.request["desiredAPIVersion"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,15 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.admission.webhooks import webhook_client
 from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall, WebhookReply
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.clock import FAST, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 from pytest_kwait.simulator.controllers.namespace import NamespaceDefaults
 from pytest_kwait.simulator.controllers.replicaset import REPLICA_SETS, ReplicaSetController
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.registry import generic_store
+from pytest_kwait.simulator.suspendable import SuspendableTask
 from tests.simulator.admission.fake_webhooks import configure, rule
 
 if TYPE_CHECKING:
@@ -224,5 +228,95 @@ def test_a_namespace_gets_its_contents_when_the_webhook_lets_them_in(asked: Aske
         assert seen == ["ADDED"]
         asked.answer()
         await until(lambda: bool(api.list("configmaps", "new")))
+
+    run(test)
+
+
+def set_number(obj: Obj, number: int) -> None:
+    obj["data"] = {"n": str(number)}
+
+
+def begin(write: Callable[[], Obj]) -> list[SuspendableTask[Obj]]:
+    """Start a write in a task; the list holds the task once it has ended."""
+    ended: list[SuspendableTask[Obj]] = []
+    SuspendableTask(write, ended.append)
+    return ended
+
+
+def test_services_created_meanwhile_get_addresses_of_their_own(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("services")])
+        spec = {"type": "NodePort", "ports": [{"port": 80}]}
+        ended = [
+            begin(
+                partial(api.create, "services", {"metadata": {"name": n}, "spec": spec}, "default")
+            )
+            for n in "ab"
+        ]
+        await asked.count(2)
+        asked.answer()
+        await until(lambda: all(ended))
+        specs = [task.result["spec"] for (task,) in ended]
+        assert len({one["clusterIP"] for one in specs}) == 2
+        assert len({one["ports"][0]["nodePort"] for one in specs}) == 2
+
+    run(test)
+
+
+def test_a_deletion_starts_from_the_object_that_is_there_after_the_answer(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        metadata = {"name": "c", "finalizers": ["example.com/kept"]}
+        api.create("configmaps", {"metadata": metadata}, "default")
+        configure(api, rules=[rule("configmaps", operations=["DELETE"])])
+        ended = begin(lambda: api.delete("configmaps", "c", "default"))
+        await asked.count(1)
+        api.modify("configmaps", "c", "default", lambda one: one.update(data={"n": "1"}))
+        asked.answer()
+        await asked.count(1)
+        asked.answer()
+        await until(lambda: bool(ended))
+        left = api.get("configmaps", "c", "default")
+        assert left["data"] == {"n": "1"}
+        assert left["metadata"]["deletionTimestamp"]
+
+    run(test)
+
+
+def test_a_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        api.create("configmaps", {"metadata": {"name": "c"}}, "default")
+        configure(api, rules=[rule("configmaps", operations=["DELETE"])])
+        ended = begin(lambda: api.delete("configmaps", "c", "default"))
+        for number in range(5):
+            await asked.count(1)
+            change = partial(set_number, number=number)
+            api.modify("configmaps", "c", "default", change)
+            asked.answer()
+        await until(lambda: bool(ended))
+        with pytest.raises(StatusError, match="the object has been modified") as caught:
+            _ = ended[0].result
+        assert caught.value.code == 409
+
+    run(test)
+
+
+def test_a_generated_name_that_is_taken_meanwhile_is_generated_anew(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(["c-1", "c-2"])
+    monkeypatch.setattr(generic_store, "generate_name", lambda _: next(names))
+
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("configmaps", operations=["CREATE"])])
+        ended = begin(
+            lambda: api.create("configmaps", {"metadata": {"generateName": "c-"}}, "default")
+        )
+        await asked.count(1)
+        api.store.put("configmaps", "default/c-1", {"metadata": {"name": "c-1"}})
+        asked.answer()
+        await asked.count(1)
+        asked.answer()
+        await until(lambda: bool(ended))
+        assert ended[0].result["metadata"]["name"] == "c-2"
 
     run(test)

@@ -19,7 +19,6 @@ from pytest_kwait.simulator.conversion import to_version
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
@@ -76,8 +75,8 @@ def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
         "requestResource": _group_version_field(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": to_reviewed_version(shown, attributes.obj, caller),
-        "oldObject": to_reviewed_version(shown, attributes.old, caller),
+        "object": to_reviewed_version(shown, attributes.obj),
+        "oldObject": to_reviewed_version(shown, attributes.old),
         "dryRun": caller.dry_run,
         "options": _operation_options(attributes),
     }
@@ -94,15 +93,11 @@ def _group_version_field(kind: Kind, field: str, name: str) -> Obj:
     return {"group": kind.group, "version": kind.version, field: name}
 
 
-def to_reviewed_version(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
-    """Return an object in the version `kind`, with kind and apiVersion.
-
-    Raises:
-        PendingWebhookCalls: the conversion webhook must answer first.
-    """
+def to_reviewed_version(kind: Kind, obj: Obj | None) -> Obj | None:
+    """Return an object in the version `kind`, with kind and apiVersion."""
     if obj is None:
         return None
-    return {"kind": kind.kind, "apiVersion": kind.api_version, **to_version(kind, obj, caller)}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **to_version(kind, obj)}
 
 
 def _operation_options(attributes: Attributes) -> Obj | None:

@@ -21,7 +21,7 @@ from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP, 
 from pytest_kwait.simulator.admission.webhooks.webhook_client import (
     WebhookReply,
     build_call,
-    require_replies,
+    call_webhooks,
 )
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error
 from pytest_kwait.simulator.conversion import to_version
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.request_info import Caller
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "WebhookInvocation"]
 
@@ -66,16 +65,12 @@ class WebhookInvocation:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         request = build_admission_request(hook.kind, attributes)
         config = hook.webhook["clientConfig"]
-        self._call = build_call(api, hook.identity, config, self._version, request, hook.seconds)
+        self._call = build_call(api, config, self._version, request, hook.seconds)
 
     @staticmethod
-    def call_all(caller: Caller, invocations: Sequence[WebhookInvocation]) -> None:
-        """Call all webhooks.
-
-        Raises:
-            PendingWebhookCalls: they must answer first.
-        """
-        replies = require_replies(caller, [invocation._call for invocation in invocations])
+    def call_all(invocations: Sequence[WebhookInvocation]) -> None:
+        """Call all webhooks concurrently."""
+        replies = call_webhooks([invocation._call for invocation in invocations])
         for invocation, reply in zip(invocations, replies, strict=True):
             invocation._reply = reply
 
@@ -131,7 +126,6 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
 
         Raises:
             StatusError: the request is denied, or a call failed.
-            PendingWebhookCalls: a webhook must answer first.
         """
         if not self._configurations:
             return
@@ -142,7 +136,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
             if again.active and hook.identity not in again.wanted:
                 continue
             invocation = WebhookInvocation(self._api, hook, attributes, mutating=True)
-            WebhookInvocation.call_all(attributes.caller, [invocation])
+            WebhookInvocation.call_all([invocation])
             response = invocation.response()
             if response is not None and response.patch:
                 before = attributes.obj
@@ -163,9 +157,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         from pytest_kwait.simulator.json_patch import apply_webhook_patch
 
         kind = attributes.subresource_kind or hook.kind
-        changed = apply_webhook_patch(
-            to_version(kind, attributes.obj, attributes.caller), operations
-        )
+        changed = apply_webhook_patch(to_version(kind, attributes.obj), operations)
         if attributes.operation == "CONNECT":
             attributes.obj = changed
             return
@@ -175,7 +167,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
             why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None
         if kind.custom:
-            attributes.obj = to_version(attributes.kind, stored, attributes.caller)
+            attributes.obj = to_version(attributes.kind, stored)
         else:
             attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
 
@@ -190,7 +182,6 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
 
         Raises:
             StatusError: the request is denied, or a call failed.
-            PendingWebhookCalls: the webhooks must answer first.
         """
         if not self._configurations:
             return
@@ -198,6 +189,6 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
             WebhookInvocation(self._api, hook, attributes, mutating=False)
             for hook in self._matching(attributes)
         ]
-        WebhookInvocation.call_all(attributes.caller, invocations)
+        WebhookInvocation.call_all(invocations)
         for invocation in invocations:
             invocation.response()

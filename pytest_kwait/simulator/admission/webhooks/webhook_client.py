@@ -1,9 +1,4 @@
-"""Calls of webhooks over HTTPS, and retries of writes that wait for them.
-
-A write is synchronous, and needs a webhook's answer in the middle. It therefore ends with
-`PendingWebhookCalls`; the webhooks are called while other requests are served; the write is then
-repeated with the replies. An HTTP request awaits that (`await_webhooks`); a controller or a
-kubelet of this process suspends its task (`suspend_for_webhooks`).
+"""Calls of webhooks over HTTPS, side by side, from the middle of a synchronous write.
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
 """
@@ -15,38 +10,28 @@ import base64
 import errno
 import json
 import ssl
-import threading
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_kwait.simulator.api_errors import internal_error
 from pytest_kwait.simulator.objects import new_uid
-from pytest_kwait.simulator.suspendable import SuspendableTask
+from pytest_kwait.simulator.suspendable import await_result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Iterable
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
 
 __all__ = [
-    "PendingWebhookCalls",
     "WebhookCall",
     "WebhookReply",
-    "await_webhooks",
     "build_call",
+    "call_webhooks",
     "connection_error_text",
     "fetch_replies",
-    "require_replies",
-    "suspend_for_webhooks",
 ]
 
-Result = TypeVar("Result")
-
-_MAX_ROUNDS = 100
 _FAILED = "failed to call webhook: "
 _MAX_BODY_BYTES = 10 * 1024 * 1024
 _STATUS_TEXTS = {
@@ -76,7 +61,6 @@ class WebhookCall:
     """One question to one webhook.
 
     Args:
-        key: what tells it from every other question.
         url: where, as failures show it.
         host: where to connect to; empty for the URL's own host.
         authority: whom the server's certificate must be from, as PEM; empty for the system's own.
@@ -87,7 +71,6 @@ class WebhookCall:
         review: all of the review but its request.
     """
 
-    key: str
     url: str
     host: str
     authority: str
@@ -113,21 +96,8 @@ class WebhookReply:
     failure: str = ""
 
 
-class PendingWebhookCalls(Exception):
-    """A write cannot go on before these are answered.
-
-    Args:
-        calls: the questions.
-    """
-
-    def __init__(self, calls: Iterable[WebhookCall]) -> None:
-        super().__init__()
-        self.calls = tuple(calls)
-
-
 def build_call(
     api: Cluster,
-    identity: str,
     config: Obj,
     version: str,
     request: Obj,
@@ -138,14 +108,12 @@ def build_call(
 
     Args:
         api: the cluster, whose services it may name.
-        identity: of the webhook.
         config: the `clientConfig`.
         version: of the review.
         request: of the review.
         seconds: how long to wait.
         review: the rest of the review, where it is none of admission.
     """
-    key = f"{identity} {json.dumps(request, sort_keys=True)}"
     authority = base64.b64decode(config.get("caBundle", "")).decode(errors="replace")
     service = config.get("service")
     host = failure = ""
@@ -161,7 +129,7 @@ def build_call(
         failure = f'{_FAILED}Post "{url}": {failure}'
     if review is None:
         review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    return WebhookCall(key, url, host, authority, version, request, seconds, failure, review)
+    return WebhookCall(url, host, authority, version, request, seconds, failure, review)
 
 
 def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
@@ -181,90 +149,15 @@ def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tupl
     return "", f"dial tcp {address}:{port}: connect: connection refused"
 
 
-def require_replies(caller: Caller, calls: Iterable[WebhookCall]) -> list[WebhookReply]:
-    """The replies, asked for now where the caller cannot come again.
-
-    Raises:
-        PendingWebhookCalls: they are to be asked for first.
-    """
-    asked = list(calls)
-    missing = [call for call in asked if call.key not in caller.replies]
-    if missing and caller.comes_again:
-        raise PendingWebhookCalls(missing)
-    if missing:
-        thread = threading.Thread(target=lambda: asyncio.run(_fetch_missing(caller, missing)))
-        thread.start()
-        thread.join()
-    return [caller.replies[call.key] for call in asked]
-
-
-async def await_webhooks(caller: Caller, write: Callable[[], Result]) -> Result:
-    """What `write` returns once the webhooks that it needs are asked.
-
-    Args:
-        caller: on whose behalf it writes.
-        write: the write; made again from its start with every reply.
-
-    Raises:
-        StatusError: whatever the write is refused for.
-    """
-    tries = _repeat_until_answered(caller, write)
-    while True:
-        try:
-            calls = next(tries)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        await _fetch_missing(caller, calls)
-
-
-def suspend_for_webhooks(caller: Caller, write: Callable[[], Result]) -> Result:
-    """As `await_webhooks` for a write of this process: the strand that makes it is laid aside.
-
-    Outside of strands everything stands still until webhooks have answered.
-
-    Raises:
-        StatusError: whatever the write is refused for.
-    """
-    strand = SuspendableTask.current()
-    if strand is None:
-        return write()
-    tries = _repeat_until_answered(caller, write)
-    while True:
-        try:
-            calls = next(tries)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        strand.wait(partial(_fetch_missing, caller, calls))
-
-
-def _repeat_until_answered(
-    caller: Caller, write: Callable[[], Result]
-) -> Generator[tuple[WebhookCall, ...], None, Result]:
-    """What is to be asked before the next try, until one succeeds."""
-    for _ in range(_MAX_ROUNDS):
-        caller.comes_again = True
-        try:
-            return write()
-        except PendingWebhookCalls as wanted:
-            calls = wanted.calls
-        finally:
-            caller.comes_again = False
-        yield calls
-    raise internal_error("the object changes faster than admission webhooks answer")
+def call_webhooks(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
+    """Return the replies, requested concurrently; the task that calls this is suspended."""
+    wanted = list(calls)
+    return await_result(lambda: fetch_replies(wanted)) if wanted else []
 
 
 async def fetch_replies(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
     """The replies, which are asked for side by side."""
     return await asyncio.gather(*(_fetch_reply(call) for call in calls))
-
-
-async def _fetch_missing(caller: Caller, calls: Iterable[WebhookCall]) -> None:
-    """Note the replies."""
-    asked = list(calls)
-    for call, reply in zip(asked, await fetch_replies(asked), strict=True):
-        caller.replies[call.key] = reply
 
 
 async def _fetch_reply(call: WebhookCall) -> WebhookReply:

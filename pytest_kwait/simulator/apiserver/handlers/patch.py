@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -25,6 +24,7 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     run_in_thread_if_large,
 )
 from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.codec.json_yaml import check_depth, not_a_map_message
 from pytest_kwait.simulator.codec.schema import shape_of
 from pytest_kwait.simulator.conversion import to_version
@@ -135,13 +135,16 @@ async def patch_object(
         if present is not None:
             _check_uid(kind, configuration, present.obj)
         force = request.flag("force")
-        stored, created = await await_webhooks(
-            caller,
+        stored, created = await run_write(
+            api,
             lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
+            retry=True,
         )
         status = 201 if created else 200
         return object_response(request, kind, await to_requested_version(kind, stored), status)
-    stored = await await_webhooks(caller, lambda: _patch(api, kind, target, media, data, caller))
+    stored = await run_write(
+        api, lambda: _patch(api, kind, target, media, data, caller), retry=True
+    )
     return object_response(request, kind, await to_requested_version(kind, stored))
 
 
@@ -150,7 +153,7 @@ def _patch(
 ) -> Obj:
     """Apply the patch to the current object."""
     entry = api.entry(kind, target.name, target.namespace or "")
-    before = to_version(kind, entry.obj, caller)
+    before = to_version(kind, entry.obj)
     result = apply_patch(media, before, data, kind)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):

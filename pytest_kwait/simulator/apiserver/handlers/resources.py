@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -45,6 +44,7 @@ from pytest_kwait.simulator.apiserver.responses import (
     to_requested_version,
 )
 from pytest_kwait.simulator.apiserver.subresources.handler import serve_binding
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.store import Entry, key_of
 
@@ -218,8 +218,8 @@ class ResourceHandler:
         if "get" not in kind.verbs:
             answer = self._reviews.review(request, kind, obj, target.namespace or "")
             return json_response(request, answer, 201)
-        stored = await await_webhooks(
-            caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+        stored = await run_write(
+            self._api, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
         )
         return object_response(request, kind, await to_requested_version(kind, stored), 201)
 
@@ -231,11 +231,14 @@ class ResourceHandler:
         key = key_of(target.name, target.namespace or "")
         strategy = self._api.strategy(kind)
         if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:
-            stored = await await_webhooks(
-                caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+            stored = await run_write(
+                self._api,
+                lambda: self._api.create(kind, obj, target.namespace or "", caller=caller),
             )
             return object_response(request, kind, await to_requested_version(kind, stored), 201)
-        stored = await await_webhooks(caller, lambda: self._api.update(kind, obj, caller=caller))
+        stored = await run_write(
+            self._api, lambda: self._api.update(kind, obj, caller=caller), retry=True
+        )
         return object_response(request, kind, await to_requested_version(kind, stored))
 
     async def _delete(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
@@ -248,8 +251,8 @@ class ResourceHandler:
         ):
             request.caller.warn(_JOB_DELETION_WARNING)
         caller = request.caller
-        outcome = await await_webhooks(
-            caller,
+        outcome = await run_write(
+            self._api,
             lambda: self._api.delete(
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
@@ -268,9 +271,7 @@ class ResourceHandler:
         found = await find_page(self._api, kind, target.namespace, chosen)
         for entry in found.entries:
             try:
-                await await_webhooks(
-                    request.caller, self._deletion(request, kind, entry.obj, options)
-                )
+                await run_write(self._api, self._deletion(request, kind, entry.obj, options))
             except StatusError as error:
                 if error.code != 404:
                     raise

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
     method_not_allowed,
     not_found,
 )
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.scheme import Kind
 
@@ -103,7 +103,7 @@ async def admit_connection(
         api.admission.admit_subresource(asked)
         api.admission.validate_subresource(asked)
 
-    await await_webhooks(request.caller, admit)
+    await run_write(api, admit)
 
 
 def _connect_options(request: ApiRequest, kind: Kind, target: RequestInfo) -> Obj:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import bad_request, invalid, invalid_value
 from pytest_kwait.simulator.apiserver.request_bodies import (
     CREATED_STATUS,
@@ -17,6 +16,7 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     read_subresource_object,
 )
 from pytest_kwait.simulator.apiserver.responses import json_response
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.objects import labels_of, name_of
 from pytest_kwait.simulator.registry.subresources import (
     EVICTION_SUCCESS,
@@ -60,7 +60,7 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
         api.admission.validate_subresource(asked)
         _evict(api, api.get("pods", target.name, namespace), options)
 
-    await await_webhooks(caller, evict)
+    await run_write(api, evict)
     return json_response(request, CREATED_STATUS, 201)
 
 

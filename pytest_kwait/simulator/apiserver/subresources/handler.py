@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -39,6 +38,7 @@ from pytest_kwait.simulator.apiserver.subresources.connect import admit_connecti
 from pytest_kwait.simulator.apiserver.subresources.eviction import serve_eviction
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 from pytest_kwait.simulator.apiserver.subresources.scale import serve_scale
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.managedfields.field_manager import record_update
 from pytest_kwait.simulator.objects import clone, name_of
@@ -90,7 +90,7 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
         api.admission.validate_subresource(asked)
         api.bind(namespace, name, wanted["target"]["name"], binding=wanted, dry_run=caller.dry_run)
 
-    await await_webhooks(caller, bind)
+    await run_write(api, bind)
     return json_response(request, CREATED_STATUS, 201)
 
 
@@ -150,9 +150,10 @@ class SubresourceHandler:
         caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
-        stored = await await_webhooks(
-            caller,
+        stored = await run_write(
+            self._api,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
+            retry=True,
         )
         return object_response(request, kind, await to_requested_version(kind, stored))
 
@@ -218,7 +219,7 @@ class SubresourceHandler:
             self._api.admission.validate_subresource(attributes)
             return self._api.accounts.issue(account, attributes.obj or clean)
 
-        issued = await await_webhooks(caller, issue)
+        issued = await run_write(self._api, issue)
         stamp = self._api.clock.stamp()
         record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
         return issued

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import StatusError, invalid, invalid_value
 from pytest_kwait.simulator.apiserver.handlers.patch import (
     APPLY_PATCH,
@@ -24,6 +23,7 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     read_subresource_object,
 )
 from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
+from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import check_conflicts, read_apply
 from pytest_kwait.simulator.managedfields.field_manager import (
@@ -71,22 +71,21 @@ async def serve_scale(
         check_object_name(sent, target.name, namespace)
 
         def update() -> Obj:
-            return _store_scale(
-                api, kind, _find_entry(api, kind, target, caller), lambda _: sent, caller
-            )
+            return _store_scale(api, kind, _find_entry(api, kind, target), lambda _: sent, caller)
 
-        return await _scale_response(request, kind, await await_webhooks(caller, update))
+        return await _scale_response(request, kind, await run_write(api, update, retry=True))
     media = read_patch_type(request, kind)
     data = await read_body(request)
     if media == APPLY_PATCH:
         applied = read_apply(data, SCALE_KIND, target.name, namespace, caller)
         applied["metadata"].setdefault("name", target.name)
         force = request.flag("force")
-        stored = await await_webhooks(
-            caller,
+        stored = await run_write(
+            api,
             lambda: _apply_scale(
-                api, kind, _find_entry(api, kind, target, caller), applied, caller, force=force
+                api, kind, _find_entry(api, kind, target), applied, caller, force=force
             ),
+            retry=True,
         )
         return await _scale_response(request, kind, stored)
 
@@ -94,12 +93,12 @@ async def serve_scale(
         return _store_scale(
             api,
             kind,
-            _find_entry(api, kind, target, caller),
+            _find_entry(api, kind, target),
             lambda scale: _patch_scale(api, media, scale, data, caller),
             caller,
         )
 
-    return await _scale_response(request, kind, await await_webhooks(caller, patch))
+    return await _scale_response(request, kind, await run_write(api, patch, retry=True))
 
 
 async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
@@ -109,10 +108,10 @@ async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.R
     )
 
 
-def _find_entry(api: Cluster, kind: Kind, target: RequestInfo, caller: Caller) -> Entry:
+def _find_entry(api: Cluster, kind: Kind, target: RequestInfo) -> Entry:
     """Return the object in the version of the request."""
     entry = api.entry(kind, target.name, target.namespace or "")
-    obj = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
+    obj = to_version(kind, entry.obj) if kind.custom else entry.obj
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
