@@ -19,7 +19,7 @@ __all__ = ["ContainerHarness", "take_output"]
 
 
 def take_output(session: Session) -> dict[int, bytes]:
-    """All that a process that has ended wrote, by stream."""
+    """Return the output of an ended process by stream, after its exit code."""
 
     async def take() -> dict[int, bytes]:
         found = {1: b"", 2: b""}
@@ -31,17 +31,17 @@ def take_output(session: Session) -> dict[int, bytes]:
 
 
 class ContainerHarness:
-    """A container.
+    """A container on a manual clock.
 
     Args:
-        argv: its own program.
+        argv: its program.
         stdin: whether it has an input.
-        tty: whether that is a terminal.
-        memory: the bytes that it may hold.
+        tty: whether the input is a terminal.
+        memory: its memory limit in bytes.
         env: its variables.
-        external: what it reaches outside of its pod.
-        clock: its time; its own where none is given.
-        files: what it starts with.
+        external: the network outside its pod.
+        clock: its clock; a new one by default.
+        files: its initial files.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ContainerHarness:
         self.failure = self.container.start(list(argv), env, self.files, "host")
 
     def run(self, *argv: str, stdin: bytes | None = None, tty: bool = False) -> Session:
-        """Start a command; its input, if any, is all there from the start."""
+        """Start a command; `stdin` is its whole input."""
         session = self.container.run(list(argv), stdin=stdin is not None, tty=tty)
         if stdin is not None and session.stdin is not None:
             session.stdin.send(stdin)
@@ -79,11 +79,11 @@ class ContainerHarness:
         return session
 
     def sh(self, script: str) -> str:
-        """What a script writes that ends at once."""
+        """Return the output of a script that ends at once."""
         return take_output(self.run("sh", "-c", script))[1].decode()
 
     def ask(self, port: int, data: bytes, *, close: bool = False) -> bytes | None:
-        """What comes back from a port once its server is done; None where it is refused."""
+        """Return the output of a port's server; None if the connection is refused."""
         session = self.network.connect(port)
         if session is None or session.stdin is None:
             return None

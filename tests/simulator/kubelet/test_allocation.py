@@ -1,4 +1,4 @@
-"""Deferred resizes: made once the node has room."""
+"""Deferred resizes are made once the node has room."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _resize(cluster: Cluster, name: str, cpu: str) -> None:
 
 
 def _seen(cluster: Cluster, name: str) -> tuple[str, str, str]:
-    """What is pending, what was given, and what its container has."""
+    """Return the pending condition, the allocated and the actual resources."""
     pod = cluster.get("pods", name)
     (status,) = pod["status"]["containerStatuses"]
     return (
@@ -51,7 +51,7 @@ def _events(cluster: Cluster, name: str) -> list[str]:
     return [one for one in cluster.events(name) if one.startswith("Resize")]
 
 
-def test_a_resize_waits_for_room_and_is_made_when_there_is(cluster: Cluster) -> None:
+def test_a_resize_is_deferred_until_there_is_room(cluster: Cluster) -> None:
     _make(cluster, "big", "6")
     _make(cluster, "p", "1")
     _resize(cluster, "p", "4")
@@ -73,14 +73,14 @@ def test_a_resize_waits_for_room_and_is_made_when_there_is(cluster: Cluster) -> 
         f"ResizeStarted x1: Pod resize started: {resources}}}",
         f"ResizeCompleted x1: Pod resize completed: {resources}}}",
     ]
-    # What it was given is taken.
+    # The allocated resources are in use.
     _make(cluster, "late", "1", nodeName="kwait-node-1")
     _make(cluster, "later", "4", nodeName="kwait-node-1")
     assert cluster.get("pods", "late")["status"]["phase"] == "Running"
     assert cluster.get("pods", "later")["status"]["reason"] == "OutOfcpu"
 
 
-def test_a_changed_resize_is_recorded_again_and_may_be_withdrawn(cluster: Cluster) -> None:
+def test_a_deferred_resize_can_be_changed_and_withdrawn(cluster: Cluster) -> None:
     _make(cluster, "big", "6")
     _make(cluster, "p", "1")
     _resize(cluster, "p", "4")
@@ -98,7 +98,7 @@ def test_a_changed_resize_is_recorded_again_and_may_be_withdrawn(cluster: Cluste
     assert len(_events(cluster, "p")) == 2
 
 
-def test_a_pod_that_takes_less_makes_room_for_the_most_important(cluster: Cluster) -> None:
+def test_freed_resources_go_to_the_pod_of_highest_priority(cluster: Cluster) -> None:
     cluster.api.create(
         "priorityclasses.scheduling.k8s.io", {"metadata": {"name": "high"}, "value": 10}
     )
@@ -113,7 +113,7 @@ def test_a_pod_that_takes_less_makes_room_for_the_most_important(cluster: Cluste
     assert _seen(cluster, "low") == ("True Deferred", "1", "1")
 
 
-def test_a_container_that_starts_meanwhile_has_what_was_given(cluster: Cluster) -> None:
+def test_containers_start_with_allocated_resources(cluster: Cluster) -> None:
     _make(cluster, "big", "6")
     _make(cluster, "p", "1", "sleep 20; exit 1")
     _resize(cluster, "p", "4")
@@ -123,7 +123,7 @@ def test_a_container_that_starts_meanwhile_has_what_was_given(cluster: Cluster) 
     assert _seen(cluster, "p") == ("True Deferred", "1", "1")
 
 
-def test_a_pod_that_ends_waits_for_nothing(cluster: Cluster) -> None:
+def test_a_finished_pod_has_no_pending_resize(cluster: Cluster) -> None:
     _make(cluster, "big", "6")
     _make(cluster, "p", "1", "sleep 10", restartPolicy="Never")
     _resize(cluster, "p", "4")
@@ -163,7 +163,7 @@ def test_a_resize_beyond_the_node_is_infeasible(cluster: Cluster, asked: Obj, wh
     assert (caught.value.details or {})["causes"] == [{"reason": "NodeCapacity"}]
 
 
-def test_only_linux_can_resize_and_only_nodes_that_are_there(cluster: Cluster) -> None:
+def test_resizes_need_an_existing_linux_node(cluster: Cluster) -> None:
     _make(cluster, "p", "1")
 
     def system(node: Obj) -> None:

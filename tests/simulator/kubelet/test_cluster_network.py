@@ -102,7 +102,7 @@ def harness() -> ContainerHarness:
         ("nobody", []),
     ],
 )
-def test_names_are_looked_for_as_a_pod_does(
+def test_names_resolve_through_search_domains(
     harness: ContainerHarness, name: str, addresses: list[str]
 ) -> None:
     assert harness.network.addresses(name) == addresses
@@ -132,7 +132,7 @@ def test_names_are_looked_for_as_a_pod_does(
         ("nc -z 10.244.0.5 8080", 0, b""),
     ],
 )
-def test_connections_are_made_and_refused(
+def test_connections_to_pods_and_services(
     harness: ContainerHarness, script: str, code: int, err: bytes
 ) -> None:
     session = harness.run("sh", "-c", script)
@@ -140,7 +140,7 @@ def test_connections_are_made_and_refused(
     assert (session.output.code, take_output(session)[2]) == (code, err)
 
 
-def test_nslookup_takes_names_as_they_stand(harness: ContainerHarness) -> None:
+def test_nslookup_ignores_search_domains(harness: ContainerHarness) -> None:
     assert "server can't find web: NXDOMAIN" in harness.sh("nslookup web")
     found = harness.sh("nslookup web.default.svc.cluster.local")
     assert "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.0.9\n" in found

@@ -37,7 +37,7 @@ def test_a_command_takes_its_time() -> None:
     assert take_output(session)[1] == b"done\n"
 
 
-def test_input_comes_when_it_comes() -> None:
+def test_commands_wait_for_input() -> None:
     harness = ContainerHarness()
     session = harness.container.run(["cat"], stdin=True, tty=False)
     assert session.stdin is not None
@@ -50,7 +50,7 @@ def test_input_comes_when_it_comes() -> None:
     assert take_output(session)[1] == b"late"
 
 
-def test_commands_and_files_are_of_one_container() -> None:
+def test_commands_share_the_files_of_the_container() -> None:
     harness = ContainerHarness()
     harness.run("sh", "-c", "mkdir -p /d; echo x > /d/f")
     assert harness.sh("cat /d/f; ls /d") == "x\nf\n"
@@ -71,7 +71,7 @@ def test_commands_and_files_are_of_one_container() -> None:
         ),
     ],
 )
-def test_a_program_that_cannot_be_started_is_an_error(argv: list[str], why: str) -> None:
+def test_exec_of_a_missing_program_is_an_error(argv: list[str], why: str) -> None:
     with pytest.raises(StartError) as error:
         ContainerHarness().container.run(argv, stdin=False, tty=False)
     text = str(error.value)
@@ -79,7 +79,7 @@ def test_a_program_that_cannot_be_started_is_an_error(argv: list[str], why: str)
     assert text.endswith(f": OCI runtime exec failed: exec failed: {why}: unknown")
 
 
-def test_the_end_of_a_container_ends_its_commands() -> None:
+def test_commands_end_with_the_container() -> None:
     harness = ContainerHarness()
     session = harness.run("sleep", "999")
     harness.container.kill()
@@ -100,7 +100,7 @@ def test_a_command_without_reader_blocks() -> None:
     session = harness.run("sh", "-c", "cat /big; echo x > /written")
     harness.clock.advance(1)
     assert harness.files.find("/written") is None
-    # The container's own log has no such bound: nobody else would read it.
+    # The container's own log never blocks the program.
     assert len(taken_while(harness, session)) == 1 << 20
     assert harness.files.read("/written") == b"x\n"
 
@@ -121,7 +121,7 @@ def taken_while(harness: ContainerHarness, session: object) -> bytes:
 # -- terminals
 
 
-def test_a_terminal_echoes_and_has_one_stream() -> None:
+def test_a_terminal_echoes_and_merges_streams() -> None:
     harness = ContainerHarness()
     session = harness.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
@@ -158,13 +158,13 @@ def test_attach_shows_output_and_the_end() -> None:
     assert [line for _, line in harness.container.log] == [b"a", b"b"]
 
 
-def test_detaching_ends_nothing() -> None:
+def test_detaching_does_not_end_the_container() -> None:
     harness = ContainerHarness("sh", "-c", "sleep 1; echo b")
     harness.container.attach(stdin=False).stop()
     assert harness.container.running
 
 
-def test_a_shell_that_is_attached_to_is_talked_to() -> None:
+def test_an_attached_shell_takes_input() -> None:
     harness = ContainerHarness("sh", stdin=True, tty=True)
     session = harness.container.attach(stdin=True)
     assert session.stdin is not None
@@ -174,7 +174,7 @@ def test_a_shell_that_is_attached_to_is_talked_to() -> None:
     assert harness.container.exit_code == 2
 
 
-def test_a_container_without_an_input_takes_none() -> None:
+def test_a_container_without_stdin_takes_no_input() -> None:
     harness = ContainerHarness("cat")
     assert harness.container.exit_code == 0
     harness = ContainerHarness("sh", "-c", "sleep 9")

@@ -56,7 +56,7 @@ def _from(**origin: Any) -> Obj:
         (_from(resourceFieldRef={"resource": "limits.cpu"}), "2"),
     ],
 )
-def test_variables_come_from_many_places(
+def test_variables_from_all_sources(
     api: SimulatedCluster, variable: Obj, value: str | None
 ) -> None:
     container = {"env": [variable], "resources": {"limits": {"cpu": "2"}}}
@@ -83,13 +83,13 @@ def test_variables_come_from_many_places(
         ({"envFrom": [{"secretRef": {"name": "nope"}}]}, 'secret "nope" not found'),
     ],
 )
-def test_what_is_missing_is_named(api: SimulatedCluster, part: Obj, message: str) -> None:
+def test_missing_references_are_named(api: SimulatedCluster, part: Obj, message: str) -> None:
     with pytest.raises(ContainerConfigError) as missing:
         make_environment(api, _pod(), part, _NODE)
     assert str(missing.value) == message
 
 
-def test_whole_maps_are_taken_with_a_prefix_and_single_variables_win(api: SimulatedCluster) -> None:
+def test_single_variables_override_env_from_with_prefix(api: SimulatedCluster) -> None:
     sources = [
         {"configMapRef": {"name": "m"}, "prefix": "P_"},
         {"secretRef": {"name": "s"}},
@@ -105,7 +105,7 @@ def test_whole_maps_are_taken_with_a_prefix_and_single_variables_win(api: Simula
     }
 
 
-def test_commands_are_expanded_with_variables() -> None:
+def test_commands_expand_variables() -> None:
     assert expand("a $(X) $(Y) $$(X)", {"X": "1"}) == "a 1 $(Y) $(X)"
 
 
@@ -132,20 +132,20 @@ def _mounting(volume: Obj, **mount: str) -> Obj:
         ),
     ],
 )
-def test_a_volume_that_cannot_be_mounted_is_named(
+def test_mount_errors_name_the_volume(
     api: SimulatedCluster, volume: Obj, missing: tuple[str, str] | None
 ) -> None:
     assert find_missing_volume(api, _mounting(volume)) == missing
 
 
-def test_a_volume_that_nobody_mounts_is_not_missed(api: SimulatedCluster) -> None:
+def test_an_unmounted_volume_is_not_checked(api: SimulatedCluster) -> None:
     assert (
         find_missing_volume(api, _pod(volumes=[{"name": "v", "configMap": {"name": "nope"}}]))
         is None
     )
 
 
-def test_volumes_are_files(api: SimulatedCluster) -> None:
+def test_volumes_become_files(api: SimulatedCluster) -> None:
     pod = _mounting({"configMap": {"name": "m"}})
     assert make_volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
         "/etc/v/k": b"v",

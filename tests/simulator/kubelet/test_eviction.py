@@ -85,7 +85,7 @@ def test_a_pod_over_its_storage_limit_is_evicted(cluster: Cluster, spec: Obj, me
     pod = cluster.get("pods", "p")
     assert pod["status"]["message"] == message
     assert conditions(pod)["Ready"] == "False PodFailed"
-    # A kubelet says that of those it gives up for others alone.
+    # Only evictions under node pressure get the condition.
     assert "DisruptionTarget" not in conditions(pod)
     told = [one for one in cluster.events("p") if one.startswith(("Evicted", "Killing"))]
     assert told[0] == f"Evicted x1: {message}"
@@ -105,13 +105,13 @@ def test_a_pod_over_its_storage_limit_is_evicted(cluster: Cluster, spec: Obj, me
         pod_spec("sh", "-c", WRITE.format("/f") + "; rm /f", **_volume(sizeLimit="1Mi")),
     ],
 )
-def test_a_pod_within_its_storage_limit_stays(cluster: Cluster, spec: Obj) -> None:
+def test_a_pod_within_its_storage_limit_is_not_evicted(cluster: Cluster, spec: Obj) -> None:
     cluster.create("pods", "p", spec)
     cluster.run(200)
     assert _seen(cluster) == ("Running", "", ["running"])
 
 
-def test_removed_files_do_not_count(cluster: Cluster) -> None:
+def test_removed_files_do_not_count_as_usage(cluster: Cluster) -> None:
     script = "sleep 62; head -c 2000000 /dev/zero > /v/f; sleep 30; rm /v/f; sleep 1000"
     cluster.create("pods", "p", pod_spec("sh", "-c", script, **_volume(sizeLimit="1Mi")))
     cluster.run(300)
@@ -130,7 +130,7 @@ def test_a_volume_in_memory_is_full_at_its_limit(cluster: Cluster) -> None:
     ]  # fmt: skip
 
 
-def test_a_memory_volume_counts_as_memory_of_its_writer(cluster: Cluster) -> None:
+def test_a_memory_volume_is_charged_to_its_writer(cluster: Cluster) -> None:
     spec = pod_spec(
         "sh", "-c", "x=$(seq 20000); " + WRITE.format("/v/f"), **_volume(medium="Memory")
     )
@@ -140,7 +140,7 @@ def test_a_memory_volume_counts_as_memory_of_its_writer(cluster: Cluster) -> Non
     assert _seen(cluster) == ("Failed", "", ["terminated OOMKilled 137"])
 
 
-def test_a_pods_limit_is_that_of_its_containers_or_of_one_that_runs_before_them() -> None:
+def test_the_storage_limit_of_a_pod_includes_init_containers() -> None:
     sidecar = {**_container("s", "", ephemeral_storage="1Mi"), "restartPolicy": "Always"}
     small, large = (_container("i", "", ephemeral_storage=size) for size in ("1Mi", "9Mi"))
     regular = _container("c", "", ephemeral_storage="2Mi")

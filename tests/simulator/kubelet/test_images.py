@@ -30,7 +30,7 @@ _DIGEST = "sha256:" + "0" * 64
         ("UPPER/x:1", "UPPER/x:1"),
     ],
 )
-def test_a_reference_is_completed(name: str, full: str) -> None:
+def test_references_get_defaults(name: str, full: str) -> None:
     assert str(parse_image(name)) == full
     assert to_canonical_name(name) == full
 
@@ -50,7 +50,7 @@ def test_a_reference_is_completed(name: str, full: str) -> None:
         ),
     ],
 )
-def test_what_is_no_reference_is_refused(name: str, why: str) -> None:
+def test_invalid_references_are_rejected(name: str, why: str) -> None:
     with pytest.raises(InvalidImageError) as refused:
         parse_image(name)
     assert str(refused.value) == why
@@ -76,11 +76,11 @@ def test_what_is_no_reference_is_refused(name: str, why: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_pulled_says_why(name: str, failure: str) -> None:
+def test_pull_errors_have_reasons(name: str, failure: str) -> None:
     assert find_pull_error(name, parse_image(name)) == failure
 
 
-def test_an_image_has_an_id_and_a_size_that_stay() -> None:
+def test_image_id_and_size_are_stable() -> None:
     image = parse_image("nginx")
     assert image.image_id == parse_image("docker.io/library/nginx:latest").image_id
     assert image.image_id.startswith("docker.io/library/nginx@sha256:")
@@ -88,7 +88,7 @@ def test_an_image_has_an_id_and_a_size_that_stay() -> None:
     assert image.size == parse_image("nginx:2").size > 4_000_000
 
 
-def test_busybox_is_known_wherever_it_comes_from() -> None:
+def test_busybox_is_recognized_from_any_registry() -> None:
     assert is_busybox(parse_image("registry.example.org/mirror/busybox:1"))
     assert not is_busybox(parse_image("nginx"))
 
@@ -103,7 +103,7 @@ def test_busybox_is_known_wherever_it_comes_from() -> None:
         ("nginx", False),
     ],
 )
-def test_which_images_nodes_have_from_the_start(name: str, there: bool) -> None:
+def test_preloaded_images(name: str, there: bool) -> None:
     assert is_preloaded(parse_image(name)) is there
 
 
@@ -128,8 +128,6 @@ _RUNC = (
         ),
     ],
 )
-def test_a_program_that_is_not_there_cannot_be_started(
-    image: str, argv: list[str], failure: str
-) -> None:
+def test_a_missing_program_cannot_start(image: str, argv: list[str], failure: str) -> None:
     context = ContainerHarness().container.context
     assert find_start_error(parse_image(image), context, argv) == failure

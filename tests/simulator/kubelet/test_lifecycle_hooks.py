@@ -30,7 +30,7 @@ def _status(cluster: Cluster) -> Obj:
 
 
 def _ended(cluster: Cluster) -> Obj:
-    """The container's state when the pod was last seen."""
+    """Return the last state of the container."""
     last = [obj for resource, _, obj in cluster.history if resource == "pods"][-1]
     found: Obj = last["status"]["containerStatuses"][0]["state"]["terminated"]
     return found
@@ -39,7 +39,7 @@ def _ended(cluster: Cluster) -> Obj:
 @pytest.mark.parametrize(
     "hook", [{"exec": {"command": ["sh", "-c", "sleep 2"]}}, {"sleep": {"seconds": 2}}]
 )
-def test_a_container_is_not_running_before_its_hook_is_through(cluster: Cluster, hook: Obj) -> None:
+def test_a_container_runs_after_its_post_start_hook(cluster: Cluster, hook: Obj) -> None:
     _create(cluster, "sleep 99", {"postStart": hook})
     cluster.run(2)
     assert cluster.get("pods", "p")["status"]["phase"] == "Pending"
@@ -67,7 +67,7 @@ def test_a_container_is_not_running_before_its_hook_is_through(cluster: Cluster,
         ),
     ],
 )
-def test_a_hook_that_fails_ends_its_container(cluster: Cluster, hook: Obj, told: str) -> None:
+def test_a_failed_hook_kills_its_container(cluster: Cluster, hook: Obj, told: str) -> None:
     _create(cluster, "sleep 99", {"postStart": hook})
     cluster.run(6)
     pod = cluster.get("pods", "p")
@@ -83,7 +83,7 @@ def test_a_hook_that_fails_ends_its_container(cluster: Cluster, hook: Obj, told:
     ]
 
 
-def test_a_hook_that_fails_fails_a_pod_that_does_not_restart(cluster: Cluster) -> None:
+def test_a_failed_hook_fails_a_pod_that_never_restarts(cluster: Cluster) -> None:
     hook = {"exec": {"command": ["false"]}}
     _create(cluster, "sleep 99", {"postStart": hook}, restartPolicy="Never")
     cluster.run(9)
@@ -91,7 +91,7 @@ def test_a_hook_that_fails_fails_a_pod_that_does_not_restart(cluster: Cluster) -
     assert _status(cluster)["state"]["terminated"]["reason"] == "Error"
 
 
-def test_any_answer_to_a_hook_is_a_good_one(cluster: Cluster) -> None:
+def test_any_http_response_to_a_hook_is_success(cluster: Cluster) -> None:
     script = "mkdir /w; httpd -p 8080 -h /w; sleep 99"
     _create(cluster, script, {"postStart": {"httpGet": {"port": 8080, "path": "/nope"}}})
     cluster.run(4)
@@ -107,7 +107,9 @@ def test_any_answer_to_a_hook_is_a_good_one(cluster: Cluster) -> None:
         ({"httpGet": {"port": 8080}}, True),
     ],
 )
-def test_a_hook_goes_before_the_signal(cluster: Cluster, hook: Obj, failed: bool) -> None:
+def test_the_pre_stop_hook_runs_before_the_signal(
+    cluster: Cluster, hook: Obj, failed: bool
+) -> None:
     _create(cluster, _TRAP, {"preStop": hook})
     cluster.run(3)
     cluster.delete("pods", "p")
@@ -119,7 +121,7 @@ def test_a_hook_goes_before_the_signal(cluster: Cluster, hook: Obj, failed: bool
         assert _ended(cluster)["message"] == "bye\n"
 
 
-def test_a_hook_that_lasts_longer_than_the_grace_leaves_two_seconds(cluster: Cluster) -> None:
+def test_a_slow_hook_leaves_two_seconds_of_grace(cluster: Cluster) -> None:
     _create(cluster, _TRAP, {"preStop": {"exec": {"command": ["sleep", "100"]}}})
     cluster.run(3)
     cluster.delete("pods", "p")
@@ -128,7 +130,7 @@ def test_a_hook_that_lasts_longer_than_the_grace_leaves_two_seconds(cluster: Clu
     cluster.run(3)
     assert cluster.find("pods", "p") is None
     assert _ended(cluster)["exitCode"] == 0
-    # The hook ends with its container, which is no good end.
+    # The hook fails when its container ends.
     assert "FailedPreStopHook x1: PreStopHook failed" in cluster.events("p")
 
 
@@ -142,7 +144,7 @@ def test_a_forced_deletion_runs_no_hook(cluster: Cluster) -> None:
     assert not [one for one in cluster.events("p") if one.startswith("FailedPreStop")]
 
 
-def test_sidecars_end_after_those_they_serve_the_last_one_first(cluster: Cluster) -> None:
+def test_sidecars_end_last_in_reverse_order(cluster: Cluster) -> None:
     script = "trap 'sleep 1; exit 0' TERM; while true; do sleep 1; done"
     sidecars = [
         {

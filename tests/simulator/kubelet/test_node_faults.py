@@ -42,7 +42,7 @@ def _renewed(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_a_partitioned_nodes_exits_are_seen_when_it_is_back(
+def test_exits_on_a_partitioned_node_are_published_after_it_recovers(
     cluster: Cluster, node: FaultableNode, dead: bool
 ) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "10", restartPolicy="Never"))
@@ -60,7 +60,7 @@ def test_a_partitioned_nodes_exits_are_seen_when_it_is_back(
 
 
 @pytest.mark.parametrize(("dead", "restarts"), [(False, 1), (True, 0)])
-def test_only_a_kubelet_starts_containers_again(
+def test_containers_do_not_restart_while_the_kubelet_is_stopped(
     cluster: Cluster, node: FaultableNode, dead: bool, restarts: int
 ) -> None:
     cluster.create("pods", "p", pod_spec("sh", "-c", "sleep 10; exit 1"))
@@ -103,7 +103,7 @@ def test_a_foreign_status_is_reconciled(cluster: Cluster, node: FaultableNode) -
     assert seen["Ready"] == seen["ContainersReady"] == "True"
 
 
-def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: FaultableNode) -> None:
+def test_overlapping_outages_end_with_the_last(cluster: Cluster, node: FaultableNode) -> None:
     node.begin(dead=True)
     node.begin(dead=False)
     node.end(dead=True)
@@ -133,7 +133,7 @@ def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: Faultab
         ),
     ],
 )
-def test_pressure_is_a_condition_and_ends_pods_one_by_one(
+def test_pressure_sets_a_condition_and_evicts_pods_one_by_one(
     cluster: Cluster,
     node: FaultableNode,
     what: str,
@@ -178,7 +178,7 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
         (["disk", "memory"], {"priorityClassName": "system-node-critical"}, ""),
     ],
 )
-def test_a_node_under_pressure_takes_no_pods_but_those_it_must(
+def test_a_node_under_pressure_rejects_ordinary_pods(
     cluster: Cluster, node: FaultableNode, short: list[str], spec: Obj, told: str
 ) -> None:
     for what in short:
@@ -212,7 +212,7 @@ def test_critical_pods_are_never_evicted(cluster: Cluster, node: FaultableNode) 
     assert _phase(cluster.get("pods", "needed")) == "Running"
 
 
-def test_the_kernel_ends_a_container(cluster: Cluster, node: FaultableNode) -> None:
+def test_a_container_can_be_oom_killed(cluster: Cluster, node: FaultableNode) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "1000", restartPolicy="Never"))
     assert not node.run_out_of_memory(NAMESPACE, "p", "c"), "not yet"
     cluster.run(5)
@@ -224,7 +224,7 @@ def test_the_kernel_ends_a_container(cluster: Cluster, node: FaultableNode) -> N
     assert (status["phase"], ended["reason"], ended["exitCode"]) == ("Failed", "OOMKilled", 137)
 
 
-def test_pulls_are_slow_or_fail_where_they_are_to(cluster: Cluster) -> None:
+def test_injected_faults_delay_or_fail_pulls(cluster: Cluster) -> None:
     from pytest_kwait.simulator.faults.active_faults import PullFault
 
     slow = PullFault(NAMESPACE, "slow", delay=20.0)

@@ -76,7 +76,7 @@ def test_a_pod_starts_in_the_kubelets_order(cluster: Cluster) -> None:
     ("code", "reason", "phase", "ready"),
     [(0, "Completed", "Succeeded", "PodCompleted"), (3, "Error", "Failed", "PodFailed")],
 )
-def test_a_pod_that_ends_is_over_once_its_sandbox_is_gone(
+def test_a_terminal_phase_is_published_after_the_sandbox_is_down(
     cluster: Cluster, code: int, reason: str, phase: str, ready: str
 ) -> None:
     script = f"echo hi; sleep 2; exit {code}"
@@ -95,7 +95,7 @@ def test_a_pod_that_ends_is_over_once_its_sandbox_is_gone(
     assert told[-2:] == [["True", f"False {ready}"], ["False", f"False {ready}"]]
 
 
-def test_a_crash_loop_backs_off_and_is_published_with_the_next_try(cluster: Cluster) -> None:
+def test_a_crash_loop_backs_off(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sh", "-c", "sleep 1; exit 1"))
     cluster.run(60)
     seen = cluster.states(
@@ -137,7 +137,7 @@ def test_a_crash_loop_backs_off_and_is_published_with_the_next_try(cluster: Clus
     )
 
 
-def test_fast_time_shortens_the_back_off_but_not_the_command() -> None:
+def test_fast_time_shortens_back_off_but_not_commands() -> None:
     cluster = Cluster(scale=0.1)
     cluster.create("pods", "p", pod_spec("sh", "-c", "sleep 1; exit 1"))
     cluster.run(8)
@@ -152,7 +152,7 @@ _NOT_FOUND = (
 )
 
 
-def test_an_image_that_cannot_be_pulled_alternates(cluster: Cluster) -> None:
+def test_a_failing_pull_alternates_between_error_and_back_off(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec(container={"image": "example.invalid/x:1"}))
     cluster.run(45)
     waiting = cluster.states(
@@ -211,7 +211,7 @@ def test_an_image_that_cannot_be_pulled_alternates(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_what_keeps_a_container_from_starting_is_published(
+def test_reasons_of_failed_starts_are_published(
     cluster: Cluster, container: Obj, waiting: Obj, events: list[str]
 ) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9", container=container))
@@ -222,7 +222,7 @@ def test_what_keeps_a_container_from_starting_is_published(
     assert cluster.reasons("p")[1:] == events
 
 
-def test_a_missing_config_map_that_comes_lets_the_container_start(cluster: Cluster) -> None:
+def test_a_container_starts_once_its_config_map_exists(cluster: Cluster) -> None:
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
     script = "echo $A; sleep 100"
     cluster.create("pods", "p", pod_spec("sh", "-c", script, container={"env": [variable]}))
@@ -233,7 +233,7 @@ def test_a_missing_config_map_that_comes_lets_the_container_start(cluster: Clust
     assert [line for _, line in _kubelet(cluster).logs(NAMESPACE, "p", "c")] == [b"v"]
 
 
-def test_a_program_that_is_not_there_is_a_start_error(cluster: Cluster) -> None:
+def test_a_missing_program_is_a_start_error(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("foo", restartPolicy="Never"))
     cluster.run(5)
     terminated = _status(cluster.get("pods", "p"))["state"]["terminated"]
@@ -264,7 +264,7 @@ _MISSING_PROFILE = {"type": "Localhost", "localhostProfile": "no/such.json"}
         ({}, {"seccompProfile": {"type": "RuntimeDefault"}}, "Running running"),
     ],
 )
-def test_a_seccomp_profile_of_the_node_is_missing(
+def test_a_local_seccomp_profile_is_missing(
     cluster: Cluster, pods: Obj, own: Obj, state: str
 ) -> None:
     cluster.create(
@@ -285,7 +285,7 @@ def test_a_seccomp_profile_of_the_node_is_missing(
         assert cluster.events("p")[-1].endswith(f": Error: {text}")
 
 
-def test_a_volume_that_is_missing_keeps_the_pod_pending(cluster: Cluster) -> None:
+def test_a_missing_volume_keeps_the_pod_pending(cluster: Cluster) -> None:
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     volumes = [{"name": "v", "configMap": {"name": "m"}}]
     cluster.create(
@@ -303,7 +303,7 @@ def test_a_volume_that_is_missing_keeps_the_pod_pending(cluster: Cluster) -> Non
     assert cluster.get("pods", "p")["status"]["phase"] == "Succeeded"
 
 
-def test_init_containers_run_one_after_the_other(cluster: Cluster) -> None:
+def test_init_containers_run_in_sequence(cluster: Cluster) -> None:
     init = [
         {"name": "i1", "image": "busybox", "command": ["sleep", "2"]},
         {"name": "i2", "image": "busybox", "command": ["true"]},
@@ -322,7 +322,7 @@ def test_init_containers_run_one_after_the_other(cluster: Cluster) -> None:
     ]
 
 
-def test_an_init_container_that_fails_for_good_fails_the_pod(cluster: Cluster) -> None:
+def test_a_failed_init_container_fails_the_pod(cluster: Cluster) -> None:
     init = [{"name": "i", "image": "busybox", "command": ["false"]}]
     cluster.create("pods", "p", pod_spec("sleep", "9", initContainers=init, restartPolicy="Never"))
     cluster.run(5)
@@ -331,7 +331,7 @@ def test_an_init_container_that_fails_for_good_fails_the_pod(cluster: Cluster) -
     assert _state(pod, "i") == "Failed terminated Error(1)"
 
 
-def test_a_sidecar_ends_after_the_containers_it_serves(cluster: Cluster) -> None:
+def test_sidecars_end_after_regular_containers(cluster: Cluster) -> None:
     sidecar = {
         "name": "s",
         "image": "busybox",
@@ -371,7 +371,7 @@ def test_a_sidecar_ends_after_the_containers_it_serves(cluster: Cluster) -> None
         ),
     ],
 )
-def test_a_deleted_pod_ends_and_goes(
+def test_a_deleted_pod_is_terminated_and_removed(
     cluster: Cluster, command: tuple[str, ...], policy: str, grace: int, end: str
 ) -> None:
     spec = pod_spec(*command, restartPolicy=policy, terminationGracePeriodSeconds=grace)
@@ -387,7 +387,7 @@ def test_a_deleted_pod_ends_and_goes(
     assert graces == [None, grace, 0, "DELETED"]
 
 
-def test_an_image_of_ones_own_ends_at_once_when_asked(cluster: Cluster) -> None:
+def test_an_unsimulated_program_ends_at_once_on_sigterm(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec(container={"image": "nginx"}))
     cluster.run(5)
     assert cluster.events("p")[1:3] == [
@@ -409,7 +409,7 @@ def _size() -> int:
     return parse_image("nginx").size
 
 
-def test_a_pod_deleted_before_it_ran_ends_with_what_could_not_be_found(cluster: Cluster) -> None:
+def test_a_pod_deleted_before_it_ran_has_unknown_container_statuses(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec(container={"image": "example.invalid/x:1"}))
     cluster.run(5)
     cluster.delete("pods", "p")
@@ -426,7 +426,7 @@ def test_a_pod_deleted_before_it_ran_ends_with_what_could_not_be_found(cluster: 
     ]
 
 
-def test_a_deletion_does_not_wait_for_a_pull() -> None:
+def test_a_deletion_interrupts_a_pull() -> None:
     cluster = Cluster()
     cluster.create("pods", "p", pod_spec(container={"image": "nginx"}))
     cluster.run(0.5)
@@ -448,7 +448,7 @@ def test_a_finalizer_keeps_the_object_but_not_the_containers(cluster: Cluster) -
     assert _kubelet(cluster).pods()["items"] == []
 
 
-def test_a_pod_ends_with_its_deadline(cluster: Cluster) -> None:
+def test_a_pod_fails_at_its_deadline(cluster: Cluster) -> None:
     spec = pod_spec(
         "sleep",
         "99",
@@ -464,7 +464,7 @@ def test_a_pod_ends_with_its_deadline(cluster: Cluster) -> None:
     assert cluster.reasons("p")[-2:] == ["DeadlineExceeded", "Killing"]
 
 
-def test_a_deadline_that_a_running_pod_is_given_holds_at_once(cluster: Cluster) -> None:
+def test_a_deadline_added_to_a_running_pod_applies(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", terminationGracePeriodSeconds=1))
     cluster.run(1)
     cluster.change("pods", "p", lambda pod: pod["spec"].update(activeDeadlineSeconds=3))
@@ -487,7 +487,7 @@ def test_a_deadline_that_a_running_pod_is_given_holds_at_once(cluster: Cluster) 
         ),
     ],
 )
-def test_a_pod_that_was_put_on_a_node_it_does_not_fit_is_rejected(
+def test_a_bound_pod_that_does_not_fit_is_rejected(
     cluster: Cluster, spec: Obj, reason: str, message: str
 ) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "1", nodeName="kwait-node-1", **spec))
@@ -498,7 +498,7 @@ def test_a_pod_that_was_put_on_a_node_it_does_not_fit_is_rejected(
     assert cluster.events("p") == [f"{reason} x1: {message}"]
 
 
-def test_a_pod_fits_by_the_labels_that_the_node_has_now(cluster: Cluster) -> None:
+def test_admission_uses_the_current_labels_of_the_node(cluster: Cluster) -> None:
     node = cluster.api.get("nodes", "kwait-node-1")
     labels = {**node["metadata"]["labels"], "a": "b"}
     cluster.api.update("nodes", {**node, "metadata": {**node["metadata"], "labels": labels}})
@@ -511,7 +511,7 @@ def test_a_pod_fits_by_the_labels_that_the_node_has_now(cluster: Cluster) -> Non
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
-def test_a_host_port_can_be_taken_once(cluster: Cluster) -> None:
+def test_a_host_port_is_exclusive(cluster: Cluster) -> None:
     ports = {"ports": [{"containerPort": 80, "hostPort": 80}]}
     for name in ("a", "b"):
         cluster.create(
@@ -543,7 +543,7 @@ def test_readiness_follows_its_probe(cluster: Cluster) -> None:
     assert unhealthy[0].partition(": ")[2] == f"Readiness {_NO_FILE}"
 
 
-def test_a_failed_liveness_probe_starts_the_container_again(cluster: Cluster) -> None:
+def test_a_failed_liveness_probe_restarts_the_container(cluster: Cluster) -> None:
     script = "touch /ok; sleep 4; rm /ok; sleep 99"
     probe = {"livenessProbe": {**_CAT, "failureThreshold": 2}}
     spec = pod_spec("sh", "-c", script, container=probe, terminationGracePeriodSeconds=1)
@@ -556,7 +556,7 @@ def test_a_failed_liveness_probe_starts_the_container_again(cluster: Cluster) ->
     assert "Killing x1: Container c failed liveness probe, will be restarted" in cluster.events("p")
 
 
-def test_a_startup_probe_holds_the_others_back(cluster: Cluster) -> None:
+def test_other_probes_wait_for_the_startup_probe(cluster: Cluster) -> None:
     startup = {**_CAT, "failureThreshold": 30}
     ready = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     cluster.create("pods", "p", _probed(startupProbe=startup, readinessProbe=ready))
@@ -567,13 +567,13 @@ def test_a_startup_probe_holds_the_others_back(cluster: Cluster) -> None:
     assert (status["started"], status["ready"]) == (True, True)
 
 
-def test_a_startup_probe_that_fails_for_good_starts_the_container_again(cluster: Cluster) -> None:
+def test_a_failed_startup_probe_restarts_the_container(cluster: Cluster) -> None:
     cluster.create("pods", "p", _probed(startupProbe={**_CAT, "failureThreshold": 2}))
     cluster.run(5)
     assert "Killing x2: Container c failed startup probe, will be restarted" in cluster.events("p")
 
 
-def test_a_probe_that_takes_too_long_fails(cluster: Cluster) -> None:
+def test_a_slow_probe_times_out(cluster: Cluster) -> None:
     probe = {"exec": {"command": ["sleep", "5"]}, "periodSeconds": 1}
     cluster.create("pods", "p", _probed(readinessProbe=probe))
     cluster.run(3)
@@ -582,7 +582,7 @@ def test_a_probe_that_takes_too_long_fails(cluster: Cluster) -> None:
     assert events[0].partition(": ")[2] == told
 
 
-def test_readiness_gates_are_others_to_open(cluster: Cluster) -> None:
+def test_readiness_gates_are_set_by_other_components(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", readinessGates=[{"conditionType": "x/y"}]))
     cluster.run(3)
     assert conditions(cluster.get("pods", "p"))["Ready"] == "False ReadinessGatesNotReady"
@@ -603,7 +603,7 @@ def _kubelet(cluster: Cluster) -> Any:
     return cluster.api.kubelets["kwait-node-1"]
 
 
-def test_logs_have_times_and_a_past(cluster: Cluster) -> None:
+def test_logs_have_timestamps_and_a_previous_instance(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sh", "-c", "echo a; sleep 1; echo -n b >&2; exit 1"))
     cluster.run(4)
     agent = _kubelet(cluster)
@@ -653,7 +653,7 @@ def test_commands_run_in_the_container(cluster: Cluster) -> None:
         agent.attach(NAMESPACE, "nope", "c", stdin=False)
 
 
-def test_ports_are_the_pods(cluster: Cluster) -> None:
+def test_ports_belong_to_the_pod(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("nc", "-ll", "-p", "80", "-e", "hostname"))
     cluster.run(3)
     agent = _kubelet(cluster)
@@ -667,7 +667,7 @@ def test_ports_are_the_pods(cluster: Cluster) -> None:
         agent.network_of(NAMESPACE, "nope")
 
 
-def test_the_node_knows_what_runs(cluster: Cluster) -> None:
+def test_the_server_lists_running_pods(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9"))
     cluster.create("pods", "over", pod_spec("true", restartPolicy="Never"))
     cluster.run(3)
@@ -678,7 +678,7 @@ def test_the_node_knows_what_runs(cluster: Cluster) -> None:
     assert _kubelet(cluster).counts() == {"created": 0, "exited": 1, "running": 1}
 
 
-def test_the_node_knows_its_pods(cluster: Cluster) -> None:
+def test_the_server_lists_pods(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9"))
     cluster.run(3)
     known = _kubelet(cluster).pods()
@@ -687,7 +687,7 @@ def test_the_node_knows_its_pods(cluster: Cluster) -> None:
     assert known["items"][0]["status"]["phase"] == "Running"
 
 
-def test_a_message_can_be_left_behind(cluster: Cluster) -> None:
+def test_a_termination_message_is_published(cluster: Cluster) -> None:
     script = "echo why > /dev/termination-log; exit 1"
     cluster.create("pods", "p", pod_spec("sh", "-c", script, restartPolicy="Never"))
     cluster.run(3)
@@ -713,7 +713,7 @@ def test_nodes_are_ready_from_the_start() -> None:
         assert [one["type"] for one in node["status"]["addresses"]] == ["InternalIP", "Hostname"]
 
 
-def test_a_node_renews_its_lease_and_makes_it_again() -> None:
+def test_a_node_renews_and_recreates_its_lease() -> None:
     cluster = Cluster()
 
     def lease() -> Obj:

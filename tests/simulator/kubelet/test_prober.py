@@ -22,7 +22,7 @@ def cluster() -> Cluster:
 def _run(
     cluster: Cluster, script: str, seconds: float = 4.0, field: str = "readinessProbe", **probe: Any
 ) -> tuple[bool, list[str]]:
-    """Whether the container is ready after a while, and what is told of its probe."""
+    """Return whether the container becomes ready, and the events of its probe."""
     container = {
         field: {"periodSeconds": 1, **probe},
         "ports": [{"name": "web", "containerPort": 8080}],
@@ -98,7 +98,7 @@ def test_probes_reach_a_listening_container(cluster: Cluster, probe: Obj) -> Non
             "Readiness probe failed: dial tcp 172.30.0.2:8080: connect: connection refused",
         ),
         (
-            # A node asks no DNS server of the cluster.
+            # A node does not use the cluster's DNS.
             _SERVE,
             {"httpGet": {"port": 443, "host": "kubernetes.default.svc", "scheme": "HTTPS"}},
             'Readiness probe failed: Get "https://kubernetes.default.svc:443/": '
@@ -136,19 +136,19 @@ def test_failed_connections_are_reported(
     assert events[0].partition(": ")[2] == told
 
 
-def test_a_server_that_comes_later_makes_ready_later(cluster: Cluster) -> None:
+def test_a_late_server_makes_the_container_ready(cluster: Cluster) -> None:
     script = f"sleep 3; {_SERVE}"
     assert _run(cluster, script, 2.5, httpGet={"port": 8080})[0] is False
     cluster.run(4)
     assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
 
 
-def test_a_liveness_probe_over_the_network_starts_the_container_again(cluster: Cluster) -> None:
+def test_a_failed_network_liveness_probe_restarts_the_container(cluster: Cluster) -> None:
     _run(cluster, "sleep 99", 4, "livenessProbe", tcpSocket={"port": 9}, failureThreshold=2)
     assert "Killing x1: Container c failed liveness probe, will be restarted" in cluster.events("p")
 
 
-def test_an_image_whose_program_is_not_simulated_answers_every_probe(cluster: Cluster) -> None:
+def test_probes_of_unsimulated_programs_succeed(cluster: Cluster) -> None:
     probe = {"httpGet": {"port": 80, "path": "/healthz"}, "periodSeconds": 1}
     spec = pod_spec(container={"image": "nginx", "readinessProbe": probe})
     cluster.create("pods", "p", spec)
@@ -156,7 +156,7 @@ def test_an_image_whose_program_is_not_simulated_answers_every_probe(cluster: Cl
     assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
 
 
-def test_a_command_that_cannot_be_started_counts_neither_way(cluster: Cluster) -> None:
+def test_a_probe_command_that_cannot_start_does_not_count(cluster: Cluster) -> None:
     ready, events = _run(cluster, "sleep 99", exec={"command": ["nope"]})
     assert not ready
     text = events[0].partition(": ")[2]
@@ -168,7 +168,7 @@ def test_a_command_that_cannot_be_started_counts_neither_way(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "KWAIT-node-1"])
-def test_a_pod_on_the_host_network_is_reached_by_node_names(cluster: Cluster, host: str) -> None:
+def test_host_network_pods_are_reached_by_node_name(cluster: Cluster, host: str) -> None:
     probe = {"httpGet": {"port": 8080, "host": host}, "periodSeconds": 1}
     ports = [{"containerPort": 8080}]
     spec = pod_spec("sh", "-c", _SERVE, container={"readinessProbe": probe, "ports": ports})

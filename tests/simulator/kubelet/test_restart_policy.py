@@ -38,11 +38,11 @@ def _rule(action: str = "Restart", operator: str = "In", *values: int) -> Obj:
         ("Never", "Never", [_rule("Restart", "NotIn", 42)], 41, True),
         ("Never", "Never", [_rule("Restart", "NotIn", 42)], 42, False),
         ("Never", "Never", [_rule("RestartAllContainers", "In", 7)], 7, True),
-        # Rules belong to a policy of the container's own.
+        # Rules need a restart policy of the container.
         ("Never", None, [_rule("Restart", "In", 42)], 42, False),
     ],
 )
-def test_a_containers_own_policy_and_rules_come_first(
+def test_container_restart_policies_and_rules_override_the_pods(
     pods: str, own: str | None, rules: list[Obj], code: int, again: bool
 ) -> None:
     container: Obj = {"name": "c", "restartPolicyRules": rules}
@@ -56,20 +56,22 @@ def test_a_containers_own_policy_and_rules_come_first(
     ("own", "code", "again"),
     [(None, 0, False), (None, 1, True), ("Never", 1, False), ("OnFailure", 1, True)],
 )
-def test_init_containers_that_ended_well_are_done(own: str | None, code: int, again: bool) -> None:
+def test_successful_init_containers_do_not_run_again(
+    own: str | None, code: int, again: bool
+) -> None:
     container = {"name": "i", **({"restartPolicy": own} if own else {})}
     pod = {"spec": {"restartPolicy": "Always", "initContainers": [container], "containers": []}}
     assert should_restart(pod, container, code) == again
 
 
-def test_an_init_container_that_may_not_restart_fails_the_pod(cluster: Cluster) -> None:
+def test_an_init_container_that_never_restarts_fails_the_pod(cluster: Cluster) -> None:
     init = {"name": "i", "image": "busybox", "command": ["false"], "restartPolicy": "Never"}
     cluster.create("pods", "p", pod_spec("sleep", "9", initContainers=[init]))
     cluster.run(6)
     assert cluster.get("pods", "p")["status"]["phase"] == "Failed"
 
 
-def test_one_container_may_make_all_start_again(cluster: Cluster) -> None:
+def test_a_rule_restarts_all_containers(cluster: Cluster) -> None:
     rules = {
         "restartPolicy": "Never",
         "restartPolicyRules": [_rule("RestartAllContainers", "In", 42)],
@@ -94,7 +96,7 @@ def test_one_container_may_make_all_start_again(cluster: Cluster) -> None:
     assert "Killing x1: killing" in cluster.events("p")
 
 
-def test_a_new_image_starts_the_container_again(cluster: Cluster) -> None:
+def test_a_new_image_restarts_the_container(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", terminationGracePeriodSeconds=1))
     cluster.run(3)
 
@@ -109,7 +111,7 @@ def test_a_new_image_starts_the_container_again(cluster: Cluster) -> None:
     assert told in cluster.events("p")
 
 
-def test_an_ephemeral_container_comes_later_and_runs_once(cluster: Cluster) -> None:
+def test_an_ephemeral_container_runs_once(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99"))
     cluster.run(3)
 
@@ -131,7 +133,7 @@ def test_an_ephemeral_container_comes_later_and_runs_once(cluster: Cluster) -> N
 
 
 def _resize(cluster: Cluster, **container: Any) -> list[Any]:
-    """Every status of a pod's conditions after its memory was changed."""
+    """Return the conditions of a pod in every status after a resize."""
     fields = {"resources": {"requests": {"memory": "16Mi"}}, **container}
     spec = pod_spec("sleep", "99", container=fields, terminationGracePeriodSeconds=1)
     cluster.create("pods", "p", spec)
@@ -145,7 +147,7 @@ def _resize(cluster: Cluster, **container: Any) -> list[Any]:
     return cluster.states("pods", "p", conditions)
 
 
-def test_resources_change_in_place(cluster: Cluster) -> None:
+def test_resources_are_resized_in_place(cluster: Cluster) -> None:
     seen = _resize(cluster)
     assert "True" in [one.get("PodResizeInProgress") for one in seen]
     assert "PodResizeInProgress" not in seen[-1]
@@ -162,7 +164,7 @@ def test_resources_change_in_place(cluster: Cluster) -> None:
     ]
 
 
-def test_resources_may_need_a_restart(cluster: Cluster) -> None:
+def test_a_resize_may_restart_the_container(cluster: Cluster) -> None:
     _resize(cluster, resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}])
     assert "Killing x1: Container c resize requires restart" in cluster.events("p")
     (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
@@ -170,7 +172,7 @@ def test_resources_may_need_a_restart(cluster: Cluster) -> None:
     assert status["resources"]["requests"]["memory"] == "32Mi"
 
 
-def test_a_probe_that_ends_the_last_container_ends_the_pod(cluster: Cluster) -> None:
+def test_a_probe_that_kills_the_last_container_ends_the_pod(cluster: Cluster) -> None:
     probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
     spec = pod_spec("sleep", "99", container={"livenessProbe": probe}, restartPolicy="Never")
     cluster.create("pods", "p", {**spec, "terminationGracePeriodSeconds": 1})

@@ -53,7 +53,7 @@ def _events(cluster: Cluster) -> list[str]:
         ("log='a b' log=c message=x", Script(log=("a b", "c"), message="x")),
     ],
 )
-def test_a_script_is_a_line_of_keys_and_values(text: str, script: Script) -> None:
+def test_scripts_are_parsed_from_keys_and_values(text: str, script: Script) -> None:
     assert parse_script(text) == script
 
 
@@ -97,7 +97,7 @@ def test_an_annotation_replaces_the_command(cluster: Cluster) -> None:
     assert [line for _, line in kubelet.logs(NAMESPACE, "p", "c")] == [b"one two"]
 
 
-def test_an_annotation_may_only_delay(cluster: Cluster) -> None:
+def test_an_annotation_may_only_delay_the_command(cluster: Cluster) -> None:
     _create(cluster, {"sim.kwait.dev/c": "pull=2s start=1s ready=2s"}, "sleep", "99")
     cluster.run(3)
     assert "waiting" in _status(cluster)["state"]
@@ -113,9 +113,7 @@ def test_an_annotation_may_only_delay(cluster: Cluster) -> None:
     ("script", "waiting"),
     [("start=never", "ContainerCreating"), ("pull-error='manifest unknown'", "ErrImagePull")],
 )
-def test_an_annotation_may_keep_it_from_starting(
-    cluster: Cluster, script: str, waiting: str
-) -> None:
+def test_an_annotation_may_block_the_start(cluster: Cluster, script: str, waiting: str) -> None:
     _create(cluster, {"sim.kwait.dev/c": script})
     cluster.run(8)
     states = cluster.states("pods", "p", lambda pod: pod["status"].get("containerStatuses"))
@@ -129,7 +127,7 @@ def test_a_scripted_container_that_never_becomes_ready(cluster: Cluster) -> None
     assert (_status(cluster)["started"], _status(cluster)["ready"]) == (True, False)
 
 
-def test_bad_annotations_are_told_once_and_left_out(cluster: Cluster) -> None:
+def test_invalid_annotations_are_reported_once_and_ignored(cluster: Cluster) -> None:
     _create(cluster, {"sim.kwait.dev/c": "exit=x", "sim.kwait.dev/zz": "exit=1"})
     cluster.run(3)
     assert _status(cluster)["ready"]
@@ -141,7 +139,7 @@ def test_bad_annotations_are_told_once_and_left_out(cluster: Cluster) -> None:
     ]
 
 
-def test_rules_go_before_annotations(cluster: Cluster) -> None:
+def test_rules_override_annotations(cluster: Cluster) -> None:
     script = Script(run=1.0, exit=9)
     rule = ScriptRule(NAMESPACE, parse_labels("app=web"), "", "", script)
     cluster.api.scripts.add(rule)
@@ -155,7 +153,7 @@ def test_rules_go_before_annotations(cluster: Cluster) -> None:
     assert cluster.api.scripts.script(cluster.get("pods", "p"), "c") == Script()
 
 
-def test_an_image_that_is_not_simulated_says_so_and_runs_on(cluster: Cluster) -> None:
+def test_an_unsimulated_image_runs_with_an_event(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec(container={"image": "nginx:1"}))
     cluster.run(4)
     assert _status(cluster)["ready"]
@@ -166,7 +164,7 @@ def test_an_image_that_is_not_simulated_says_so_and_runs_on(cluster: Cluster) ->
 # -- KWOK's keys
 
 
-def test_kwoks_label_lets_a_running_container_fail(cluster: Cluster) -> None:
+def test_kwoks_label_fails_a_running_container(cluster: Cluster) -> None:
     annotations = {
         f"{_FAILED}/reason": "Chaos", f"{_FAILED}/exit-code": "7", f"{_FAILED}/message": "bang",
         f"{_FAILED}/delay": "2s",
@@ -187,7 +185,7 @@ def test_kwoks_label_lets_a_running_container_fail(cluster: Cluster) -> None:
     assert cluster.get("pods", "p")["status"]["phase"] == "Failed"
 
 
-def test_kwoks_label_says_what_kwok_says_by_default(cluster: Cluster) -> None:
+def test_kwoks_label_has_kwoks_defaults(cluster: Cluster) -> None:
     _create(cluster, {}, restartPolicy="Never", labels={_FAILED: "true"})
     cluster.run(6)
     ended = _status(cluster)["state"]["terminated"]
@@ -195,7 +193,7 @@ def test_kwoks_label_says_what_kwok_says_by_default(cluster: Cluster) -> None:
     assert ended["message"] == "container failed"
 
 
-def test_kwoks_label_may_name_one_container(cluster: Cluster) -> None:
+def test_kwoks_label_may_select_a_container(cluster: Cluster) -> None:
     annotations = {f"{_FAILED}/container-name": "d"}
     spec = pod_spec("sleep", "99", restartPolicy="Never")
     spec["containers"].append({"name": "d", "image": "busybox", "command": ["sleep", "99"]})
@@ -215,7 +213,7 @@ def test_kwoks_label_may_name_one_container(cluster: Cluster) -> None:
         ("container-name", "zz", "the pod has no container 'zz', only c"),
     ],
 )
-def test_bad_values_of_kwoks_keys_are_told(
+def test_invalid_values_of_kwoks_keys_are_reported(
     cluster: Cluster, key: str, value: str, why: str
 ) -> None:
     _create(cluster, {f"{_FAILED}/{key}": value}, labels={_FAILED: "true"})
@@ -223,7 +221,7 @@ def test_bad_values_of_kwoks_keys_are_told(
     assert _events(cluster) == [f"InvalidScript x1: Ignored annotation {_FAILED}/{key}: {why}"]
 
 
-def test_kwoks_delays_of_creation_and_readiness(cluster: Cluster) -> None:
+def test_kwoks_delays_apply_to_creation_and_readiness(cluster: Cluster) -> None:
     delay = "stage.kwok.x-k8s.io/delay"
     _create(cluster, {f"pod-create.{delay}": "2s", f"pod-ready.{delay}": "2s"})
     cluster.run(1.5)
@@ -234,7 +232,7 @@ def test_kwoks_delays_of_creation_and_readiness(cluster: Cluster) -> None:
     assert _status(cluster)["ready"]
 
 
-def test_kwoks_delay_of_the_end_is_for_pods_of_jobs(cluster: Cluster) -> None:
+def test_kwoks_completion_delay_applies_to_pods_of_jobs(cluster: Cluster) -> None:
     template = {"metadata": {"annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "1s"}}}
     template["spec"] = pod_spec("sleep", "99", restartPolicy="Never")
     cluster.create("jobs.batch", "j", {"template": template})

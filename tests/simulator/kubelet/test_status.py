@@ -70,18 +70,18 @@ def _pod(policy: str = "Always", names: str = "a", init: str = "", sidecars: str
         (_pod("Never", sidecars="s"), {"a": _ended(0)}, "Pending"),
     ],
 )
-def test_the_phase_follows_from_the_containers(
+def test_the_phase_depends_on_container_states(
     pod: Obj, statuses: dict[str, Obj], phase: str
 ) -> None:
     assert compute_phase(pod, statuses) == phase
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (137, "Failed")])
-def test_a_pod_that_is_over_has_an_end_whatever_its_policy(code: int, phase: str) -> None:
+def test_a_finished_pod_has_a_terminal_phase_under_any_policy(code: int, phase: str) -> None:
     assert compute_phase(_pod(), {"a": _ended(code)}, terminal=True) == phase
 
 
-def test_a_restarting_sidecar_does_not_take_a_pod_back() -> None:
+def test_a_restarting_sidecar_keeps_the_pod_running() -> None:
     pod, statuses = _pod(sidecars="s"), {"s": {**_RUNNING, "started": False}, "a": _RUNNING}
     assert compute_phase(pod, statuses) == "Pending"
     assert compute_phase(pod, statuses, initialized=True) == "Running"
@@ -102,7 +102,7 @@ def test_restart_policies(policy: str, code: int, again: bool) -> None:
     assert should_restart(pod, pod["spec"]["containers"][0], code) is again
 
 
-def test_init_containers_that_succeeded_are_done() -> None:
+def test_successful_init_containers_never_restart() -> None:
     pod = _pod("Always", init="i", sidecars="s")
     init, sidecar = pod["spec"]["initContainers"]
     assert not should_restart(pod, init, 0)
@@ -122,7 +122,7 @@ def _conditions(pod: Obj, statuses: dict[str, Obj], phase: str, **more: bool) ->
     return compute_conditions(pod, statuses, phase, stamp="now", **asked)
 
 
-def test_conditions_of_a_pod_that_is_being_started() -> None:
+def test_conditions_of_a_starting_pod() -> None:
     unready = ("False", "ContainersNotReady", "containers with unready status: [a]")
     told = _conditions(_pod(), {"a": _WAITING}, "Pending", sandbox=False, started=False)
     assert _summaries(told) == [
@@ -136,7 +136,7 @@ def test_conditions_of_a_pod_that_is_being_started() -> None:
     assert {one["lastTransitionTime"] for one in told} == {"now"}
 
 
-def test_init_containers_are_named_until_they_are_done() -> None:
+def test_conditions_name_incomplete_init_containers() -> None:
     pod = _pod(init="ij", sidecars="s")
     statuses = {"i": {"ready": True}, "j": {"ready": False}, "s": {"started": False}, "a": {}}
     told = {
@@ -173,7 +173,7 @@ def test_conditions_follow_the_phase(
     assert told["Ready"] == told["ContainersReady"] == ready
 
 
-def test_readiness_gates_hold_ready_back() -> None:
+def test_readiness_gates_block_ready() -> None:
     pod = _pod()
     pod["spec"]["readinessGates"] = [{"conditionType": "x"}, {"conditionType": "y"}]
     pod["status"]["conditions"] = [{"type": "y", "status": "False"}]
@@ -189,7 +189,7 @@ def test_readiness_gates_hold_ready_back() -> None:
     )
 
 
-def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> None:
     pod = _pod()
     pod["status"]["conditions"] = [
         {"type": "Ready", "status": "True", "lastTransitionTime": "then"},
@@ -202,7 +202,7 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     assert (times["Ready"], times["Initialized"]) == ("then", "now")
 
 
-def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> None:
+def test_the_first_retry_is_immediate_then_the_delay_doubles() -> None:
     backoff = Backoff(scale=0.1)
     assert (backoff.delay("k"), backoff.remaining("k", 100, 100)) == (0, 0)
     for at, delay in (
@@ -222,7 +222,7 @@ def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> No
     assert backoff.remaining_since_update("other", 170) == 0
 
 
-def test_trouble_after_a_long_peace_starts_anew() -> None:
+def test_back_off_resets_after_a_quiet_time() -> None:
     backoff = Backoff(scale=1)
     backoff.increase("k", 0)
     backoff.increase("k", 1)
@@ -234,5 +234,5 @@ def test_trouble_after_a_long_peace_starts_anew() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
-def test_delays_are_written_as_go_does(seconds: float, text: str) -> None:
+def test_delays_are_formatted_as_go_durations(seconds: float, text: str) -> None:
     assert format_go_seconds(seconds) == text

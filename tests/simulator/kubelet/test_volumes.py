@@ -28,7 +28,7 @@ def _claim(cluster: Cluster, name: str = "data", **spec: Any) -> None:
 
 
 def _says(cluster: Cluster, name: str, script: str, source: Obj, **mount: str) -> str:
-    """What a pod writes that mounts a volume at `/v` and ends."""
+    """Return the output of a pod that mounts a volume at `/v`."""
     container = {
         "volumeMounts": [{"name": "v", "mountPath": "/v", **mount}],
         "env": [{"name": "POD", "value": name}],
@@ -52,14 +52,14 @@ def _of(claim: str = "data") -> Obj:
     return {"persistentVolumeClaim": {"claimName": claim}}
 
 
-def test_the_next_pod_of_a_claim_finds_what_the_last_one_wrote(cluster: Cluster) -> None:
+def test_files_of_a_claim_outlive_its_pods(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of()) == ""
     assert _says(cluster, "b", "cat /v/f; echo two >> /v/f", _of()) == "one"
     assert _says(cluster, "c", "cat /v/f", _of()) == "one two"
 
 
-def test_files_go_with_the_volume_not_with_the_claims_name(cluster: Cluster) -> None:
+def test_files_belong_to_the_volume_not_to_the_claims_name(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f; cat /v/f", _of()) == "one"
     cluster.delete(CLAIMS, "data")
@@ -70,7 +70,7 @@ def test_files_go_with_the_volume_not_with_the_claims_name(cluster: Cluster) -> 
     assert _says(cluster, "b", "ls /v; echo empty", _of()) == "empty"
 
 
-def test_a_volume_that_is_retained_keeps_it_for_the_next_claim(cluster: Cluster) -> None:
+def test_a_retained_volume_keeps_its_files_for_the_next_claim(cluster: Cluster) -> None:
     hand: Obj = {
         "capacity": {"storage": "1Mi"},
         "accessModes": ["ReadWriteOnce"],
@@ -88,7 +88,7 @@ def test_a_volume_that_is_retained_keeps_it_for_the_next_claim(cluster: Cluster)
     assert _says(cluster, "b", "cat /v/f", _of("second")) == "one"
 
 
-def test_a_path_of_a_node_is_one_path_however_it_is_mounted(cluster: Cluster) -> None:
+def test_mounts_of_one_host_path_share_files(cluster: Cluster) -> None:
     hand: Obj = {
         "capacity": {"storage": "1Mi"},
         "accessModes": ["ReadWriteOnce"],
@@ -104,14 +104,14 @@ def test_a_path_of_a_node_is_one_path_however_it_is_mounted(cluster: Cluster) ->
     assert _says(cluster, "c", "ls /v; echo none", {**whole, "nodeName": NODES[1]}) == "none"
 
 
-def test_a_part_of_a_volume_may_be_named_by_a_variable(cluster: Cluster) -> None:
+def test_sub_path_expressions_use_variables(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of(), subPathExpr="$(POD)/x") == ""
     assert _says(cluster, "b", "cat /v/x/f", _of(), subPath="a") == "one"
     assert _says(cluster, "c", "cat /v/a/x/f", _of()) == "one"
 
 
-def test_a_part_of_a_volume_may_be_a_file(cluster: Cluster) -> None:
+def test_a_sub_path_may_be_a_file(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f; mkdir /v/d; echo x > /v/d/f", _of()) == ""
     assert _says(cluster, "b", "cat /v; echo two > /v", _of(), subPath="f") == "one"
@@ -119,7 +119,7 @@ def test_a_part_of_a_volume_may_be_a_file(cluster: Cluster) -> None:
     assert _says(cluster, "d", "cat /v/f", _of()) == "two"
 
 
-def test_a_file_in_the_way_of_a_folder_stays(cluster: Cluster) -> None:
+def test_a_file_in_place_of_a_folder_is_kept(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of()) == ""
     assert _says(cluster, "b", "ls /v; echo none", _of(), subPath="f/g") == "none"

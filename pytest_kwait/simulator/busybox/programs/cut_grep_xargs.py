@@ -1,10 +1,11 @@
-"""Programs that select or change lines: `cut`, `tr`, `grep`; and `xargs`."""
+"""Programs that select or change lines: `cut`, `tr`, `grep`, `xargs`."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.applets import has_program, run_program
 from pytest_kwait.simulator.busybox.libbb import (
     LineReader,
     UsageError,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _parse_ranges(text: str) -> list[tuple[int, int]]:
-    """`1,3-5,7-` as pairs from 0, the last one not in it."""
+    """Parse `1,3-5,7-` to half-open ranges from 0."""
     found: list[tuple[int, int]] = []
     for piece in text.split(","):
         match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
@@ -76,7 +77,7 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _expand_set(text: str) -> list[str]:
-    """The characters of one of `tr`'s arguments, in order."""
+    """Return the characters of an argument of `tr`, in order."""
     found: list[str] = []
     position = 0
     text = process_escapes(text, echo=False)[0]
@@ -97,7 +98,7 @@ def _expand_set(text: str) -> list[str]:
 
 
 def tr(_: ProcessContext, args: list[str]) -> Process:
-    """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: all the others."""
+    """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: the complement."""
     given, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
     if not sets or (len(sets) < 2 and not ("d" in given or "s" in given)):
         raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
@@ -203,7 +204,7 @@ def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
 
 
 class _Grep:
-    """What is searched for, and what was found so far."""
+    """A search with its results."""
 
     def __init__(
         self, context: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
@@ -274,7 +275,7 @@ class _Grep:
 
 
 def xargs(context: ProcessContext, args: list[str]) -> Process:
-    """Run a program with the words that come at stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
+    """Run a program with words from stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
     given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
     command = command or ["echo"]
     with context.tasks.account.hold() as hold:
@@ -292,8 +293,6 @@ def xargs(context: ProcessContext, args: list[str]) -> Process:
         elif not words and ("r" in given or most):
             groups = [] if "r" in given else [[]]
         code = 0
-        from pytest_kwait.simulator.busybox.applets import has_program, run_program
-
         for group in groups:
             if "I" in given:
                 argv = [one.replace(given["I"], group[0]) for one in command]

@@ -27,7 +27,7 @@ __all__ = ["du", "find", "ls", "stat", "walk"]
 
 
 def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
-    """A path and all that is in it, parents first."""
+    """Yield a path and everything below it, parents first."""
     yield name, node
     if isinstance(node, Directory):
         for entry, one in list(node.entries.items()):
@@ -165,7 +165,7 @@ def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
 
 
 def du(context: ProcessContext, args: list[str]) -> Process:
-    """Print what files take: `-s -k -h`, in KiB."""
+    """Print disk usage in KiB: `-s -k -h`."""
     given, names = parse_options("du", args, "skh", "", "aHLldmcx")
     for name in names or ["."]:
         start = context.files.find(context.path(name))
@@ -180,7 +180,7 @@ def du(context: ProcessContext, args: list[str]) -> Process:
 
 
 def stat(context: ProcessContext, args: list[str]) -> Process:
-    """Print what is known of files in a format: `-c` with `%n %s %a %Y %F`."""
+    """Print the attributes of files: `-c` with `%n %s %a %Y %F`."""
     given, names = parse_options("stat", args, "Lt", "c", "fz")
     if "c" not in given:
         raise UsageError("stat: without -c: not simulated by the embedded kubelet")
@@ -205,7 +205,7 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
 
 
 def mkdir(context: ProcessContext, args: list[str]) -> Process:
-    """Make folders; `-p` is content with one that is there."""
+    """Create folders; `-p`: with parents, existing ones are no error."""
     given, names = parse_options("mkdir", args, "p", "m")
     code = 0
     for name in names:
@@ -236,7 +236,7 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
 
 
 def touch(context: ProcessContext, args: list[str]) -> Process:
-    """Make files that are not there, and let others be as of now."""
+    """Create files, or update their times."""
     given, names = parse_options("touch", args, "c", "", "amhdrt")
     code = 0
     for name in names:
@@ -255,7 +255,7 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
 
 
 def rm(context: ProcessContext, args: list[str]) -> Process:
-    """Remove files; with `-r` folders, with `-f` silently what is not there."""
+    """Remove files; `-r`: folders, `-f`: missing ones are no error."""
     given, names = parse_options("rm", args, "rRf", "", "i")
     code = 0
     for name in names:
@@ -295,11 +295,11 @@ def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
 def _resolve_targets(
     context: ProcessContext, program: str, names: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Each source and where it goes.
+    """Return each source with its target.
 
     Raises:
-        UsageFault: there are not enough names.
-        FileFault: many go where there is no folder.
+        UsageError: there are not enough names.
+        FileSystemError: the target of several sources is not a folder.
     """
     if len(names) < 2:
         raise UsageError(f"BusyBox: usage: {program} SOURCE... DEST")
@@ -315,7 +315,7 @@ def _resolve_targets(
 
 
 def cp(context: ProcessContext, args: list[str]) -> Process:
-    """Copy files; with `-r` folders."""
+    """Copy files; `-r`: folders."""
     given, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
     code = 0
     try:
@@ -381,7 +381,7 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
 
 
 def ln(context: ProcessContext, args: list[str]) -> Process:
-    """Link files; `-s` by their paths."""
+    """Link files; `-s`: symbolically."""
     given, names = parse_options("ln", args, "sfn", "", "bSvT")
     names = names if len(names) > 1 else [*names, "."]
     code = 0
@@ -403,7 +403,7 @@ def ln(context: ProcessContext, args: list[str]) -> Process:
 
 
 def readlink(context: ProcessContext, args: list[str]) -> Process:
-    """Print where a link leads; `-f` the whole path."""
+    """Print the target of a link; `-f`: the resolved path."""
     given, names = parse_options("readlink", args, "fn", "", "v")
     code = 0
     for name in names:
@@ -420,7 +420,7 @@ def readlink(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _parse_mode(node: Inode, text: str) -> int | None:
-    """A mode as `chmod` reads it; None where it is none."""
+    """Parse a mode of `chmod`; None if it is invalid."""
     if text and all(char in "01234567" for char in text):
         return int(text, 8)
     mode = node.mode
@@ -446,7 +446,7 @@ def _parse_mode(node: Inode, text: str) -> int | None:
 
 
 def chmod(context: ProcessContext, args: list[str]) -> Process:
-    """Change what may be done with files; `-R` with all that is in them."""
+    """Change the modes of files; `-R`: recursively."""
     flags = [arg for arg in args if arg in ("-R", "-f")]
     names = [arg for arg in args if arg not in flags]
     if len(names) < 2:
@@ -468,7 +468,7 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
 
 
 def chown(context: ProcessContext, args: list[str]) -> Process:
-    """Give files to somebody, as far as they are there: everybody here is root."""
+    """Check that files exist; every user is root."""
     names = [arg for arg in args if not arg.startswith("-")][1:]
     code = 0
     for name in names:
@@ -479,7 +479,7 @@ def chown(context: ProcessContext, args: list[str]) -> Process:
 
 
 def mktemp(context: ProcessContext, args: list[str]) -> Process:
-    """Make a file, or with `-d` a folder, of a new name and print that."""
+    """Create a temporary file, or folder with `-d`, and print its name."""
     given, names = parse_options("mktemp", args, "dutq", "p")
     template = names[0] if names else f"{given.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
     start = template.rstrip("X")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from pytest_kwait.simulator.busybox.applets import run_program
 from pytest_kwait.simulator.busybox.libbb import (
     UsageError,
     copy_to_stdout,
@@ -43,31 +44,31 @@ _MAX_REDIRECTS = 5
 
 
 class PipeSink:
-    """What the other side of a connection writes, to be read here."""
+    """A sink whose output can be read as a pipe."""
 
     def __init__(self) -> None:
         self.pipe = Pipe()
 
     def write(self, stream: int, data: bytes) -> None:
-        """Take what was written to stdout."""
+        """Take output of stdout."""
         if stream == 1:
             self.pipe.send(data)
 
     def hold(self, resume: Callable[[], None]) -> bool:
-        """Whether too much waits to be read."""
+        """Whether too much output is unread."""
         if len(self.pipe) < _MAX_UNREAD:
             return False
         self.pipe.when_drained(resume)
         return True
 
     def end(self, code: int) -> None:
-        """The other side has ended."""
+        """End the pipe."""
         del code
         self.pipe.close()
 
 
 class UnreachableError(Exception):
-    """There is no connection; `str` is why."""
+    """A connection failed; `str` is the reason."""
 
 
 def _get_network(context: ProcessContext) -> Network:
@@ -79,10 +80,10 @@ def _get_network(context: ProcessContext) -> Network:
 def connect(
     context: ProcessContext, host: str, port: int, seconds: float | None
 ) -> Generator[Effect, None, tuple[Session, Pipe, str]]:
-    """A connection, what comes from it, and the address.
+    """Connect to a host; return session, input and address.
 
     Raises:
-        Unreachable: there is none.
+        UnreachableError: the connection failed.
     """
     network = _get_network(context)
     found = network.addresses(host)
@@ -98,7 +99,7 @@ def connect(
 
 
 def nslookup(context: ProcessContext, args: list[str]) -> Process:
-    """Print the addresses of a name, which is looked for as it stands."""
+    """Print the addresses of a fully qualified name."""
     names = [arg for arg in args if not arg.startswith("-")]
     if not names:
         raise UsageError("BusyBox: usage: nslookup [-type=QUERY_TYPE] HOST [DNS_SERVER]")
@@ -112,7 +113,7 @@ def nslookup(context: ProcessContext, args: list[str]) -> Process:
 
 
 def netcat_client(context: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
-    """`nc HOST PORT`: stdin goes there, and what comes to stdout; `-z` only connects."""
+    """Connect stdin and stdout to `nc HOST PORT`; `-z`: only connect."""
     seconds = float(given["w"]) if given.get("w", "").isdigit() else None
     try:
         session, arrived, address = yield from connect(context, host, port, seconds)
@@ -163,7 +164,7 @@ _LONG_VALUED_OPTIONS = {
 
 
 def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
-    """Options, headers and addresses of `wget`."""
+    """Return the options, headers and URLs of `wget`."""
     given: dict[str, str] = {}
     headers: list[str] = []
     rest: list[str] = []
@@ -312,7 +313,7 @@ def _save_body(
 
 
 def _join_chunks(data: bytes) -> bytes:
-    """The body of chunks."""
+    """Decode a chunked body."""
     pieces: list[bytes] = []
     while data:
         size, _, data = data.partition(b"\r\n")
@@ -342,7 +343,7 @@ _METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def httpd(context: ProcessContext, args: list[str]) -> Process:
-    """Serve the files under `-h` on port `-p`; beside the caller without `-f`."""
+    """Serve the files under `-h` on port `-p`; in the background without `-f`."""
     try:
         given, _ = parse_options("httpd", args, "ifv", "pchuremd")
         port = int(given.get("p", "80").rpartition(":")[2])
@@ -374,7 +375,7 @@ def _run_idle() -> Process:
 
 
 def _answer_request(context: ProcessContext, home: str, stdin: Pipe) -> Process:
-    """Answer one request, as all of them with the connection closed then."""
+    """Answer one request and close the connection."""
     head = b""
     while b"\n\r\n" not in head and b"\n\n" not in head:
         read = Read(stdin)
@@ -438,16 +439,14 @@ def _make_error(code: int, date: str) -> bytes:
 
 
 def netcat(context: ProcessContext, args: list[str]) -> Process:
-    """`nc -l -p PORT`: one connection, to its own streams or with `-e` to a program.
+    """`nc -l -p PORT`: serve one connection with its own streams, or with the program of `-e`.
 
-    With `-ll -e` every connection gets a program of its own. Without `-l` it is the client.
+    `-ll -e` serves every connection. Without `-l` it is the client.
     """
     try:
         args, program = _split_program(args)
         given, rest = parse_options("nc", args, "lvzn", "piwf", "u")
         if "l" not in given and len(rest) == 2 and rest[1].isdigit():
-            # Only who connects needs it.
-
             return (yield from netcat_client(context, rest[0], int(rest[1]), given))
         port = int(given.get("p") or (rest[-1] if rest else ""))
     except (UsageError, ValueError):
@@ -465,9 +464,6 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         accepted.append(stdin)
         arrived.close()
         if program:
-            # Programs may be servers: the two modules need each other.
-            from pytest_kwait.simulator.busybox.applets import run_program
-
             code = yield from run_program(inner, program)
         else:
             yield from copy_to_stdout(sent)
@@ -486,7 +482,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         yield Read(arrived)
         yield Read(left)
         return 0
-    # Before anybody connects: what is there to send is sent to who is gone at once as well.
+    # Read stdin before a client connects, so that a short-lived client gets it too.
     sender = context.tasks.start(
         lambda _: _copy_to(sent), context, "nc", copy_fds(context.fds), parent=context.task.pid
     )
@@ -498,7 +494,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _split_program(args: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments before `-e`, and the program after it."""
+    """Return the arguments before `-e`, and the program after it."""
     for index, arg in enumerate(args):
         if arg.startswith("-") and arg.endswith("e") and not arg.startswith("--"):
             before = [arg[:-1]] if len(arg) > 2 else []

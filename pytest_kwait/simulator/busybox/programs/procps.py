@@ -17,7 +17,7 @@ _SIGTERM, _SIGKILL = 15, 9
 
 
 def timeout(context: ProcessContext, args: list[str]) -> Process:
-    """Run a program and end it after so many seconds: `-s SIGNAL`, `-k SECONDS`."""
+    """Run a program with a time limit: `-s SIGNAL`, `-k SECONDS`."""
     given, rest = parse_options("timeout", args, "", "sk", mixed=False)
     if len(rest) < 2:
         raise UsageError("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
@@ -65,7 +65,7 @@ def ps(context: ProcessContext, args: list[str]) -> Process:
 
 
 def pidof(context: ProcessContext, args: list[str]) -> Process:
-    """Print the numbers of the processes of a name."""
+    """Print the process numbers of programs by name."""
     _, names = parse_options("pidof", args, "s", "o")
     found = [
         str(task.pid)
@@ -96,7 +96,7 @@ def kill(context: ProcessContext, args: list[str]) -> Process:
 
 
 def which(context: ProcessContext, args: list[str]) -> Process:
-    """Print where programs are."""
+    """Print the paths of programs."""
     code = 0
     for name in args:
         if not has_program(context, name):
@@ -123,19 +123,19 @@ def nohup(context: ProcessContext, args: list[str]) -> Process:
 
 
 def setsid(context: ProcessContext, args: list[str]) -> Process:
-    """Run a program in a session of its own, which makes no difference here."""
+    """Run a program; sessions are not simulated."""
     _, argv = parse_options("setsid", args, "c", mixed=False)
     return (yield from _run_other("setsid", context, argv))
 
 
 def nice(context: ProcessContext, args: list[str]) -> Process:
-    """Run a program, as nice as any other."""
+    """Run a program; priorities are not simulated."""
     _, argv = parse_options("nice", args, "", "n", mixed=False)
     return (yield from _run_other("nice", context, argv))
 
 
 def time(context: ProcessContext, args: list[str]) -> Process:
-    """Run a program and print how long that took."""
+    """Run a program and print its duration."""
     began = context.now()
     code = yield from _run_other("time", context, args)
     took = context.now() - began

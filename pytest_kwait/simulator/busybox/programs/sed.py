@@ -38,7 +38,7 @@ class _Command:
 
 
 class _Script:
-    """Reads the commands of a script."""
+    """Parses the commands of a script."""
 
     def __init__(self, text: str, *, extended: bool) -> None:
         self._text, self._position, self._extended = text, 0, extended
@@ -77,7 +77,7 @@ class _Script:
         return None
 
     def _until(self, mark: str) -> str:
-        """What stands between the mark here and the next one."""
+        """Return the text up to the next delimiter."""
         pieces: list[str] = []
         self._position += 1
         bracket = False
@@ -153,7 +153,7 @@ class _Script:
 
 
 class _Sed:
-    """One run over the lines of all files."""
+    """A run over the lines of all files."""
 
     def __init__(self, commands: list[_Command], *, quiet: bool) -> None:
         self._commands, self._quiet = commands, quiet
@@ -167,7 +167,7 @@ class _Sed:
         self.quit = False
 
     def line(self, text: str, *, last: bool, newline: bool = True) -> str:
-        """What one line becomes."""
+        """Apply the script to one line."""
         self._printed, self._after = [], []
         self._number += 1
         self._line, self._swapped = text, False
@@ -329,7 +329,7 @@ def sed(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _edit(run: _Sed, lines: LineReader, *, final: bool) -> Generator[Effect | str, None, None]:
-    """The effects of reading, and what lines become as text."""
+    """Forward the effects of reading, and write the edited lines."""
     waiting: bytes | None = None
     while not run.quit:
         batch = yield from lines.batch()

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.applets import has_program, run_program
 from pytest_kwait.simulator.busybox.libbb import (
     ESCAPES,
     UsageError,
@@ -27,7 +28,7 @@ _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")
 
 
 def process_escapes(text: str, *, echo: bool) -> tuple[str, bool]:
-    """Text with its escapes as what they stand for, and whether one of them ended it."""
+    """Return text with its escapes replaced, and whether an escape `c` ended it."""
     pieces: list[str] = []
     position = 0
     for match in (_ESCAPE if echo else _OCTAL_OR_TEXT).finditer(text):
@@ -51,7 +52,7 @@ def _to_byte(value: int) -> str:
 
 
 def parse_number(text: str) -> int | None:
-    """A number as C reads it; None where it is none."""
+    """Parse a number as C does; None if it is invalid."""
     text = text.strip()
     if text[:1] in ("'", '"'):
         return ord(text[1:2] or "\0")
@@ -64,9 +65,9 @@ def parse_number(text: str) -> int | None:
 
 
 def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[int, str]], bool]:
-    """One use of a format: its text, how many values it took, what was wrong, whether it ended.
+    """Apply a format once; return text, number of values used, errors, and whether it ended.
 
-    What was wrong comes with the length of the text before it.
+    Each error has the length of the text before it.
     """
     pieces: list[str] = []
     faults: list[tuple[int, str]] = []
@@ -139,7 +140,7 @@ _DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_duration(text: str) -> float | None:
-    """A duration as busybox reads it; None where it does not."""
+    """Parse a duration as busybox does; None if it is invalid."""
     number, factor = (
         (text[:-1], _DURATION_UNITS[text[-1]]) if text[-1:] in _DURATION_UNITS else (text, 1)
     )
@@ -151,7 +152,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def sleep(_: ProcessContext, args: list[str]) -> Process:
-    """Pause for the sum of the arguments."""
+    """Sleep for the sum of the arguments."""
     if not args:
         yield write_error("BusyBox: usage: sleep [N]...")
         return 1
@@ -167,7 +168,7 @@ def sleep(_: ProcessContext, args: list[str]) -> Process:
 
 
 def usleep(_: ProcessContext, args: list[str]) -> Process:
-    """Pause for so many microseconds."""
+    """Sleep for microseconds."""
     yield Sleep(float(args[0]) / 1e6 if args and args[0].isdigit() else 0.0)
     return 0
 
@@ -185,7 +186,7 @@ def false(_: ProcessContext, __: list[str]) -> Process:
 
 
 def forever(_: ProcessContext, __: list[str]) -> Process:
-    """Serve without end."""
+    """Run until killed."""
     yield Sleep(math.inf)
     return 0
 
@@ -207,7 +208,7 @@ def echo(_: ProcessContext, args: list[str]) -> Process:
 
 
 def write_checked(program: str, effect: Write) -> Process:
-    """Write, and say why that failed."""
+    """Write, and report a failure."""
     yield effect
     if effect.error:
         yield write_error(f"{program}: write error: {effect.error}")
@@ -216,7 +217,7 @@ def write_checked(program: str, effect: Write) -> Process:
 
 
 def printf(_: ProcessContext, args: list[str]) -> Process:
-    """Print a format; it is used again while arguments are left."""
+    """Print a format, repeated while arguments are left."""
     if args[:1] == ["--"]:
         args = args[1:]
     if not args:
@@ -270,8 +271,6 @@ def env(context: ProcessContext, args: list[str]) -> Process:
         name, _, value = rest.pop(0).partition("=")
         found[name] = value
     if rest:
-        from pytest_kwait.simulator.busybox.applets import has_program, run_program
-
         if not has_program(context, rest[0]):
             yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
@@ -331,7 +330,7 @@ def seq(_: ProcessContext, args: list[str]) -> Process:
 
 
 def yes(_: ProcessContext, args: list[str]) -> Process:
-    """Print the same line without end."""
+    """Print a line endlessly."""
     line = (" ".join(args) or "y") + "\n"
     piece = line * max(1, 4096 // len(line))
     while True:
@@ -361,7 +360,7 @@ def whoami(_: ProcessContext, __: list[str]) -> Process:
 
 
 def id(_: ProcessContext, args: list[str]) -> Process:
-    """Print who one is."""
+    """Print the user and its groups."""
     given, rest = parse_options("id", args, "ugnG", "", "r")
     if rest and rest[0] != "root":
         yield write_error(f"id: unknown user {rest[0]}")
@@ -373,7 +372,7 @@ def id(_: ProcessContext, args: list[str]) -> Process:
 
 
 def uname(context: ProcessContext, args: list[str]) -> Process:
-    """Print what system this is."""
+    """Print the system's name."""
     given, _ = parse_options("uname", args, "asnrmpvio")
     parts = {
         "s": "Linux", "n": context.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
@@ -385,7 +384,7 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
 
 
 def basename(_: ProcessContext, args: list[str]) -> Process:
-    """The last piece of a path, without a suffix."""
+    """Print the last component of a path, without a suffix."""
     if not args or len(args) > 2:
         raise UsageError("BusyBox: usage: basename FILE [SUFFIX]")
     name = args[0].rstrip("/").rpartition("/")[2] or ("/" if args[0].startswith("/") else "")
@@ -396,7 +395,7 @@ def basename(_: ProcessContext, args: list[str]) -> Process:
 
 
 def dirname(_: ProcessContext, args: list[str]) -> Process:
-    """All but the last piece of a path."""
+    """Print a path without its last component."""
     if len(args) != 1:
         raise UsageError("BusyBox: usage: dirname FILENAME")
     head, slash, _last = args[0].rstrip("/").rpartition("/")
@@ -406,13 +405,13 @@ def dirname(_: ProcessContext, args: list[str]) -> Process:
 
 
 def pwd(context: ProcessContext, _: list[str]) -> Process:
-    """Print the folder."""
+    """Print the working directory."""
     yield write_out(context.cwd + "\n")
     return 0
 
 
 def nproc(_: ProcessContext, __: list[str]) -> Process:
-    """Print how many processors a node has."""
+    """Print the number of CPUs of a node."""
     yield write_out("8\n")
     return 0
 

@@ -24,7 +24,7 @@ _LONG_OPTIONS = ("--no-same-permissions", "--no-same-owner", "--overwrite")
 
 
 def tar(context: ProcessContext, args: list[str]) -> Process:
-    """Make (`c`), list (`t`) or unpack (`x`) an archive, in or below `-C DIR`."""
+    """Create (`c`), list (`t`) or extract (`x`) an archive, relative to `-C DIR`."""
     mode, file, folder, names = _parse_arguments(args)
     if not mode:
         yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
@@ -40,7 +40,7 @@ def tar(context: ProcessContext, args: list[str]) -> Process:
         text = f"tar: can't open '{file}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
-    # Not at import: most containers copy nothing.
+    # Loaded on first use: most containers copy nothing.
     import tarfile
 
     try:
@@ -58,7 +58,7 @@ def tar(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _parse_arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
-    """The mode, the archive, the folder and the names."""
+    """Return mode, archive, folder and names."""
     mode, file, folder = "", "-", ""
     names: list[str] = []
     rest = list(args)
@@ -108,7 +108,7 @@ def _create(context: ProcessContext, file: str, folder: str, names: list[str]) -
 
 
 def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
-    """Add what is at a path, a folder before what is in it."""
+    """Add a path, a folder before its entries."""
     import tarfile
 
     entry = tarfile.TarInfo(name or ".")
@@ -127,7 +127,7 @@ def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
 
 
 def _open_archive(context: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
-    """The whole archive; None where there is no such file."""
+    """Return the whole archive; None if it does not exist."""
     if file != "-":
         return context.files.read(context.path(file))
     return (yield from read_all_up_to(0, _MAX_ARCHIVE))

@@ -26,16 +26,15 @@ _BINARY = frozenset({*_NUMERIC, *_TEXTUAL, "-nt", "-ot", "-ef"})
 
 
 class _ExpressionError(Exception):
-    """What is wrong with an expression."""
+    """An error in an expression."""
 
 
 class _Test:
-    """One expression of `test`, by recursive descent as busybox does it.
+    """An expression of `test`, parsed by recursive descent as in busybox.
 
     Args:
-        context: where the files are.
         words: the expression.
-        patterns: whether what follows `=` is a pattern.
+        patterns: whether the right side of `=` is a pattern.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class _Test:
         words = self._words
         if not words:
             return False
-        # The cases that POSIX decides by the number of arguments.
+        # POSIX decides these cases by the number of arguments.
         if len(words) == 1:
             return bool(words[0])
         if len(words) == 3 and words[1] in _BINARY:
@@ -165,7 +164,7 @@ def _parse_integer(text: str) -> int:
     if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
         raise _ExpressionError(f"{text}: bad number")
     digits = text.strip()
-    # More digits than 64 bits have are not worth an integer.
+    # Longer numbers are out of range anyway.
     number = int(digits) if len(digits.lstrip("+-0")) < 20 else math.inf
     if not -(1 << 63) <= number < 1 << 63:
         raise _ExpressionError(f"{text}: out of range")
@@ -173,7 +172,7 @@ def _parse_integer(text: str) -> int:
 
 
 def test(context: ProcessContext, args: list[str]) -> Process:
-    """Succeed where the expression holds."""
+    """Exit with 0 if the expression is true."""
     return (yield from _run_test(_Test(context, args)))
 
 
@@ -202,7 +201,7 @@ _LEVELS: tuple[frozenset[str], ...] = (
 
 
 def expr(_: ProcessContext, args: list[str]) -> Process:
-    """Print the value of an expression; 1 where it is empty or 0."""
+    """Print the value of an expression; exit with 1 if it is empty or 0."""
     try:
         value, rest = _evaluate_level(args, 0)
         if rest:

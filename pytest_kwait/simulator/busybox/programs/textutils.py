@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.memory import MemoryHold
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
 
-# How often `tail -f` looks, as busybox does.
+# The interval of `tail -f`, as in busybox.
 _FOLLOW_SECONDS = 1.0
 _CHUNK = 1 << 16
 
 
 def cat(context: ProcessContext, args: list[str]) -> Process:
-    """Print files, or what comes at stdin; `-n` with numbers."""
+    """Print files or stdin; `-n`: with line numbers."""
     given, names = parse_options("cat", args, "un", "", "bvetAET")
     count = 0
     code = 0
@@ -61,7 +61,7 @@ def cat(context: ProcessContext, args: list[str]) -> Process:
 
 
 def tac(context: ProcessContext, args: list[str]) -> Process:
-    """Print lines, last first."""
+    """Print lines in reverse order."""
     given, names = parse_options("tac", args, "")
     del given
 
@@ -75,7 +75,7 @@ def tac(context: ProcessContext, args: list[str]) -> Process:
 
 
 def rev(context: ProcessContext, args: list[str]) -> Process:
-    """Print each line backwards."""
+    """Reverse each line."""
     return (yield from _map_lines(context, "rev", args, lambda line: line[::-1]))
 
 
@@ -99,7 +99,7 @@ def _map_lines(context: ProcessContext, program: str, names: list[str], change: 
 def _parse_count_options(
     program: str, args: list[str], known: str
 ) -> tuple[dict[str, str], list[str]]:
-    """The options of `head` and `tail`, where `-5` is `-n 5`."""
+    """Parse the options of `head` and `tail`, where `-5` is `-n 5`."""
     args = ["-n" + arg[1:] if re.fullmatch(r"-\d+", arg) else arg for arg in args]
     return parse_options(program, args, "qv" + known, "ncs", "")
 
@@ -112,7 +112,7 @@ def _parse_size(program: str, text: str) -> int:
 
 
 def head(context: ProcessContext, args: list[str]) -> Process:
-    """Print the first ten lines, `-n` so many, `-c` so many bytes; negative: all but the last."""
+    """Print the first ten lines: `-n` lines, `-c` bytes; negative: all but the last."""
     given, names = _parse_count_options("head", args, "")
     by_bytes = "c" in given
     most = _parse_size("head", given.get("c") or given.get("n") or "10")
@@ -150,7 +150,7 @@ def _make_title(name: str) -> str:
 
 
 def tail(context: ProcessContext, args: list[str]) -> Process:
-    """Print the last ten lines, `-n` so many, `-c` so many bytes, `+N` from there; `-f`: go on."""
+    """Print the last ten lines: `-n` lines, `-c` bytes, `+N` from there; `-f`: follow."""
     args = [
         "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
         for before, arg in zip(["", *args], args, strict=False)
@@ -205,7 +205,7 @@ def _read_last(
 
 
 def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
-    """What is added to files from now on."""
+    """Print data appended to files."""
     paths = [context.path(name) for name in names if name != "-"]
     sizes = {path: len(context.files.read(path) or b"") for path in paths}
     if code and not any(context.files.find(path) for path in paths):
@@ -265,7 +265,7 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
 
 
 def tee(context: ProcessContext, args: list[str]) -> Process:
-    """Write stdin to stdout and to files; `-a` at their ends."""
+    """Copy stdin to stdout and files; `-a`: append."""
     given, names = parse_options("tee", args, "ai")
     from pytest_kwait.simulator.busybox.os.fds import open_path
 
@@ -301,11 +301,11 @@ _Value = tuple[float, bytes]
 
 
 class _Order:
-    """What lines are sorted by.
+    """The sort order of lines.
 
     Args:
         given: the options.
-        keys: first and last field, and flags of its own, of each key.
+        keys: first and last field of each key, and its flags.
     """
 
     def __init__(self, given: dict[str, str], keys: list[tuple[int, int | None, str]]) -> None:
@@ -314,7 +314,7 @@ class _Order:
         self._keys = keys
 
     def value(self, index: int, line: str) -> _Value:
-        """The value of one key."""
+        """Return the value of one key."""
         first, last, flags = self._keys[index]
         fields = (
             line.split(self._separator) if self._separator else re.findall(r"\s*\S+|\s+$", line)
@@ -323,11 +323,11 @@ class _Order:
         return self._of(text, flags.strip("r") or self._plain)
 
     def whole(self, line: str) -> _Value:
-        """The value of a line without keys."""
+        """Return the value of a line without keys."""
         return self._of(line, self._plain)
 
     def all(self, line: str) -> list[_Value]:
-        """All that makes a line the same as another one."""
+        """Return the value that makes lines equal."""
         keys = range(len(self._keys))
         return [self.value(index, line) for index in keys] or [self.whole(line)]
 
@@ -384,7 +384,7 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
 
 
 def uniq(context: ProcessContext, args: list[str]) -> Process:
-    """Print lines that follow each other only once: `-c -d -u -i`."""
+    """Drop repeated lines: `-c -d -u -i`."""
     given, names = parse_options("uniq", args, "cdui", "", "fsw")
     last: str | None = None
     count = 0
@@ -452,7 +452,7 @@ sha256sum, sha512sum = _make_digest_program("sha256"), _make_digest_program("sha
 
 
 def base64(context: ProcessContext, args: list[str]) -> Process:
-    """Encode, or with `-d` decode; `-w` is the width of lines."""
+    """Encode, or decode with `-d`; `-w`: the line width."""
     given, names = parse_options("base64", args, "d", "w")
     width = int(given.get("w") or 76)
     with (
@@ -503,7 +503,7 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
                 context.files, context.path(given["of"]), "w", context.tasks.account, context.now,
                 context.fds,
             ).retain()  # fmt: skip
-        # The block is what `dd` holds in memory.
+        # `dd` holds one block in memory.
         with (
             open_input(context, given.get("if", "-")) as number,
             context.tasks.account.hold() as hold,

@@ -1,4 +1,4 @@
 """The shell of busybox (`ash`): lexer, parser, expansions, builtins, interpreter.
 
-What may enter: the language of scripts. A script is run on the programs of `applets`.
+What may enter: the script language. The programs that scripts run are in `programs`.
 """

@@ -47,7 +47,7 @@ def _trap(shell: ShellContext, args: list[str]) -> Process:
             script = shell.traps[name].replace("'", "'\"'\"'")
             yield Write(1, f"trap -- '{script}' {name}\n".encode())
         return 0
-    # A number first means that all of them are taken back.
+    # With a number first, all operands are signals to reset.
     all_back = args[0].isdigit() or len(args) == 1
     script = "-" if all_back else args[0]
     names = args if all_back else args[1:]
@@ -67,7 +67,7 @@ def _trap(shell: ShellContext, args: list[str]) -> Process:
 
 
 def _find_job(shell: ShellContext, text: str) -> Task | None:
-    """The background process of `%1` or a number; None where the shell has none."""
+    """Return the background process of `%1` or a number; None if there is none."""
     if text.startswith("%"):
         jobs = list(shell.children.values())
         if text in ("%", "%%", "%+"):
@@ -217,10 +217,10 @@ def _shift(shell: ShellContext, args: list[str]) -> Process:
 def _assign(
     shell: ShellContext, command: str, arg: str, before: Callable[[str], None]
 ) -> Generator[Effect, None, str]:
-    """Set what `NAME=VALUE` says after `before`, and return the name.
+    """Assign `NAME=VALUE` after calling `before`, and return the name.
 
     Raises:
-        Exit: it is no name, or may not be changed.
+        ShellExit: the name is invalid or read-only.
     """
     name, separator, value = arg.partition("=")
     if not is_name(name):
@@ -321,7 +321,7 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
     if raw:
         characters = [(char, False) for char in text]
     else:
-        # What a backslash protects separates nothing.
+        # Escaped characters do not separate fields.
         marks = re.findall(r"\\(.)|([^\\])|\\$", text, re.DOTALL)
         characters = [(one or other, bool(one)) for one, other in marks if one or other]
     plain = "".join(char for char, _ in characters)
@@ -338,7 +338,7 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
 def _read_line(
     shell: ShellContext, *, raw: bool, seconds: float | None
 ) -> Generator[Effect, None, tuple[bytes, int]]:
-    """A line without its end, and the exit code of `read`."""
+    """Return a line without its newline, and the exit code of `read`."""
     line = bytearray()
     while True:
         read = Read(0, line=True, signals=True, seconds=seconds)
@@ -363,12 +363,12 @@ def _read_line(
 
 
 def _split_fields(text: list[tuple[str, bool]], most: int, separators: str) -> list[str]:
-    """The fields of a line, the last one with all that is left.
+    """Split a line into fields; the last one gets the rest.
 
     Args:
-        text: its characters, and whether each is protected.
-        most: how many fields there are.
-        separators: what is between them.
+        text: its characters, and whether each is escaped.
+        most: the most fields.
+        separators: the value of IFS.
     """
 
     def blank(index: int) -> bool:
@@ -398,7 +398,7 @@ def _split_fields(text: list[tuple[str, bool]], most: int, separators: str) -> l
                 position += 1
     if position < end:
         rest = range(position, end)
-        # One separator at the very end belongs to nothing.
+        # A single trailing separator is dropped.
         if ends(end - 1) and not any(ends(index) for index in rest[:-1]):
             end -= 1
         values.append("".join(char for char, _ in text[position:end]))
@@ -470,7 +470,7 @@ _KEYWORDS = frozenset(
 
 
 def _parse_exit_code(digits: str) -> int:
-    """What an exit code amounts to; 0 for what is beyond all numbers."""
+    """Return an exit code modulo 256; 0 if it exceeds 64 bits."""
     return int(digits) % 256 if len(digits.lstrip("0")) < _MAX_DIGITS else 0
 
 
@@ -549,7 +549,7 @@ def _exec(shell: ShellContext, args: list[str]) -> Process:
     if not has_program(shell.context, args[0]):
         yield shell.make_message(f"{args[0]}: not found", "exec")
         raise ShellExit(127)
-    # The program takes the shell's place, its traps with it.
+    # The program replaces the shell and its traps.
     shell.traps.clear()
     shell.context.task.handler = shell.context.task.traps = None
     raise ShellExit((yield from shell.call(args)))
@@ -591,7 +591,7 @@ def _type(shell: ShellContext, args: list[str]) -> Process:
 
 
 def _describe_command(shell: ShellContext, name: str) -> str:
-    """What a name is, as `type` says it; empty where it is nothing."""
+    """Return what `type` prints about a name; empty if it is unknown."""
     if name in _KEYWORDS:
         return "a shell keyword"
     if name in shell.functions:

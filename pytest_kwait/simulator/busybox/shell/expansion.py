@@ -1,6 +1,6 @@
 """Word expansions: parameters, arithmetic, command substitutions, field splitting, file names.
 
-Arithmetic is on whole numbers of 64 bits with the operators of C, as busybox has them.
+Arithmetic is on 64-bit integers with C's operators, as in busybox.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SYNTAX_ERROR = "arithmetic syntax error"
 
 
 class ShellArithmeticError(Exception):
-    """The expression has no value; `str` is busybox's text."""
+    """The expression is invalid; `str` is busybox's message."""
 
 
 def _wrap_int64(number: int) -> int:
@@ -92,9 +92,9 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class _Expression:
-    """One expression, read and evaluated from left to right.
+    """An expression, parsed and evaluated from left to right.
 
-    A variable is given as its name: what `_value` makes a number of, and what can be assigned to.
+    An operand is a number, or the name of a variable, which can be assigned to.
     """
 
     def __init__(
@@ -248,35 +248,35 @@ def _parse_number(text: str) -> int:
 def evaluate_arithmetic(
     text: str, get: Callable[[str], str], put: Callable[[str, str], None]
 ) -> int:
-    """Return the value of an expression.
+    """Evaluate an expression.
 
     Args:
-        text: the expression, its `$` expanded.
-        get: a variable's value; empty where it is unset.
+        text: the expression after parameter expansion.
+        get: returns a variable's value; empty if it is unset.
         put: assigns to a variable.
 
     Raises:
-        ArithmeticFault: it has none.
+        ShellArithmeticError: it is invalid.
     """
     return _Expression(text, get, put, 0).run()
 
 
 _HOMES = {"": "/root", "root": "/root", "nobody": "/"}
 
-# A text, whether it is quoted, and whether it is split into fields. No text: a field ends here.
+# A text, whether it is quoted, and whether it is split into fields. None ends a field.
 _Item = tuple[str | None, bool, bool]
 _NO_ARGUMENTS: _Item = (None, True, False)
 _BREAK: _Item = (None, True, True)
 _SOFT_BREAK: _Item = (None, False, True)
 
 
-# Items after which others have their turn, and how much of a text is one.
+# Items between two steps, and characters of an item.
 _MANY_ITEMS = 64
 _PORTION = 64
 
 
 def _split_portions(items: list[_Item]) -> Iterator[_Item]:
-    """The same, with what is split in portions that are not too much work."""
+    """Split long items, so that each is little work."""
     for item in items:
         text, quoted, split = item
         if text is None or quoted or not split or len(text) <= _PORTION:
@@ -287,7 +287,7 @@ def _split_portions(items: list[_Item]) -> Iterator[_Item]:
 
 
 class _Fields:
-    """Fields in the making."""
+    """Splits items into fields."""
 
     def __init__(self, separators: str) -> None:
         self._blank = "".join(char for char in separators if char in " \t\n")
@@ -345,11 +345,7 @@ class _Fields:
 
 
 class Expander:
-    """Expands the words of one shell.
-
-    Args:
-        shell: whose variables they name.
-    """
+    """Expands the words of one shell."""
 
     __slots__ = ("_shell",)
 
@@ -359,7 +355,7 @@ class Expander:
     # -- words
 
     def fields(self, word: Word) -> Generator[Effect, None, list[str]]:
-        """The arguments that a word becomes."""
+        """Return the arguments that a word expands to."""
         plain = word.plain
         if plain is not None and plain[:1] != "~" and not has_glob(plain):
             return [plain]
@@ -386,14 +382,14 @@ class Expander:
         return found
 
     def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
-        """The one text that a word becomes, as in an assignment."""
+        """Return the single text that a word expands to, as in an assignment."""
         items = yield from self._items(word, split=False, assigned=assigned)
         return "".join(
             " " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS
         )
 
     def pattern(self, word: Word) -> Generator[Effect, None, str]:
-        """The pattern that a word becomes."""
+        """Return the pattern that a word expands to."""
         items = yield from self._items(word, split=False)
         return "".join(
             " " if item[0] is None else escape_glob(item[0]) if item[1] else item[0]
@@ -417,7 +413,7 @@ class Expander:
         return found
 
     def _home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
-        """A `~` at the beginning as the folder that it is."""
+        """Expand a leading `~`."""
         pieces = text.split(":") if assigned else [text]
         found: list[_Item] = []
         for number, piece in enumerate(pieces):
@@ -455,7 +451,7 @@ class Expander:
                 return (yield from self._parameter(part, quoted=quoted, split=split))
 
     def number(self, expression: str) -> Generator[Effect, None, int]:
-        """The value of an expression; the shell ends where it has none."""
+        """Evaluate an expression; the shell exits if it is invalid."""
         shell = self._shell
         try:
             return evaluate_arithmetic(
@@ -468,7 +464,7 @@ class Expander:
             raise ShellExit(2) from None
 
     def value(self, name: str) -> str | None:
-        """A parameter's value; None where it is unset."""
+        """Return the value of a parameter; None if it is unset."""
         shell = self._shell
         if name.isdigit():
             number = int(name)
@@ -546,7 +542,7 @@ class Expander:
     def _word(
         self, word: Word, *, quoted: bool, split: bool
     ) -> Generator[Effect, None, list[_Item]]:
-        """The word of an operator, which is split as the parameter would be."""
+        """Expand the word of an operator, split as the parameter would be."""
         items = yield from self._items(word, split=split)
         return [
             (text, quoted or mark, split and not (quoted or mark)) if text is not None
@@ -578,7 +574,7 @@ class Expander:
         raise ShellExit(2)
 
     def _changed(self, value: str, part: Parameter, word: Word) -> Generator[Effect, None, str]:
-        """What an operator makes of a value."""
+        """Apply an operator to a value."""
         operator = part.operator
         if operator == ":":
             start = yield from self.number((yield from self.text(word)))
@@ -595,7 +591,7 @@ class Expander:
 
 
 def _trim(value: str, pattern: str, operator: str) -> str:
-    """Without the shortest or longest beginning or end that matches."""
+    """Remove the shortest or longest match from one end."""
     if not has_glob(pattern):
         text = unescape_glob(pattern)
         return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)

@@ -42,13 +42,13 @@ OPERATORS = (
 
 @dataclass(slots=True)
 class Token:
-    """A word, or an operator with the stream before it.
+    """A word, or an operator with the file descriptor before it.
 
     Args:
-        text: the operator; END at the end of the script; of a word, its text where it is plain.
-        word: the word, None of an operator.
-        stream: the digits directly before a redirection.
-        line: where it begins.
+        text: the operator, or the text of a plain word; END at the end of the script.
+        word: the word; None for an operator.
+        stream: the file descriptor before a redirection.
+        line: its line number.
     """
 
     text: str | None
@@ -58,7 +58,7 @@ class Token:
 
 
 def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
-    """The parts with neighbouring texts made one."""
+    """Merge adjacent texts."""
     found: list[tuple[Part, bool]] = []
     texts: list[str] = []
     for index, (part, quoted) in enumerate(parts):
@@ -74,12 +74,12 @@ def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
 
 
 def is_name(text: str) -> bool:
-    """Whether a variable may be called this."""
+    """Whether this is a valid variable name."""
     return text.isascii() and text.isidentifier()
 
 
 def parse_assignment(word: Word) -> tuple[str, Word] | None:
-    """The name and the value of a word that assigns; None where it does not."""
+    """Return name and value of an assignment; None if the word is none."""
     if not word.parts:
         return None
     first, quoted = word.parts[0]
@@ -101,12 +101,12 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
 
 
 class Lexer:
-    """Reads a script from its beginning, token by token.
+    """Reads the tokens of a script.
 
     Args:
         source: the script.
-        parse: makes a tree of the script of `$(…)`, which begins where this one stands.
-        nesting: how deep in others the script is.
+        parse: parses the script of `$(…)` at the current position.
+        nesting: the nesting level of the script.
         line: the number of its first line.
     """
 
@@ -121,21 +121,21 @@ class Lexer:
         self._documents: list[tuple[Redirect, Word, bool]] = []
 
     def enter_nested(self) -> None:
-        """Go one level into what can be within itself.
+        """Enter a nesting level.
 
         Raises:
-            ShellSyntaxError: it is too deep.
+            ShellSyntaxError: the nesting is too deep.
         """
         self.nesting += 1
         if self.nesting > _MAX_NESTING:
             raise ShellSyntaxError(f"nested more than {_MAX_NESTING} levels deep")
 
     def awaits(self, redirect: Redirect, end: Word, *, tabs: bool) -> None:
-        """Read a here-document from the next line on, into the target of `redirect`."""
+        """Read a here-document from the next line into the target of `redirect`."""
         self._documents.append((redirect, end, tabs))
 
     def token(self) -> Token:
-        """The next word or operator."""
+        """Return the next word or operator."""
         self._blanks()
         line = self.line
         if self.position >= len(self.source):
@@ -186,7 +186,7 @@ class Lexer:
         return Word(join_parts(parts))
 
     def _piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
-        """Add what begins with `char` outside of quotes."""
+        """Add the part that begins with `char` outside quotes."""
         following = self.source[self.position + 1 : self.position + 2]
         if char == "\\":
             self.position += 2
@@ -217,14 +217,14 @@ class Lexer:
             parts.append((Literal(text), False))
 
     def _plain(self, char: str) -> str:
-        """Read `char`, and what comes after it that means nothing to a shell either."""
+        """Read `char` and the plain characters after it."""
         run = _PLAIN_WORD.match(self.source, self.position)
         text = run.group() if run is not None else char
         self.position += len(text)
         return text
 
     def _quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
-        """Add what stands until `end` as it does between double quotes; "" is the very end."""
+        """Add text up to `end` as between double quotes; `end` "" is the end of the script."""
         while self.position < len(self.source):
             char = self.source[self.position]
             following = self.source[self.position + 1 : self.position + 2]
@@ -232,7 +232,7 @@ class Lexer:
                 self.position += 1
                 return
             if char == "\\" and following and following in '$`\\\n"':
-                # Quotes mean nothing in a here-document.
+                # Quotes are literal in a here-document.
                 if following == '"' and end != '"' and end != "}":
                     parts.append((Literal("\\"), True))
                 if following != "\n":
@@ -321,7 +321,7 @@ class Lexer:
         raise ShellSyntaxError("EOF in backquote substitution")
 
     def _arithmetic(self) -> Part | None:
-        """`$((…))`; None where this is a `$(` whose script begins with `(`."""
+        """Read `$((…))`; None if it is a `$(` whose script begins with `(`."""
         start, depth = self.position + 3, 0
         for index in range(start, len(self.source)):
             char = self.source[index]
@@ -334,7 +334,7 @@ class Lexer:
         raise ShellSyntaxError("missing '))'")
 
     def within(self, text: str, line: int | None = None) -> Word:
-        """What a text is whose expansions count, as in a here-document."""
+        """Return a text whose expansions apply, as in a here-document."""
         inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
         inner.enter_nested()
         parts: list[tuple[Part, bool]] = []
@@ -342,7 +342,7 @@ class Lexer:
         return Word(join_parts(parts))
 
     def _braced(self, *, quoted: bool) -> Part:
-        """What follows `${`."""
+        """Read the rest of `${`."""
         rest = self.source[self.position : self.position + 2]
         length = rest[:1] == "#" and rest[1:] not in ("}", "")
         if length:
@@ -396,7 +396,7 @@ class Lexer:
         self.position += 1
 
     def _until(self, ends: str, *, quoted: bool) -> tuple[Word, str]:
-        """The word until one of `ends`, and which it was."""
+        """Read a word up to one of `ends`, and return that end too."""
         parts: list[tuple[Part, bool]] = []
         while self.position < len(self.source):
             char = self.source[self.position]
@@ -417,7 +417,7 @@ class Lexer:
         raise ShellSyntaxError("missing '}'")
 
     def _one_quoted(self, parts: list[tuple[Part, bool]]) -> None:
-        """One character or expansion of a `${…}` between double quotes."""
+        """Read one character or expansion of a `${…}` between double quotes."""
         char = self.source[self.position]
         following = self.source[self.position + 1 : self.position + 2]
         if char == "\\" and following and following in '$`\\"}':

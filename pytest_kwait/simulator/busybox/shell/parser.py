@@ -1,8 +1,7 @@
 """The parser of shell scripts: the grammar of busybox's `ash`.
 
-Whatever `ash` does not have either (arrays, process substitution) is the syntax error that
-it is there. There is no maintained parser under a permissive licence that fits;
-docs/embedded-cluster.md says which were looked at.
+Syntax that `ash` lacks (arrays, process substitution) is an error. No maintained parser with a
+permissive licence fits; docs/embedded-cluster.md lists those considered.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ _REDIRECTIONS = frozenset({"<", ">", ">>", "<<", "<<-", "<&", ">&", "<>", ">|", 
 
 
 class Parser:
-    """Reads a script command by command.
-
-    Args:
-        lexer: the script.
-    """
+    """Parses a script command by command."""
 
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
@@ -58,7 +53,7 @@ class Parser:
 
     @property
     def line_number(self) -> int:
-        """The line that was read last."""
+        """The number of the last line that was read."""
         return self._lexer.line
 
     # -- tokens
@@ -74,7 +69,7 @@ class Parser:
         return token
 
     def _operator(self) -> str | None:
-        """The operator that comes next; None where a word does."""
+        """Return the next operator; None before a word."""
         token = self._peek()
         return token.text if token.word is None else None
 
@@ -110,10 +105,10 @@ class Parser:
     # -- lists
 
     def line(self) -> Node | None:
-        """The next complete commands up to the end of their line; None at the end.
+        """Return the complete commands of the next lines; None at the end.
 
         Raises:
-            ShellSyntaxError: they are none.
+            ShellSyntaxError: the syntax is invalid.
         """
         self._newlines()
         if self._operator() == END:
@@ -132,18 +127,18 @@ class Parser:
                 raise self._wrong()
             break
         if self._operator() == NEWLINE:
-            # The line is over with it; what follows is not looked at yet.
+            # The line ends here; the next token is not read yet.
             self._take()
         return commands[0] if len(commands) == 1 else Sequence(tuple(commands))
 
     def script(self) -> Node:
-        """Everything until the `)` that ends a substitution."""
+        """Parse up to the `)` that ends a substitution."""
         tree = self._sequence(frozenset({")"}), maybe_empty=True)
         self._expect(")")
         return tree
 
     def _sequence(self, ends: Collection[str], *, maybe_empty: bool = False) -> Node:
-        """Commands until one of `ends`, which is left."""
+        """Parse commands up to one of `ends`, which is not consumed."""
         commands: list[Node] = []
         nesting = self._lexer.nesting
         self._lexer.enter_nested()
@@ -334,7 +329,7 @@ class Parser:
         stream = token.stream if token.stream is not None else int(operator[0] != "<")
         redirect = Redirect(stream, operator, target)
         if operator in ("<<", "<<-"):
-            # The text begins with the next line: it must be known before that is looked at.
+            # The document begins on the next line, so it is registered before reading on.
             self._lexer.awaits(redirect, target, tabs=operator == "<<-")
         self._take()
         return redirect
@@ -376,15 +371,15 @@ def _parse_substitution(lexer: Lexer) -> Node:
 
 
 def make_parser(script: str, line: int = 1) -> Parser:
-    """A parser at the beginning of a script, whose first line has that number."""
+    """Return a parser of a script whose first line has the given number."""
     return Parser(Lexer(script, _parse_substitution, line=line))
 
 
 def parse(script: str) -> Node:
-    """Return the whole script as a tree.
+    """Parse a whole script.
 
     Raises:
-        ShellSyntaxError: it is no shell.
+        ShellSyntaxError: the syntax is invalid.
     """
     parser = make_parser(script)
     commands: list[Node] = []

@@ -1,6 +1,6 @@
 """The shell: runs the syntax tree of a script over the programs of `applets`.
 
-It holds the state (arguments, options, functions, traps, jobs), makes redirections, runs
+It holds the state (arguments, options, functions, traps, jobs), applies redirections, runs
 simple commands, and forks subshells, pipelines, substitutions and background jobs.
 """
 
@@ -83,19 +83,19 @@ _SIGNAL_MESSAGES = {
 _MAX_JOBS = 512
 _CAT_WORD = Word(((Literal("cat"), False),))
 SavedFds = list[tuple[int, OpenFile | None]]
-"""What was open under the numbers that were changed, in that order."""
+"""Changed file descriptors and their earlier files, in order of the changes."""
 
 _MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
 
 
 class Shell:
-    """One shell.
+    """A shell process.
 
     Args:
-        context: the process that it is.
-        name: what its messages begin with.
+        context: its process.
+        name: `$0`, the prefix of its messages.
         arguments: `$1` and so on.
-        file: whether it reads a file, whose lines its messages name.
+        file: whether it runs a file; then messages have line numbers.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Shell:
         self.status = 0
         self.line = 0
         self.reading = ""
-        """What of the shell reads the script that runs: `eval`, or a file for `.`."""
+        """The command whose script runs: `eval`, or the file of `.`."""
         self.pid = context.task.pid
         self.last_job = 0
         self.options: set[str] = set()
@@ -131,7 +131,7 @@ class Shell:
     # -- signals
 
     def signal(self, number: int) -> bool:
-        """Note a signal; False where no trap waits for it."""
+        """Queue a signal for its trap; False if it has none."""
         name = next((name for name, known in SIGNALS.items() if known == number), "")
         if name not in self.traps:
             return False
@@ -140,16 +140,16 @@ class Shell:
         return True
 
     def handles(self, number: int) -> bool:
-        """Whether a trap would be run for a signal."""
+        """Whether a signal has a trap."""
         return any(self.traps.get(name) for name, known in SIGNALS.items() if known == number)
 
     @property
     def interrupted(self) -> int:
-        """The signal that a trap is still to be run for; 0 without."""
+        """The signal whose trap has yet to run; 0 without one."""
         return self._pending[0] if self._pending else 0
 
     def make_message(self, text: str, command: str = "") -> Write:
-        """A message as `ash` begins it; its own commands are named with a line."""
+        """Return an error message with the prefix that `ash` gives it."""
         command = command or self.reading
         where = f"{self.name}: {command}: " if command else f"{self.name}: "
         if command or self.file:
@@ -157,7 +157,7 @@ class Shell:
         return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
 
     def subshell(self, context: ProcessContext) -> Self:
-        """The same shell in another process, or for a while in this one."""
+        """Return a copy of the shell for a subshell."""
         inner = copy(self)
         inner.context = context
         inner.options = set(self.options)
@@ -185,7 +185,7 @@ class Shell:
                 self.status = status
 
     def ended(self, node: Node) -> Process:
-        """Run a whole (sub)shell."""
+        """Run a whole subshell and its exit trap."""
         try:
             try:
                 yield from self.node(node)
@@ -199,7 +199,7 @@ class Shell:
         return self.status
 
     def within(self, node: Node) -> Generator[Effect, None, None]:
-        """Run a subshell in this process, which has its files back afterwards."""
+        """Run a subshell in this process, and restore its open files."""
         context = self.context
         kept = copy_fds(context.fds)
         inner = self.subshell(context.with_env(context.env))
@@ -215,7 +215,7 @@ class Shell:
         self.status = call.code
 
     def substitute(self, script: Node) -> Generator[Effect, None, str]:
-        """What a script writes, without the newlines at its end."""
+        """Run a script and return its output without trailing newlines."""
         fds = self.context.fds
         if isinstance(script, Command) and not script.words and not script.assignments:
             # `$(<file)`.
@@ -233,7 +233,7 @@ class Shell:
                 del fds[1]
             kept = None
             if capture.refs > 1:
-                # Somebody in the background may still write.
+                # A background job may still write.
                 yield Await(lambda: capture.refs == 1)
             text = capture.data.replace(b"\0", b"").decode(errors="surrogateescape")
         finally:
@@ -247,12 +247,12 @@ class Shell:
         """Start a subshell as a process.
 
         Raises:
-            Exit: the container has too many processes.
+            ForkError: the container has too many processes.
         """
 
         def make(context: ProcessContext) -> Process:
             inner = self.subshell(context)
-            # Whoever is killed before its first turn closes nothing itself.
+            # A process killed before its first step does not close anything itself.
             context.task.on_end.append(inner.variables.close)
             context.task.handler, context.task.traps = inner.signal, inner.handles
             return inner.ended(node)
@@ -294,7 +294,7 @@ class Shell:
         yield from self.report_signal_end(members[-1])
 
     def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
-        """Say how a process ended that a signal has ended."""
+        """Report the signal that ended a process."""
         if task.signalled in _SIGNAL_MESSAGES:
             yield Write(2, f"{_SIGNAL_MESSAGES[task.signalled]}\n".encode())
 
@@ -401,7 +401,7 @@ class Shell:
         return self.status
 
     def call(self, words: list[str]) -> Process:
-        """Run a program that is none of the shell's own commands."""
+        """Run a program, not a builtin."""
         self.context.env = self.variables.env
         return run_program(self.context, words, self.make_message)
 
@@ -415,7 +415,7 @@ class Shell:
             name = next(name for name, known in SIGNALS.items() if known == number)
             script = self.traps.get(name)
             if script:
-                # What a handler does leaves the exit code as it was, unless it exits itself.
+                # A trap keeps the exit code, unless it exits.
                 status = self.status
                 yield from self.evaluate(script)
                 self.status = status
@@ -423,7 +423,7 @@ class Shell:
     # -- running
 
     def run(self, script: str | None) -> Process:
-        """Run a script, or what comes at stdin; its exit code is its last command's."""
+        """Run a script, or stdin if it is None; return the exit code."""
         task = self.context.task
         task.handler, task.traps = self.signal, self.handles
         try:
@@ -431,7 +431,7 @@ class Shell:
                 if script is None:
                     yield from self._read_interactively()
                 else:
-                    # The first line of `-c` is no line of a file.
+                    # The lines of `-c` count from 0.
                     yield from self.lines(script, int(self.file))
             except ShellExit as end:
                 self.status = end.code
@@ -443,14 +443,14 @@ class Shell:
         return self.status
 
     def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
-        """Run a script line by line: what is wrong further on is only seen there.
+        """Run a script line by line, so that syntax errors show only when reached.
 
         Args:
             script: the script.
             first: the number of its first line.
 
         Raises:
-            Exit: it is no shell.
+            ShellExit: a line has a syntax error.
         """
         parser = make_parser(script, first)
         ran = False
@@ -470,7 +470,7 @@ class Shell:
                 yield from self.node(tree)
 
     def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
-        """Run a script as `eval` and traps do: its lines go on from the one that it stands on."""
+        """Run a script as `eval` and traps do: its line numbers continue the current one."""
         before, self.reading = self.reading, command
         try:
             yield from self.lines(script, self.line)
@@ -517,7 +517,7 @@ class Shell:
     # -- nodes
 
     def node(self, node: Node) -> Generator[Effect, None, None]:
-        """Run `node`, leaving its exit code in `status`."""
+        """Run a node of the tree and set `status`."""
         match node:
             case Command():
                 yield from self._command(node)
@@ -563,12 +563,12 @@ class Shell:
                 yield from self._background(command)
 
     def _check(self) -> None:
-        """End under `set -e` where a command failed that nobody tests."""
+        """Exit under `set -e` after an untested failure."""
         if self.status and "e" in self.options and not self._tested:
             raise ShellExit(self.status)
 
     def _run_condition(self, node: Node) -> Generator[Effect, None, None]:
-        """Run a condition: its failure does not end a script under `set -e`."""
+        """Run a condition, whose failure does not exit under `set -e`."""
         self._tested += 1
         try:
             yield from self.node(node)
@@ -586,7 +586,7 @@ class Shell:
             yield from self.node(node.otherwise)
 
     def _body(self, body: Node) -> Generator[Effect, None, bool]:
-        """One turn of a loop; whether it was the last one."""
+        """Run the body of a loop once; True if it was left."""
         try:
             yield from self.node(body)
         except LoopControl as control:
@@ -673,7 +673,7 @@ def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
 def open_redirects(
     shell: Shell, redirects: tuple[Redirect, ...]
 ) -> Generator[Effect, None, SavedFds | None]:
-    """Open what redirections say; what was open before, None where that failed."""
+    """Apply redirections and return the saved files; None if one failed."""
     saved: SavedFds = []
     for redirect in redirects:
         opened_one = yield from _open_redirect(shell, redirect)
@@ -688,7 +688,7 @@ def open_redirects(
 
 
 def restore_fds(shell: Shell, saved: SavedFds) -> None:
-    """Have the files open again that were before."""
+    """Restore the saved files."""
     fds = shell.context.fds
     for stream, before in reversed(saved):
         now = fds.pop(stream, None)
@@ -702,13 +702,13 @@ def restore_fds(shell: Shell, saved: SavedFds) -> None:
 def _open_redirect(
     shell: Shell, redirect: Redirect
 ) -> Generator[Effect, None, OpenFile | bool | None]:
-    """The open file; None to close, False where that failed and has been told."""
+    """Return the opened file; None to close, False after a reported failure."""
     context, operator = shell.context, redirect.operator
     if operator in ("<<", "<<-"):
         try:
             text = yield from shell.expander.text(redirect.target)
         except ShellExit:
-            # What would end the shell elsewhere is a document that cannot be opened here.
+            # An error that exits the shell elsewhere only fails the redirection here.
             return False
         data = text.encode(errors="surrogateescape")
         return FileEnd(File(data), None, context.now, "r")
@@ -747,13 +747,13 @@ def _open_redirect(
 
 
 def _quote_traced(word: str) -> str:
-    """A word as `set -x` shows it."""
+    """Quote a word as `set -x` does."""
     plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
     return word if plain else "'" + word.replace("'", "'\\''") + "'"
 
 
 def sh(context: ProcessContext, argv: list[str]) -> Process:
-    """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
+    """Run `sh -c SCRIPT…`, `sh FILE` or `sh`; `args` begin with the shell's name."""
     flags, rest = "", argv[1:]
     named: list[str] = []
     while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:

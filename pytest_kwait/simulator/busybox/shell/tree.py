@@ -30,26 +30,26 @@ __all__ = [
 
 
 class ShellSyntaxError(Exception):
-    """The script is no shell, or uses more of it than is understood here."""
+    """The syntax of a script is invalid or not supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text as it stands."""
+    """Literal text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`$NAME`, `${NAME}`, and with an operator and a word `${NAME:-word}`.
+    """`$NAME`, `${NAME}`, or `${NAME:-word}` with an operator.
 
     Args:
         name: a variable, a number, or one of `?$!#@*-`.
-        operator: `-` `=` `?` `+` (with `:` before it), `%` `%%` `#` `##`, `/` `//`, `:` of a piece,
-            `length`, or empty.
-        word: what follows the operator.
-        more: the replacement of `/`, the length of a piece.
+        operator: `-` `=` `?` `+` (with `:` before it), `%` `%%` `#` `##`, `/` `//`, `:` for a
+            substring, `length`, or empty.
+        word: the word after the operator.
+        more: the replacement of `/`, or the length of a substring.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((expression))`; what stands in it is expanded first."""
+    """`$((expression))`, expanded before it is evaluated."""
 
     expression: Word
 
@@ -77,25 +77,25 @@ Part = Literal | Parameter | Arithmetic | Substitution
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument. `quoted` parts are neither split at blanks nor patterns."""
+    """An argument; `quoted` parts are neither split nor patterns."""
 
     parts: tuple[tuple[Part, bool], ...]
 
     @property
     def plain(self) -> str | None:
-        """The text of a word that needs no expansion and has no quotes; else None."""
+        """The text of a word without expansions and quotes; else None."""
         if all(isinstance(part, Literal) and not quoted for part, quoted in self.parts):
             return "".join(part.text for part, _ in self.parts if isinstance(part, Literal))
         return None
 
     @property
     def quoted(self) -> bool:
-        """Whether a part of it is."""
+        """Whether a part is quoted."""
         return any(quoted for _, quoted in self.parts)
 
     @property
     def literal(self) -> str:
-        """Its text without quotes, as the end of a here-document is compared."""
+        """The text without quotes, as the end of a here-document."""
         return "".join(part.text for part, _ in self.parts if isinstance(part, Literal))
 
 
@@ -103,7 +103,7 @@ class Word:
 class Redirect:
     """`[stream]operator target`: `2>/dev/null`, `>>file`, `>&2`, `<file`, `<<END`.
 
-    `target` of a here-document is its text.
+    The `target` of a here-document is its text.
     """
 
     stream: int
@@ -113,7 +113,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program with its arguments, or assignments alone, and its line."""
+    """A simple command: assignments, words and redirections."""
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word], ...] = ()
@@ -123,7 +123,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Commands one after the other, whatever their exit codes."""
+    """Commands in sequence."""
 
     commands: tuple[Node, ...]
 
@@ -139,7 +139,7 @@ class AndOr:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """`a | b | c`: each in a process of its own."""
+    """`a | b | c`, each in its own process."""
 
     commands: tuple[Node, ...]
 
@@ -153,7 +153,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`if … then … elif … else … fi`: the first branch whose condition holds."""
+    """`if … then … elif … else … fi`."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node | None
@@ -170,7 +170,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for name in words; do … done`; without words, over the arguments."""
+    """`for name in words; do … done`; without words over the arguments."""
 
     name: str
     words: tuple[Word, ...] | None
@@ -187,7 +187,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`name() body`: known by its name from then on."""
+    """The definition `name() body`."""
 
     name: str
     body: Node
@@ -195,7 +195,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`{ … }`, or `( … )` whose `exit` ends only itself."""
+    """`{ … }`, or a subshell `( … )`."""
 
     body: Node
     subshell: bool

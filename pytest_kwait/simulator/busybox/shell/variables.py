@@ -1,4 +1,4 @@
-"""The state of a shell: variables, and the exceptions by which commands end early.
+"""The state of a shell: variables, and the exceptions that end commands early.
 
 `exit`, `return`, `break`, `continue` and assignments to read-only variables unwind the
 commands that run.
@@ -36,12 +36,12 @@ __all__ = [
 
 _OVERHEAD = 64
 WORD_SIZE = 24
-"""What a word takes beside its text."""
+"""The overhead of a word in bytes."""
 _FREE_SIZE = 4096
 
 
 class ShellExit(NonlocalExit):
-    """The shell ends with `code`."""
+    """Exits the shell with `code`."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -49,7 +49,7 @@ class ShellExit(NonlocalExit):
 
 
 class FunctionReturn(NonlocalExit):
-    """The function or the file that is read ends with `code`."""
+    """Returns from a function or sourced file with `code`."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -57,7 +57,7 @@ class FunctionReturn(NonlocalExit):
 
 
 class LoopControl(NonlocalExit):
-    """`break` or `continue` of so many loops."""
+    """`break` or `continue` of `loops` loops."""
 
     def __init__(self, word: str, loops: int) -> None:
         super().__init__(word, loops)
@@ -66,7 +66,7 @@ class LoopControl(NonlocalExit):
 
 
 class ReadOnlyVariableError(NonlocalExit):
-    """A variable cannot be changed; `name` is its name."""
+    """An assignment to the read-only variable `name`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -74,7 +74,7 @@ class ReadOnlyVariableError(NonlocalExit):
 
 
 def measure_words(words: Sequence[str]) -> int:
-    """The bytes that words hold; none where they are few and short."""
+    """Return the bytes of words to charge; 0 if they are small."""
     size = WORD_SIZE * len(words) + sum(map(len, words))
     return size if size > _FREE_SIZE else 0
 
@@ -83,8 +83,8 @@ class ShellVariables:
     """The variables of one shell.
 
     Args:
-        env: those that it was started with, all of them exported.
-        account: who pays for them.
+        env: the initial variables, all exported.
+        account: the memory account that they are charged to.
     """
 
     __slots__ = (
@@ -103,7 +103,7 @@ class ShellVariables:
         self._env: dict[str, str] | None = None
 
     def copy(self) -> ShellVariables:
-        """The same variables for another shell."""
+        """Copy the variables for another shell."""
         copy = ShellVariables({}, self._account)
         copy.values = dict(self.values)
         copy.exported = set(self.exported)
@@ -114,25 +114,25 @@ class ShellVariables:
         return copy
 
     def close(self) -> None:
-        """Nobody needs them any more."""
+        """Release the memory."""
         self._account.give(self._held)
         self._held = 0
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """A value; `default` where it is unset."""
+        """Return a value; `default` if it is unset."""
         return self.values.get(name, default)
 
     @property
     def ifs(self) -> str:
-        """What separates fields."""
+        """The field separators."""
         return self.values.get("IFS", " \t\n")
 
     def set(self, name: str, value: str) -> None:
-        """Assign.
+        """Assign a value.
 
         Raises:
-            ReadOnlyVariable: it may not be changed.
-            OutOfMemory: it is too large.
+            ReadOnlyVariableError: the variable is read-only.
+            OutOfMemoryError: the value is too large.
         """
         if name in self.read_only:
             raise ReadOnlyVariableError(name)
@@ -145,10 +145,10 @@ class ShellVariables:
             self._env = None
 
     def charge_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        """Pay for arguments instead of those before, and return them.
+        """Charge arguments in place of the earlier ones, and return them.
 
         Raises:
-            OutOfMemory: they are too many.
+            OutOfMemoryError: they are too large.
         """
         grown = measure_words(arguments) - self._argued
         self._argued += grown
@@ -157,10 +157,10 @@ class ShellVariables:
         return arguments
 
     def unset(self, name: str) -> None:
-        """Forget a variable.
+        """Unset a variable.
 
         Raises:
-            ReadOnlyVariable: it may not be changed.
+            ReadOnlyVariableError: the variable is read-only.
         """
         if name in self.read_only:
             raise ReadOnlyVariableError(name)
@@ -173,13 +173,13 @@ class ShellVariables:
         self._env = None
 
     def export(self, name: str) -> None:
-        """Give it to programs from now on."""
+        """Export a variable to programs."""
         self.exported.add(name)
         self._env = None
 
     @property
     def env(self) -> dict[str, str]:
-        """What programs are given."""
+        """The exported variables."""
         if self._env is None:
             self._env = {
                 name: value for name, value in self.values.items() if name in self.exported
@@ -190,15 +190,15 @@ class ShellVariables:
 
     @property
     def local(self) -> bool:
-        """Whether a function runs, which can have variables of its own."""
+        """Whether a function runs, so that variables can be local."""
         return bool(self._scopes)
 
     def enter(self) -> None:
-        """A function begins."""
+        """Begin the scope of a function."""
         self._scopes.append({})
 
     def leave(self) -> None:
-        """A function ends: what was local is as it was before."""
+        """End the scope of a function, and restore its local variables."""
         for name, value in self._scopes.pop().items():
             self.read_only.discard(name)
             if value is None:
@@ -210,7 +210,7 @@ class ShellVariables:
                 self.set(name, value)
 
     def make_local(self, name: str) -> None:
-        """Let a variable be as it is now once the function ends."""
+        """Make a variable local to the running function."""
         self._scopes[-1].setdefault(name, self.values.get(name))
 
 

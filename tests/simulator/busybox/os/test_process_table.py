@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Task
 
 
-def test_a_cluster_has_one_processor() -> None:
+def test_a_cluster_has_one_cpu_scheduler() -> None:
     one, other = ManualClock(), ManualClock()
     assert get_cpu_scheduler(one) is get_cpu_scheduler(one)
     assert get_cpu_scheduler(one) is not get_cpu_scheduler(other)
@@ -39,7 +39,7 @@ def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
 @pytest.mark.parametrize(
     "script", ["exit 4", "cat /no | grep port || exit 4", "x=$(true); (exit 4)"]
 )
-def test_a_process_that_ends_at_once_is_never_seen_running(script: str) -> None:
+def test_a_short_process_ends_before_the_next_relist(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script)
     assert (harness.container.running, harness.container.exit_code) == (False, 4)
 
@@ -51,14 +51,14 @@ def test_debtors_share_one_credit_gain(count: int) -> None:
     for credit in shared:
         credit.spend(0.3)
     assert not any(credit.is_positive for credit in shared)
-    # A debt of 0.2 s, of which 0.1 s is made good in a second.
+    # A debt of 0.2 s, reduced by 0.1 s per second.
     clock.advance(1.9 * count)
     assert not any(credit.is_positive for credit in shared)
     clock.advance(0.2 * count)
     assert all(credit.is_positive for credit in shared)
 
 
-def test_a_debt_has_an_end() -> None:
+def test_cpu_debt_is_limited() -> None:
     clock = ManualClock()
     credit = CpuCredit(clock)
     credit.spend(1000)
@@ -66,7 +66,7 @@ def test_a_debt_has_an_end() -> None:
     assert credit.is_positive
 
 
-def test_processes_that_wake_together_are_spread_over_time(
+def test_simultaneous_wakeups_are_spread_over_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = ManualClock()

@@ -34,13 +34,13 @@ def test_an_endless_loop_yields(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script)
     harness.clock.advance(1)
     assert harness.container.running
-    # Somebody else still has a turn, and the log has an end.
+    # Others still run, and the log is limited.
     harness.container.kill()
     assert harness.container.exit_code == 137
     assert len(harness.container.log) < 200_000
 
 
-def test_a_loop_leaves_its_neighbours_their_time() -> None:
+def test_a_loop_does_not_starve_other_processes() -> None:
     harness = ContainerHarness("sh", "-c", "while :; do :; done")
     harness.clock.advance(1)
     session = harness.run("sh", "-c", "sleep 1; echo done")
@@ -71,13 +71,13 @@ def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
     assert harness.container.reason == "OOMKilled"
 
 
-def test_memory_without_a_limit_ends_with_the_node() -> None:
+def test_memory_without_a_limit_is_bounded_by_the_node() -> None:
     harness = ContainerHarness("sh", "-c", "tail /dev/zero")
     harness.clock.advance(60)
     assert harness.container.reason == "OOMKilled"
 
 
-def test_a_process_below_the_memory_limit_lives() -> None:
+def test_a_process_below_the_memory_limit_survives() -> None:
     turn = "x=$(head -c 100000 /dev/zero | tr '\\0' x); i=$((i+1))"
     script = f"i=0; while [ $i -lt 50 ]; do {turn}; done"
     harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
@@ -105,7 +105,7 @@ def test_recursion_and_sizes_are_limited(script: str, code: int, err: bytes) -> 
     assert take_output(session)[2] == err
 
 
-def test_processes_are_counted() -> None:
+def test_the_number_of_processes_is_limited() -> None:
     harness = ContainerHarness()
     session = harness.run("sh", "-c", "i=0; while :; do sleep 99 & done")
     harness.clock.advance(60)
@@ -141,7 +141,7 @@ def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> Non
         "while :; do true & done",
     ],
 )
-def test_an_endless_loop_of_processes_leaves_turns_and_keeps_nothing(script: str) -> None:
+def test_an_endless_loop_of_processes_yields_and_leaks_no_memory(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
     session = harness.run("sh", "-c", "sleep 0.2; echo done")
     harness.clock.advance(1)
@@ -170,7 +170,7 @@ def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
     assert len(lines) > 50_000
 
 
-def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
+def test_busy_containers_do_not_starve_others() -> None:
     clock = ManualClock()
     hogs = [ContainerHarness("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
     clock.advance(0.5)
@@ -180,7 +180,7 @@ def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
     assert all(harness.container.running for harness in hogs)
 
 
-def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
+def test_memory_hogs_are_killed_before_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "_MAX_ALL_MEMORY", 2 << 20)
@@ -188,7 +188,7 @@ def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
     small = ContainerHarness(
         "sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock
     )
-    # Each of them stays below what one container may hold.
+    # Each stays below the limit of one container.
     fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
     hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
     clock.advance(60)
@@ -218,14 +218,14 @@ def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
     assert kept[:4] == [2_000_000] * 4
     small = ContainerHarness(clock=clock)
     assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
-    # Whose container has ended has nothing any more.
+    # Ended containers hold no memory.
     for one in hogs[:-1]:
         one.container.kill()
     assert hogs[-1].sh("rm /f; head -c 5000000 /dev/zero > /f; wc -c < /f") == "5000000\n"
 
 
 @pytest.mark.parametrize("make", ["true > /d/$i", "mkdir /d/$i", "ln -s x /d/$i", "cp -r /e /d/$i"])
-def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_files_count_toward_limits(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_MAX_FILES", 200_000)
     loop = f"while {make}; do i=$((i+1)); done"
     harness = ContainerHarness(
@@ -235,7 +235,7 @@ def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.Mon
     assert [line for _, line in harness.container.log] == [b"1"]
 
 
-def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
+def test_total_log_size_is_limited_by_shortening_the_largest() -> None:
     clock = ManualClock()
     logs = get_cluster_logs(clock)
     small = ContainerHarness("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
@@ -250,7 +250,7 @@ def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
     assert hogs[0].last(1) == [(0.0, b"last")]
 
 
-def test_a_long_word_is_read_at_one_go() -> None:
+def test_a_long_word_is_expanded_in_one_step() -> None:
     harness = ContainerHarness()
     assert (
         harness.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}')
@@ -258,7 +258,7 @@ def test_a_long_word_is_read_at_one_go() -> None:
     )
 
 
-def test_many_words_are_read_in_turns() -> None:
+def test_many_words_are_expanded_in_several_steps() -> None:
     harness = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
     harness.clock.advance(60)
     assert [line for _, line in harness.container.log] == [b"30000 30000"]
@@ -286,7 +286,7 @@ DIGITS = "9" * 5000
         ("wait {}", "sh: wait: line 0: Illegal number: {}\n2\n"),
     ],
 )
-def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
+def test_overlong_numbers_are_invalid(script: str, said: str) -> None:
     harness = ContainerHarness("sh", "-c", "sleep 3600")
     session = harness.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
     harness.clock.advance(5)
@@ -294,7 +294,7 @@ def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("script", ["exit {}", "f() {{ return {}; }}; f; exit $?"])
-def test_an_exit_code_of_any_length_ends_a_shell(script: str) -> None:
+def test_an_overlong_exit_code_ends_a_shell(script: str) -> None:
     harness = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
     harness.clock.advance(5)
     assert (harness.container.exit_code, len(harness.container.log)) == (0, 0)

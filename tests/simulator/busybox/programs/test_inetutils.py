@@ -1,4 +1,4 @@
-"""`httpd` and `nc`: servers in containers."""
+"""`httpd` and `nc` as servers in containers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_httpd_answers(request_text: str, answer: str) -> None:
     assert found.decode() == answer
 
 
-def test_httpd_without_f_serves_beside_the_script() -> None:
+def test_httpd_without_f_runs_in_the_background() -> None:
     harness = ContainerHarness("sh", "-c", f"{WEB}httpd -p 127.0.0.1:8080 -h /www; sleep 9")
     harness.clock.advance(1)
     assert harness.container.running
@@ -90,7 +90,7 @@ def test_httpd_without_f_serves_beside_the_script() -> None:
         (("nc", "-l", "-p", "1"), 1, "nc: bind: Address already in use\n"),
     ],
 )
-def test_servers_that_do_not_start(argv: tuple[str, ...], code: int, text: str) -> None:
+def test_servers_report_start_errors(argv: tuple[str, ...], code: int, text: str) -> None:
     harness = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
     session = harness.run(*argv)
     assert take_output(session)[2].decode() == text
@@ -112,7 +112,7 @@ def test_nc_runs_a_program_for_each_client() -> None:
     assert harness.container.running
 
 
-def test_nc_writes_what_comes_and_sends_what_it_is_given() -> None:
+def test_nc_connects_stdin_and_stdout() -> None:
     harness = ContainerHarness("sh", "-c", "echo hello > /in; nc -l -p 1 < /in; sleep 9")
     session = harness.network.connect(1)
     assert session is not None

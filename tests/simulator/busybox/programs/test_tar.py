@@ -1,4 +1,4 @@
-"""`tar`, which copies files into and out of containers."""
+"""`tar` copies files into and out of containers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def members(data: bytes) -> dict[str, bytes | None]:
         (("tar", "--no-same-owner", "-xmf", "-", "-C", "/tmp"), "/tmp"),
     ],
 )
-def test_files_come_in(argv: tuple[str, ...], root: str) -> None:
+def test_tar_extracts_files(argv: tuple[str, ...], root: str) -> None:
     harness = ContainerHarness()
     session = harness.run(*argv, stdin=archive(a=b"1", b=b"z" * 200_000))
     assert take_output(session) == {1: b"", 2: b""}
@@ -48,7 +48,7 @@ def test_files_come_in(argv: tuple[str, ...], root: str) -> None:
     assert harness.files.read(f"{root}/d/b") == b"z" * 200_000
 
 
-def test_files_go_out() -> None:
+def test_tar_archives_files() -> None:
     harness = ContainerHarness()
     harness.run("sh", "-c", "mkdir -p /s/t/empty; echo a > /s/a; echo b > /s/t/b")
     session = harness.run("tar", "cf", "-", "/s")
@@ -64,7 +64,7 @@ def test_files_go_out() -> None:
     assert members(take_output(harness.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
 
 
-def test_what_went_out_comes_in_elsewhere() -> None:
+def test_tar_round_trip() -> None:
     harness = ContainerHarness()
     harness.run("sh", "-c", "mkdir -p /s; echo a > /s/a")
     data = take_output(harness.run("tar", "cf", "-", "/s"))[1]
@@ -74,7 +74,7 @@ def test_what_went_out_comes_in_elsewhere() -> None:
     assert take_output(other.run("tar", "tf", "-", stdin=data))[1] == b"s/\ns/a\n"
 
 
-def test_files_are_kept_where_they_belong() -> None:
+def test_tar_does_not_write_outside_its_folder() -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as made:
         made.addfile(tarfile.TarInfo("../out"))
@@ -103,7 +103,9 @@ def test_files_are_kept_where_they_belong() -> None:
         (("tar",), None, "BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n"),
     ],
 )
-def test_archives_that_are_none(argv: tuple[str, ...], stdin: bytes | None, text: str) -> None:
+def test_tar_rejects_invalid_archives(
+    argv: tuple[str, ...], stdin: bytes | None, text: str
+) -> None:
     session = ContainerHarness().run(*argv, stdin=stdin)
     assert take_output(session)[2].decode() == text
     assert session.output.code == 1

@@ -1,8 +1,7 @@
 """Compare the simulated shell with the machine's busybox, script by script.
 
-`python -m tests.simulator.busybox.shell.busybox_oracle SECONDS [SEED]` generates scripts
-for longer than the tests do, prints those whose results differ and how, and prints the
-seed, which repeats them.
+`python -m tests.simulator.busybox.shell.busybox_oracle SECONDS [SEED]` runs generated scripts for
+longer than the tests do. It prints scripts with different results, and the seed to repeat them.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from tests.simulator.kubelet.container_harness import ContainerHarness, take_out
 
 __all__ = ["BusyboxOracle", "Outcome", "find_missing_programs", "run_simulated"]
 
-# The versions that judge: others may have other texts.
+# The supported versions; others may have different messages.
 _KNOWN = ("1.35", "1.36", "1.37")
 _SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a script went."""
+    """The result of a script."""
 
     code: int | None
     out: str
@@ -39,7 +38,7 @@ class Outcome:
 
 
 def find_missing_programs() -> str:
-    """Why nobody can judge here; empty where somebody can."""
+    """Return why no comparison is possible; empty if one is."""
     path = shutil.which("busybox")
     if path is None:
         return "no busybox on this machine: `apt-get install busybox`"
@@ -55,7 +54,7 @@ class BusyboxOracle:
     """The machine's busybox.
 
     Args:
-        folder: an empty one, where its programs and the scripts' files are.
+        folder: an empty folder for its programs and the scripts' files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,11 +96,11 @@ def _text(data: bytes) -> str:
 
 
 class _Difference(Exception):
-    """A script for which there are two outcomes."""
+    """A script with two different results."""
 
 
 def _compare_generated(seconds: float, number: int) -> int:
-    """Compare made-up scripts for so long; how many differ."""
+    """Compare generated scripts for some time; return the number of differences."""
     deadline = Deadline.after(seconds)
     differing = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -53,7 +53,7 @@ _parameters = st.one_of(
         _NAMES, st.sampled_from(["/", "//"]), st.sampled_from(["o/0", "?/y", "a", "./_"])
     ).map(lambda x: f"${{{x[0]}{x[1]}{x[2]}}}"),
     _numbers.map(lambda x: f"$(({x}))"),
-    # Versions differ in what they do within a branch that is not taken.
+    # Versions differ in branches that are not taken.
     st.sampled_from(["$((n=4))", "$((n+=2))", "$((7/2))", "$((-7%3))", "$((5%n))", "$((1,2))"]),
     _TEXTS.map(lambda x: f"$(echo {_quoted(x)})"),
 )

@@ -29,7 +29,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> BusyboxOracle:
 
 
 SCRIPTS = [
-    # Lines are told by number, from 0 in `-c` and from 1 in a file.
+    # Line numbers start at 0 in `-c` and at 1 in a file.
     "cd none",
     "\ncd none; echo $LINENO\necho $LINENO; f() {\n echo $LINENO; cd none\n}\nf",
     "\neval \"\ncd none\necho \\$LINENO\"; echo $LINENO; cd none",
@@ -87,7 +87,7 @@ SCRIPTS = [
     "sleep 1 & wait $!; echo $?; (exit 5) & wait $!; echo $?; wait; wait 99999; echo $?",
     "while getopts ab:c o -a -b v -x; do echo $o $OPTARG $OPTIND; done",
     "command -v echo sh f; type cd if nope; echo $?",
-    # What is none
+    # Syntax errors
     "if true; then echo", "fi", "echo 'a", "x=(1 2)", "echo $(a", "case x in", "echo ${a",
     "for 1 in x", "a() { ; }", "echo a | | b", "&& a", "cat <<E\nno end",
     "while; do :; done", "echo a; )",
@@ -117,7 +117,7 @@ def test_scripts_match_busybox(judge: BusyboxOracle, script: str) -> None:
 
 
 @settings(
-    # The same scripts each time; `judging.py` looks for longer.
+    # The same scripts each time; `busybox_oracle` runs for longer.
     max_examples=60,
     derandomize=True,
     database=None,

@@ -10,7 +10,7 @@ from tests.simulator.kubelet.container_harness import ContainerHarness, take_out
 
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
-    """Exit code, stdout and stderr of a script that has 30 seconds."""
+    """Return exit code, stdout and stderr of a script, run for 30 seconds."""
     harness = ContainerHarness(env=env)
     session = harness.run("sh", "-c", script)
     harness.clock.advance(30)
@@ -83,7 +83,7 @@ def sh(script: str, **env: str) -> tuple[int | None, str, str]:
         ("printf '#!/bin/sh\\necho ran\\n' > /r; chmod +x /r; /r; /r | cat", 0, "ran\nran\n"),
     ],
 )
-def test_scripts_do_what_a_shell_does(script: str, code: int, out: str) -> None:
+def test_scripts_have_the_output_of_a_shell(script: str, code: int, out: str) -> None:
     assert sh(script)[:2] == (code, out)
 
 
@@ -115,12 +115,12 @@ def test_scripts_do_what_a_shell_does(script: str, code: int, out: str) -> None:
         ("sleep 9 & kill $!; wait $!", 143, "Terminated\n"),
     ],
 )
-def test_errors_read_as_busyboxs(script: str, code: int, err: str) -> None:
+def test_error_messages_are_busyboxs(script: str, code: int, err: str) -> None:
     found = sh(script)
     assert (found[0], found[2]) == (code, err)
 
 
-def test_a_file_names_its_lines() -> None:
+def test_errors_in_files_have_line_numbers() -> None:
     script = "echo 'true\nnope\ncd /nowhere' > /s; sh /s"
     assert sh(script)[2] == (
         "/s: line 2: nope: not found\n"
@@ -128,7 +128,7 @@ def test_a_file_names_its_lines() -> None:
     )
 
 
-def test_programs_take_their_time() -> None:
+def test_programs_take_real_time() -> None:
     harness = ContainerHarness("sh", "-c", "sleep 2 && sleep 1m; exit 5")
     harness.clock.advance(61.9)
     assert harness.container.running
@@ -136,7 +136,7 @@ def test_programs_take_their_time() -> None:
     assert harness.container.exit_code == 5
 
 
-def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground() -> None:
+def test_sigterm_is_trapped_after_the_foreground_program() -> None:
     harness = ContainerHarness("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
     harness.clock.advance(1)
     harness.container.stop(30)
@@ -147,7 +147,7 @@ def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground(
     assert list(harness.container.log) == []
 
 
-def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
+def test_sigterm_ends_a_wait_at_once() -> None:
     harness = ContainerHarness("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
     harness.clock.advance(1)
     harness.container.stop(30)
@@ -155,7 +155,7 @@ def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
     assert harness.container.exit_code == 0
 
 
-def test_without_trap_the_first_process_ignores_the_signal() -> None:
+def test_process_1_without_a_trap_ignores_sigterm() -> None:
     harness = ContainerHarness("sh", "-c", "sleep 100")
     harness.container.stop(2)
     harness.clock.advance(1.9)
@@ -164,20 +164,20 @@ def test_without_trap_the_first_process_ignores_the_signal() -> None:
     assert harness.container.exit_code == 137
 
 
-def test_the_first_process_cannot_be_killed_from_within() -> None:
+def test_process_1_cannot_be_killed_from_inside() -> None:
     harness = ContainerHarness("sh", "-c", "sleep 100")
     assert take_output(harness.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
     assert harness.container.running
 
 
-def test_tail_follows_what_another_process_writes() -> None:
+def test_tail_follows_another_process() -> None:
     harness = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
     harness.sh("echo a >> /log")
     harness.clock.advance(2)
     assert [line for _, line in harness.container.log] == [b"a"]
 
 
-def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> None:
+def test_an_interactive_shell_survives_ctrl_c() -> None:
     harness = ContainerHarness()
     session = harness.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
@@ -195,7 +195,7 @@ def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> Non
     ("name", "known"),
     [("sleep", True), ("/bin/ls", True), ("vi", True), ("foo", False), ("/opt/sleep", False)],
 )
-def test_busybox_knows_its_programs(name: str, known: bool) -> None:
+def test_every_applet_of_busybox_is_known(name: str, known: bool) -> None:
     assert is_busybox_program(name) is known
 
 
