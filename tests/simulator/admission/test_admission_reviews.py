@@ -84,14 +84,14 @@ def encoded(value: str) -> str:
         ),
     ],
 )
-def test_answers_that_are_none(answer: bytes, why: str) -> None:
+def test_invalid_responses_are_rejected(answer: bytes, why: str) -> None:
     with pytest.raises(InvalidReviewError) as error:
         parse_review_response(answer, "u", "v1", mutating=True)
     assert str(error.value) == why
 
 
 @pytest.mark.parametrize("field", ["patch", "patchType"])
-def test_who_validates_may_change_nothing(field: str) -> None:
+def test_validating_webhook_may_return_no_patch(field: str) -> None:
     with pytest.raises(InvalidReviewError) as error:
         parse_review_response(
             body({"uid": "u", "allowed": True, field: "x"}), "u", "v1", mutating=False
@@ -101,7 +101,7 @@ def test_who_validates_may_change_nothing(field: str) -> None:
     )
 
 
-def test_reviews_of_old_were_not_looked_at_closely() -> None:
+def test_v1beta1_responses_are_checked_loosely() -> None:
     answer = body(
         {"allowed": True, "patch": encoded('[{"op":"remove","path":"/a"}]')},
         apiVersion="admission.k8s.io/v1beta1",

@@ -29,7 +29,7 @@ _NAMES = [type(one).__name__ for one in _plugins(new_cluster().admission)]
 
 
 @pytest.mark.parametrize("number", range(len(_NAMES)), ids=_NAMES)
-def test_a_plugin_has_nothing_to_say_of_what_it_does_not_look_at(number: int) -> None:
+def test_plugins_skip_other_resources(number: int) -> None:
     api = new_cluster()
     plugin = _plugins(api.admission)[number]
     if plugin.buckets is None:
@@ -45,7 +45,7 @@ def test_a_plugin_has_nothing_to_say_of_what_it_does_not_look_at(number: int) ->
         assert obj == _ODD
 
 
-def test_every_resource_that_a_plugin_names_is_served() -> None:
+def test_plugins_name_served_resources() -> None:
     api = new_cluster()
     known = {kind.bucket for kind in api.kinds}
     for plugin in _plugins(api.admission):

@@ -36,13 +36,13 @@ def refused(api: SimulatedCluster, *containers: Obj, **spec: Any) -> str:
     return error.value.message.removeprefix('pods "p" is forbidden: ')
 
 
-def test_what_follows_from_bounds_of_containers(api: SimulatedCluster) -> None:
+def test_limit_range_defaults_follow_from_bounds(api: SimulatedCluster) -> None:
     stored = limit(api, "Container", min={"cpu": "1", "memory": "1Mi"}, max={"cpu": "2"})
     assert stored["default"] == {"cpu": "2"}
     assert stored["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
 
 
-def test_containers_are_given_what_they_do_not_say(api: SimulatedCluster) -> None:
+def test_containers_get_default_requests_and_limits(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "500m"})
     made = pod(containers=[container(limits={"cpu": "2"})], initContainers=[container("i")])
     stored = api.create("pods", made, "default")
@@ -59,7 +59,7 @@ def test_containers_are_given_what_they_do_not_say(api: SimulatedCluster) -> Non
     }
 
 
-def test_templates_are_left_as_they_are(api: SimulatedCluster) -> None:
+def test_pod_templates_get_no_defaults(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1"})
     labels = {"a": "b"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
@@ -106,14 +106,14 @@ def test_templates_are_left_as_they_are(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_what_a_container_may_take(
+def test_container_limits_are_enforced(
     api: SimulatedCluster, bounds: Obj, resources: Obj, why: str
 ) -> None:
     limit(api, "Container", **bounds)
     assert refused(api, container(**resources)) == why
 
 
-def test_what_a_pod_may_take_as_a_whole(api: SimulatedCluster) -> None:
+def test_pod_limits_are_enforced(api: SimulatedCluster) -> None:
     limit(api, "Pod", max={"cpu": "1"}, min={"memory": "2Mi"})
     half = {"cpu": "600m", "memory": "1Mi"}
     both = [container("c", limits=half), container("d", limits=half)]
@@ -128,7 +128,7 @@ def test_what_a_pod_may_take_as_a_whole(api: SimulatedCluster) -> None:
     assert api.create("pods", pod(containers=[container()], resources=whole), "default")
 
 
-def test_what_a_claim_may_ask_for(api: SimulatedCluster) -> None:
+def test_claim_limits_are_enforced(api: SimulatedCluster) -> None:
     limit(api, "PersistentVolumeClaim", max={"storage": "2Gi"}, min={"storage": "1Gi"})
 
     def claim(size: str) -> str:
@@ -144,7 +144,7 @@ def test_what_a_claim_may_ask_for(api: SimulatedCluster) -> None:
     assert claim("3Mi") == f"minimum storage {end} 1Gi, but request is 3Mi"
 
 
-def test_pods_that_are_there_are_let_be(api: SimulatedCluster) -> None:
+def test_existing_pods_are_not_checked(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     limit(api, "Pod", max={"cpu": "1"})
 
@@ -183,7 +183,7 @@ def test_pods_that_are_there_are_let_be(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_limit_ranges_that_contradict_themselves(
+def test_contradictory_limit_ranges_are_rejected(
     api: SimulatedCluster, limits: list[Obj], why: str
 ) -> None:
     made = {"metadata": {"name": "l"}, "spec": {"limits": limits}}

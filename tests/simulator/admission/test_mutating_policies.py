@@ -62,14 +62,14 @@ def made(api: SimulatedCluster, name: str = "a", **more: Any) -> Obj:
     return api.create("configmaps", {"metadata": {"name": name}, **more}, "default")
 
 
-def test_mutations_follow_each_other(api: SimulatedCluster) -> None:
+def test_mutations_apply_in_order(api: SimulatedCluster) -> None:
     label = 'Object{metadata: Object.metadata{labels: {"l": object.data.k}}}'
     bind(api, patched('[JSONPatch{op: "add", path: "/data", value: {"k": "v"}}]'), applied(label))
     found = made(api)
     assert (found["data"], found["metadata"]["labels"]) == ({"k": "v"}, {"l": "v"})
 
 
-def test_parameters_come_one_after_the_other(api: SimulatedCluster) -> None:
+def test_mutations_apply_for_each_parameter_object(api: SimulatedCluster) -> None:
     for name in ("one", "two"):
         made(api, name, data={"v": f"of {name}"})
     labels = {"metadata": {"labels": {"param": "yes"}}}
@@ -96,7 +96,7 @@ def test_parameters_come_one_after_the_other(api: SimulatedCluster) -> None:
     assert made(api)["metadata"]["annotations"] == {"one": "of one", "two": "of two"}
 
 
-def test_keys_are_escaped_for_paths(api: SimulatedCluster) -> None:
+def test_json_patch_keys_are_escaped(api: SimulatedCluster) -> None:
     path = '"/metadata/labels/" + jsonpatch.escapeKey("a.b/c")'
     bind(api, patched(f'[JSONPatch{{op: "add", path: {path}, value: "d"}}]'))
     found = api.create("configmaps", {"metadata": {"name": "a", "labels": {"x": "y"}}}, "default")
@@ -111,7 +111,7 @@ def test_keys_are_escaped_for_paths(api: SimulatedCluster) -> None:
         ("IfNeeded", "IfNeeded", {"a": "2", "b": "2"}),
     ],
 )
-def test_those_that_want_to_look_again_where_something_changed(
+def test_policies_are_reinvoked_after_changes(
     api: SimulatedCluster, first: str, second: str, data: Obj
 ) -> None:
     bind(api, noted("a"), name="a", reinvocationPolicy=first)
@@ -119,7 +119,7 @@ def test_those_that_want_to_look_again_where_something_changed(
     assert made(api)["data"] == data
 
 
-def test_policies_come_before_webhooks_and_again_after_them(api: SimulatedCluster) -> None:
+def test_policies_run_before_webhooks_and_again_after_them(api: SimulatedCluster) -> None:
     bind(api, noted("p"), reinvocationPolicy="IfNeeded")
     configure(api, "w", mutating=True)
     operation = {"op": "add", "path": "/data/w", "value": "x"}
@@ -134,7 +134,7 @@ def test_policies_come_before_webhooks_and_again_after_them(api: SimulatedCluste
     assert [request["object"]["data"] for _, request in webhooks.asked] == [{"p": "0"}]
 
 
-def test_a_binding_takes_less_than_its_policy(api: SimulatedCluster) -> None:
+def test_binding_restricts_its_policy(api: SimulatedCluster) -> None:
     limits = {"objectSelector": {"matchLabels": {"with": "it"}}}
     bind(api, noted("p"), binding={"matchResources": limits})
     assert "data" not in made(api)
@@ -145,7 +145,7 @@ def test_a_binding_takes_less_than_its_policy(api: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_what_fails_refuses_the_request_or_is_left_out(api: SimulatedCluster, policy: str) -> None:
+def test_failure_policy_denies_or_skips(api: SimulatedCluster, policy: str) -> None:
     bind(
         api,
         patched('[JSONPatch{op: "add", path: "/data", value: object.data.x}]'),
@@ -164,7 +164,7 @@ def test_what_fails_refuses_the_request_or_is_left_out(api: SimulatedCluster, po
     )
 
 
-def test_several_failures_are_all_told(api: SimulatedCluster) -> None:
+def test_all_failures_are_reported(api: SimulatedCluster) -> None:
     wrong = applied("Object{data: Object.wrong{}}")
     bind(api, wrong, wrong)
     with pytest.raises(StatusError) as refused:
@@ -202,9 +202,7 @@ def test_several_failures_are_all_told(api: SimulatedCluster) -> None:
         ("}", "}", "}"),
     ],
 )
-def test_objects_are_made_as_maps_and_checked_as_types(
-    text: str, checked: str, run: str | None
-) -> None:
+def test_object_literals_are_type_checked(text: str, checked: str, run: str | None) -> None:
     assert to_checked_form(text) == checked
     if run is not None:
         assert to_runtime_form(text) == run

@@ -53,7 +53,7 @@ def refused(api: SimulatedCluster, annotations: Obj | None = None, **spec: Any) 
     return error.value.message.partition('" is forbidden: violates PodSecurity ')[2]
 
 
-def test_a_namespace_without_labels_admits_every_pod(api: SimulatedCluster) -> None:
+def test_unlabelled_namespace_admits_every_pod(api: SimulatedCluster) -> None:
     assert api.create("pods", pod(hostNetwork=True), "default")
 
 
@@ -148,7 +148,7 @@ def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_what_baseline_refuses(api: SimulatedCluster, spec: Obj, why: str) -> None:
+def test_baseline_violations_are_denied(api: SimulatedCluster, spec: Obj, why: str) -> None:
     label(api, enforce="baseline")
     assert refused(api, **spec) == f'"baseline:latest": {why}'
 
@@ -199,7 +199,7 @@ def test_what_baseline_refuses(api: SimulatedCluster, spec: Obj, why: str) -> No
         ),
     ],
 )
-def test_what_restricted_refuses_beyond_that(api: SimulatedCluster, spec: Obj, why: str) -> None:
+def test_restricted_violations_are_denied(api: SimulatedCluster, spec: Obj, why: str) -> None:
     label(api, enforce="restricted")
     full: Obj = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
     assert refused(api, **full) == f'"restricted:latest": {why}'
@@ -215,7 +215,7 @@ def test_what_restricted_refuses_beyond_that(api: SimulatedCluster, spec: Obj, w
         ("v1.25", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, True),
     ],
 )
-def test_the_rules_of_a_version(
+def test_level_version_selects_checks(
     api: SimulatedCluster, version: str, spec: Obj, *, allowed: bool
 ) -> None:
     label(api, enforce="restricted", enforce_version=version)
@@ -225,7 +225,7 @@ def test_the_rules_of_a_version(
         assert f'"restricted:{version}": ' in refused(api, **spec)
 
 
-def test_users_who_are_not_the_nodes_may_be_root(api: SimulatedCluster) -> None:
+def test_user_namespace_allows_root(api: SimulatedCluster) -> None:
     label(api, enforce="restricted")
     spec: Obj = {
         "hostUsers": False,
@@ -237,7 +237,7 @@ def test_users_who_are_not_the_nodes_may_be_root(api: SimulatedCluster) -> None:
     assert api.create("pods", pod(**spec), "default")
 
 
-def test_annotations_of_old(api: SimulatedCluster) -> None:
+def test_legacy_seccomp_annotations_are_checked(api: SimulatedCluster) -> None:
     label(api, enforce="baseline", enforce_version="v1.18")
     seccomp = {"container.seccomp.security.alpha.kubernetes.io/c": "unconfined"}
     assert refused(api, seccomp) == (
@@ -252,7 +252,7 @@ def test_annotations_of_old(api: SimulatedCluster) -> None:
     )
 
 
-def test_templates_are_warned_of(api: SimulatedCluster) -> None:
+def test_pod_templates_cause_warnings(api: SimulatedCluster) -> None:
     label(api, enforce="baseline")
     labels = {"a": "b"}
     template = {"metadata": {"labels": labels}, "spec": pod(hostPID=True)["spec"]}
@@ -265,7 +265,7 @@ def test_templates_are_warned_of(api: SimulatedCluster) -> None:
     ]
 
 
-def test_a_level_that_only_warns(api: SimulatedCluster) -> None:
+def test_warn_level_does_not_deny(api: SimulatedCluster) -> None:
     label(api, warn="baseline", warn_version="v1.30")
     caller = Caller()
     api.create("pods", pod(hostPID=True), "default", caller=caller)
@@ -274,7 +274,7 @@ def test_a_level_that_only_warns(api: SimulatedCluster) -> None:
     ]
 
 
-def test_a_new_level_tells_of_the_pods_that_are_there(api: SimulatedCluster) -> None:
+def test_new_level_warns_of_existing_pods(api: SimulatedCluster) -> None:
     for name in ("b", "a", "c"):
         api.create("pods", pod(name, hostPID=True), "default")
     api.create("pods", pod("d", containers=[container(privileged=True)]), "default")
@@ -287,7 +287,7 @@ def test_a_new_level_tells_of_the_pods_that_are_there(api: SimulatedCluster) -> 
     assert label(api, enforce="privileged") == []
 
 
-def test_a_pod_that_is_there_already_may_be_labelled(api: SimulatedCluster) -> None:
+def test_existing_pod_may_be_labelled(api: SimulatedCluster) -> None:
     api.create("pods", pod(hostPID=True), "default")
     label(api, enforce="baseline")
 
@@ -302,7 +302,7 @@ def test_a_pod_that_is_there_already_may_be_labelled(api: SimulatedCluster) -> N
         api.modify("pods", "p", "default", other_image)
 
 
-def test_labels_that_say_nothing(api: SimulatedCluster) -> None:
+def test_invalid_labels_are_rejected(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as error:
         label(api, enforce="tight", warn_version="1.2")
     assert (error.value.code, error.value.message) == (
@@ -326,7 +326,7 @@ def test_labels_that_say_nothing(api: SimulatedCluster) -> None:
         ({"warn": "odd"}, "privileged:latest", "privileged:latest"),
     ],
 )
-def test_what_labels_ask_for(labels: dict[str, str], enforce: str, warn: str) -> None:
+def test_policy_is_parsed_from_labels(labels: dict[str, str], enforce: str, warn: str) -> None:
     policy, _ = parse_policy({f"{_PREFIX}{key}": value for key, value in labels.items()})
     assert (str(policy.enforce), str(policy.warn)) == (enforce, warn)
 

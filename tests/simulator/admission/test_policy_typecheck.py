@@ -29,7 +29,7 @@ from tests.simulator.manual_clock import ManualClock
         ("[params.a, 'b'].size() == 2", "1:12: expected type 'dyn' but found 'string'"),
     ],
 )
-def test_what_is_known_of_a_request_s_types(text: str, why: str) -> None:
+def test_request_variables_are_typed(text: str, why: str) -> None:
     """Each as on a real server."""
     fault, _ = compilation_error(text, "bool", {"v": {"type": "string"}}, params=True)
     assert fault.partition("\n")[0] == (f"compilation failed: ERROR: <input>:{why}" if why else "")
@@ -69,7 +69,7 @@ def warned(found: Obj) -> list[Obj]:
         "object.metadata.labels['a'] == 'b' && namespaceObject.metadata.labels['a'] == 'b'",
     ],
 )
-def test_what_fits_is_no_matter(text: str) -> None:
+def test_valid_expressions_cause_no_warning(text: str) -> None:
     assert warned(policy(text)) == []
 
 
@@ -100,7 +100,7 @@ def test_what_fits_is_no_matter(text: str) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_in_the_words_of_the_checker(text: str, why: str) -> None:
+def test_type_errors_cause_warnings(text: str, why: str) -> None:
     assert warned(policy(text)) == [
         {
             "fieldRef": "spec.validations[0].expression",
@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_told_in_the_words_of_the_checker(text: str, why: s
     ]
 
 
-def test_each_kind_is_told_of_in_order() -> None:
+def test_warnings_list_kinds_in_order() -> None:
     rule = {"apiGroups": ["apps", ""], "resources": ["statefulsets", "configmaps", "pods/status"]}
     [found] = warned(policy("object.data == object.data", rule=rule))
     assert found["warning"] == (
@@ -134,11 +134,11 @@ def test_each_kind_is_told_of_in_order() -> None:
         {"resources": ["nopes"]},
     ],
 )
-def test_nothing_is_known_of_kinds_without_name(rule: Obj) -> None:
+def test_wildcard_kinds_are_not_checked(rule: Obj) -> None:
     assert warned(policy("object.nope == 1", rule=rule)) == []
 
 
-def test_variables_have_the_types_of_their_expressions() -> None:
+def test_variables_are_typed_by_their_expressions() -> None:
     variables = [
         {"name": "count", "expression": "object.spec.replicas"},
         {"name": "wrong", "expression": "object.nope"},
@@ -147,13 +147,13 @@ def test_variables_have_the_types_of_their_expressions() -> None:
     assert [one["fieldRef"] for one in found] == ["spec.validations[1].expression"]
 
 
-def test_parameters_and_messages_are_looked_at_as_well() -> None:
+def test_parameters_and_messages_are_checked() -> None:
     found = policy("params.data.a == 'b'", paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
     found["spec"]["validations"][0]["messageExpression"] = "'no ' + params.nope"
     assert [one["fieldRef"] for one in warned(found)] == ["spec.validations[0].messageExpression"]
 
 
-def test_custom_kinds_have_the_fields_of_their_schema() -> None:
+def test_custom_kinds_are_checked_by_their_schema() -> None:
     kinds = new_cluster().kinds
     schema = {"properties": {"spec": {"type": "object", "properties": {"a-b": {"type": "string"}}}}}
     kinds.add(
@@ -175,7 +175,7 @@ def test_custom_kinds_have_the_fields_of_their_schema() -> None:
     assert len(type_check_warnings(policy("object.spec.c == ''", rule=rule), kinds)) == 1
 
 
-def test_every_generation_is_looked_at_once() -> None:
+def test_each_generation_is_checked_once() -> None:
     api = new_cluster()
     PolicyStatusController(api)
     assert isinstance(api.clock, ManualClock)

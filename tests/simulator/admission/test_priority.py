@@ -33,18 +33,18 @@ def refused(api: SimulatedCluster, **spec: Any) -> str:
     ("name", "value"),
     [("system-node-critical", 2000001000), ("system-cluster-critical", 2000000000)],
 )
-def test_the_classes_that_every_cluster_has(api: SimulatedCluster, name: str, value: int) -> None:
+def test_system_priority_classes_exist(api: SimulatedCluster, name: str, value: int) -> None:
     made = api.create("pods", pod(priorityClassName=name), "default")
     assert made["spec"]["priority"] == value
 
 
-def test_a_pod_without_a_class(api: SimulatedCluster) -> None:
+def test_pod_without_a_class_has_priority_zero(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(), "default")["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
     assert "priorityClassName" not in spec
 
 
-def test_a_default_class(api: SimulatedCluster) -> None:
+def test_default_class_sets_the_priority(api: SimulatedCluster) -> None:
     priority_class(api, "usual", 7, globalDefault=True, preemptionPolicy="Never")
     spec = api.create("pods", pod(), "default")["spec"]
     assert spec["priorityClassName"] == "usual"
@@ -57,13 +57,13 @@ def test_a_default_class(api: SimulatedCluster) -> None:
     )
 
 
-def test_a_class_that_is_not_there(api: SimulatedCluster) -> None:
+def test_missing_class_is_denied(api: SimulatedCluster) -> None:
     assert refused(api, priorityClassName="no") == (
         'pods "p" is forbidden: no PriorityClass with name no was found'
     )
 
 
-def test_a_priority_of_ones_own(api: SimulatedCluster) -> None:
+def test_priority_that_contradicts_the_class_is_denied(api: SimulatedCluster) -> None:
     assert refused(api, priority=5) == (
         'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod '
         "spec; priority admission controller computed 0 from the given PriorityClass name"

@@ -41,13 +41,13 @@ def pod(name: str, requests: Obj | None = None, limits: Obj | None = None, **spe
     return any_pod(name, schedulerName="none", **{"containers": [container], **spec})
 
 
-def test_what_is_there_already_counts(cluster: Cluster) -> None:
+def test_existing_objects_count(cluster: Cluster) -> None:
     cluster.api.create("configmaps", config_map("a"), NAMESPACE)
     hold(cluster, hard={"configmaps": "3", "count/jobs.batch": "1"})
     assert used(cluster) == {"configmaps": "2", "count/jobs.batch": "0"}
 
 
-def test_one_more_than_a_quota_has(cluster: Cluster) -> None:
+def test_exceeded_quota_denies(cluster: Cluster) -> None:
     hold(cluster, hard={"configmaps": "2"})
     cluster.api.create("configmaps", config_map("a"), NAMESPACE)
     assert refused(cluster, "configmaps", config_map("b")) == (
@@ -57,7 +57,7 @@ def test_one_more_than_a_quota_has(cluster: Cluster) -> None:
     assert used(cluster) == {"configmaps": "2"}
 
 
-def test_nothing_is_taken_for_what_is_not_stored(cluster: Cluster) -> None:
+def test_denied_requests_charge_nothing(cluster: Cluster) -> None:
     hold(cluster, hard={"configmaps": "3"})
     cluster.api.create("configmaps", config_map("a"), NAMESPACE)
     with pytest.raises(StatusError, match="already exists"):
@@ -66,7 +66,7 @@ def test_nothing_is_taken_for_what_is_not_stored(cluster: Cluster) -> None:
     assert used(cluster) == {"configmaps": "2"}
 
 
-def test_what_goes_is_given_back(cluster: Cluster) -> None:
+def test_deletions_reduce_usage(cluster: Cluster) -> None:
     hold(cluster, hard={"configmaps": "2"})
     cluster.api.create("configmaps", config_map("a"), NAMESPACE)
     cluster.delete("configmaps", "a")
@@ -74,13 +74,13 @@ def test_what_goes_is_given_back(cluster: Cluster) -> None:
     assert used(cluster) == {"configmaps": "1"}
 
 
-def test_another_namespace_has_its_own(cluster: Cluster) -> None:
+def test_quotas_are_per_namespace(cluster: Cluster) -> None:
     hold(cluster, hard={"configmaps": "1"})
     cluster.api.create("configmaps", config_map("a"), "default")
     assert used(cluster) == {"configmaps": "1"}
 
 
-def test_pods_must_say_what_a_quota_counts(cluster: Cluster) -> None:
+def test_pods_must_set_counted_resources(cluster: Cluster) -> None:
     hold(cluster, hard={"limits.cpu": "1", "requests.memory": "1Gi"})
     start = {"name": "i", "image": "busybox:1", "resources": {"requests": {"memory": "1Mi"}}}
     message = refused(cluster, "pods", pod("p", initContainers=[start]))
@@ -93,7 +93,7 @@ def test_pods_must_say_what_a_quota_counts(cluster: Cluster) -> None:
     assert used(cluster) == {"limits.cpu": "1", "requests.memory": "1Gi"}
 
 
-def test_amounts_are_shown_as_they_were_written(cluster: Cluster) -> None:
+def test_messages_keep_the_notation_of_quantities(cluster: Cluster) -> None:
     hold(cluster, hard={"requests.cpu": "1", "requests.memory": "1Gi", "pods": "5"})
     cluster.api.create("pods", pod("p", {"cpu": "400m", "memory": "512Mi"}), NAMESPACE)
     assert refused(cluster, "pods", pod("q", {"cpu": "1500m", "memory": "600Mi"})) == (
@@ -103,7 +103,7 @@ def test_amounts_are_shown_as_they_were_written(cluster: Cluster) -> None:
     )
 
 
-def test_init_containers_count_where_they_need_more(cluster: Cluster) -> None:
+def test_init_containers_count_if_larger(cluster: Cluster) -> None:
     hold(cluster, hard={"requests.cpu": "9"})
     containers = [
         {"name": name, "image": "busybox:1", "resources": {"requests": {"cpu": cpu}}}
@@ -118,7 +118,7 @@ def test_init_containers_count_where_they_need_more(cluster: Cluster) -> None:
     assert used(cluster) == {"requests.cpu": "2010m"}
 
 
-def test_a_pod_that_ended_takes_nothing_but_its_place(cluster: Cluster) -> None:
+def test_finished_pod_counts_as_an_object_only(cluster: Cluster) -> None:
     hold(cluster, hard={"pods": "1", "count/pods": "9"})
     cluster.api.create("pods", pod("p"), NAMESPACE)
 
@@ -176,7 +176,7 @@ def test_a_pod_that_ended_takes_nothing_but_its_place(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_a_quota_with_a_scope_counts_what_is_in_it(
+def test_scoped_quota_counts_matching_objects(
     cluster: Cluster, scope: Obj, inside: Obj, outside: Obj
 ) -> None:
     hold(cluster, hard={"pods": "1"}, **scope)
@@ -186,7 +186,7 @@ def test_a_quota_with_a_scope_counts_what_is_in_it(
     assert "exceeded quota" in refused(cluster, "pods", pod("more", **inside))
 
 
-def test_a_service_pays_for_what_it_becomes(cluster: Cluster) -> None:
+def test_service_is_charged_when_its_type_changes(cluster: Cluster) -> None:
     hold(cluster, hard={"services": "1", "services.nodeports": "1", "services.loadbalancers": "0"})
     ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
     cluster.create("services", "s", {"ports": ports})
@@ -199,7 +199,7 @@ def test_a_service_pays_for_what_it_becomes(cluster: Cluster) -> None:
     )
 
 
-def test_claims_count_by_their_class_in_whole_bytes(cluster: Cluster) -> None:
+def test_claims_count_by_class_in_whole_bytes(cluster: Cluster) -> None:
     of_gold = "gold.storageclass.storage.k8s.io/requests.storage"
     hold(cluster, hard={"requests.storage": "1Gi", of_gold: "10Ki"})
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gold"}
@@ -212,13 +212,13 @@ def test_claims_count_by_their_class_in_whole_bytes(cluster: Cluster) -> None:
     )
 
 
-def test_foreign_resources_count_as_requests(cluster: Cluster) -> None:
+def test_extended_resources_count_as_requests(cluster: Cluster) -> None:
     hold(cluster, hard={"requests.example.com/gpu": "1"})
     message = refused(cluster, "pods", pod("p", limits={"example.com/gpu": "2"}))
     assert "requested: requests.example.com/gpu=2" in message
 
 
-def test_a_quota_is_changed_and_holds_at_once(cluster: Cluster) -> None:
+def test_changed_quota_applies_immediately(cluster: Cluster) -> None:
     hold(cluster, hard={"configmaps": "5", "secrets": "5"})
 
     def tighten(changed: Obj) -> None:
@@ -231,7 +231,7 @@ def test_a_quota_is_changed_and_holds_at_once(cluster: Cluster) -> None:
     assert "limited: configmaps=1" in refused(cluster, "configmaps", config_map("a"))
 
 
-def test_a_quota_whose_use_is_not_known_yet(cluster: Cluster) -> None:
+def test_quota_without_usage_denies(cluster: Cluster) -> None:
     cluster.create("resourcequotas", "new", {"hard": {"configmaps": "5"}})
     cluster.api.create("configmaps", config_map("a"), NAMESPACE)
 
@@ -244,7 +244,7 @@ def test_a_quota_whose_use_is_not_known_yet(cluster: Cluster) -> None:
     )
 
 
-def test_a_set_says_what_its_pods_were_refused_for(cluster: Cluster) -> None:
+def test_replica_set_reports_denied_pods(cluster: Cluster) -> None:
     hold(cluster, hard={"pods": "0"})
     labels = {"app": "web"}
     container = {"name": "c", "image": "busybox:1"}

@@ -35,14 +35,14 @@ def refused(api: SimulatedCluster, **spec: Any) -> tuple[int, str]:
     return error.value.code, error.value.message.partition(" is forbidden: ")[2]
 
 
-def test_a_pod_gets_what_its_class_has(api: SimulatedCluster) -> None:
+def test_runtime_class_sets_overhead_and_scheduling(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(runtimeClassName="full"), "default")["spec"]
     assert spec["overhead"] == {"cpu": "10m"}
     assert spec["nodeSelector"] == {"a": "b"}
     assert spec["tolerations"][-1] == ANY
 
 
-def test_a_pod_keeps_what_it_says_itself(api: SimulatedCluster) -> None:
+def test_runtime_class_keeps_fields_of_the_pod(api: SimulatedCluster) -> None:
     exact = {"key": "x", "operator": "Equal", "value": "v"}
     wanted: Any = {"nodeSelector": {"c": "d"}, "overhead": {"cpu": "0.01"}, "tolerations": [exact]}
     spec = api.create("pods", pod(runtimeClassName="full", **wanted), "default")["spec"]
@@ -51,7 +51,7 @@ def test_a_pod_keeps_what_it_says_itself(api: SimulatedCluster) -> None:
     assert ANY in spec["tolerations"]
 
 
-def test_a_class_that_has_nothing_changes_nothing(api: SimulatedCluster) -> None:
+def test_empty_runtime_class_changes_nothing(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(runtimeClassName="bare"), "default")["spec"]
     assert not {"overhead", "nodeSelector"} & spec.keys()
 
@@ -70,16 +70,18 @@ def test_a_class_that_has_nothing_changes_nothing(api: SimulatedCluster) -> None
         ),
     ],
 )
-def test_pods_that_are_refused(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
+def test_contradictory_pods_are_denied(
+    api: SimulatedCluster, spec: dict[str, Any], why: str
+) -> None:
     assert refused(api, **spec) == (403, why)
 
 
-def test_a_class_without_a_name(api: SimulatedCluster) -> None:
+def test_empty_class_name_means_no_class(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as error:
         api.create("pods", pod(runtimeClassName=""), "default")
     assert (error.value.code, error.value.message) == (500, "resource name may not be empty")
 
 
-def test_templates_are_not_looked_up(api: SimulatedCluster) -> None:
+def test_pod_templates_are_not_checked(api: SimulatedCluster) -> None:
     template = {"metadata": {"name": "a"}, "template": pod(runtimeClassName="gone")}
     assert api.create("podtemplates", template, "default")

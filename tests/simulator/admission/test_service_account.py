@@ -37,7 +37,7 @@ def refused(api: SimulatedCluster, metadata: dict[str, Any] | None = None, **spe
     return error.value.message
 
 
-def test_every_pod_has_an_account_and_its_token(api: SimulatedCluster) -> None:
+def test_pods_get_an_account_and_its_token(api: SimulatedCluster) -> None:
     spec = made(api)
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
     (volume,) = spec["volumes"]
@@ -50,7 +50,7 @@ def test_every_pod_has_an_account_and_its_token(api: SimulatedCluster) -> None:
     ("of_account", "of_pod", "mounted"),
     [(False, None, False), (False, True, True), (True, False, False), (None, None, True)],
 )
-def test_the_pods_own_word_on_the_token_counts_first(
+def test_pod_setting_overrides_token_mount(
     api: SimulatedCluster, of_account: bool | None, of_pod: bool | None, mounted: bool
 ) -> None:
     field = "automountServiceAccountToken"
@@ -60,18 +60,18 @@ def test_the_pods_own_word_on_the_token_counts_first(
     assert ("volumes" in spec) == mounted
 
 
-def test_a_mount_where_the_token_would_be(api: SimulatedCluster) -> None:
+def test_existing_mount_prevents_the_token_mount(api: SimulatedCluster) -> None:
     mine = {"name": "c", "image": "x", "volumeMounts": [{"name": "v", "mountPath": _TOKEN}]}
     spec = made(api, containers=[mine], volumes=[{"name": "v"}])
     assert [volume["name"] for volume in spec["volumes"]] == ["v"]
 
 
-def test_the_accounts_pull_secrets(api: SimulatedCluster) -> None:
+def test_pods_get_the_accounts_pull_secrets(api: SimulatedCluster) -> None:
     account(api, imagePullSecrets=[{"name": "registry"}])
     assert made(api, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_an_account_that_is_not_there(api: SimulatedCluster) -> None:
+def test_missing_account_is_denied(api: SimulatedCluster) -> None:
     why = 'error looking up service account default/no: serviceaccount "no" not found'
     assert refused(api, serviceAccountName="no") == f'pods "p" is forbidden: {why}'
     assert refused(api, {"generateName": "p-"}, serviceAccountName="no") == (
@@ -79,7 +79,7 @@ def test_an_account_that_is_not_there(api: SimulatedCluster) -> None:
     )
 
 
-def test_an_account_that_is_held_to_its_secrets(api: SimulatedCluster) -> None:
+def test_enforced_mountable_secrets_deny_others(api: SimulatedCluster) -> None:
     enforce = {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}
     account(api, metadata=enforce, secrets=[{"name": "mine"}])
     volumes = [
@@ -123,6 +123,6 @@ def test_an_account_that_is_held_to_its_secrets(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_a_mirror_pod_has_none_of_it(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
+def test_mirror_pod_may_not_name_accounts_or_volumes(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
     mirror = {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}}
     assert refused(api, mirror, **spec) == f'pods "p" is forbidden: {why}'

@@ -64,7 +64,7 @@ def denial(api: SimulatedCluster, obj: dict[str, Any]) -> StatusError:
         ({"reason": "Forbidden", "message": "no"}, 403, "Forbidden", "no"),
     ],
 )
-def test_a_policy_denies_in_the_server_s_words(
+def test_policy_denies_with_the_servers_message(
     api: SimulatedCluster, validation: dict[str, Any], code: int, reason: str, text: str
 ) -> None:
     bind(api, {"expression": "object.metadata.name != 'a'", **validation})
@@ -76,7 +76,7 @@ def test_a_policy_denies_in_the_server_s_words(
     api.create("configmaps", config_map("b"), "default")
 
 
-def test_expressions_see_the_request(api: SimulatedCluster) -> None:
+def test_expressions_read_the_request(api: SimulatedCluster) -> None:
     bind(
         api,
         {"expression": "request.operation != 'CREATE' || oldObject == null"},
@@ -96,7 +96,7 @@ def test_expressions_see_the_request(api: SimulatedCluster) -> None:
         api.modify("configmaps", "a", "default", lambda obj: obj["data"].update(c="3"))
 
 
-def test_an_expression_without_a_value_denies_unless_it_may_fail(api: SimulatedCluster) -> None:
+def test_evaluation_error_follows_the_failure_policy(api: SimulatedCluster) -> None:
     bind(api, {"expression": "object.data.x == 'y'"})
     assert denial(api, config_map("a")).message.endswith(
         "denied request: expression 'object.data.x == 'y'' resulted in error: no such key: data"
@@ -154,7 +154,7 @@ EXPRESSIONS = "pytest_kwait.simulator.admission.cel_expressions"
         ),
     ],
 )
-def test_what_costs_too_much_denies_unless_it_may_fail(
+def test_exceeded_budget_follows_the_failure_policy(
     api: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], text: str
 ) -> None:
     for name in ("RUNTIME_COST_BUDGET", "MATCH_CONDITIONS_COST_BUDGET"):
@@ -169,7 +169,7 @@ def test_what_costs_too_much_denies_unless_it_may_fail(
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_who_is_warned_is_not_denied(api: SimulatedCluster) -> None:
+def test_warn_action_does_not_deny(api: SimulatedCluster) -> None:
     bind(api, {"expression": "false", "message": "m"}, binding={"validationActions": ["Warn"]})
     caller = Caller()
     api.create("configmaps", config_map("a"), "default", caller=caller)
@@ -187,7 +187,7 @@ def test_who_is_warned_is_not_denied(api: SimulatedCluster) -> None:
         ({}, {}, [{"name": "never", "expression": "object.metadata.name == 'other'"}]),
     ],
 )
-def test_a_policy_is_about_what_it_says(
+def test_policy_matches_its_constraints(
     api: SimulatedCluster, constraints: Any, binding: Any, conditions: Any
 ) -> None:
     bind(
@@ -200,7 +200,7 @@ def test_a_policy_is_about_what_it_says(
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_parameters_are_found_by_name_or_their_lack_denies(api: SimulatedCluster) -> None:
+def test_missing_parameters_deny(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map("limits", data={"most": "3"}), "default")
     reference = {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}
     bind(
@@ -231,13 +231,13 @@ def hook(*conditions: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": "w"}, "webhooks": [webhook]}
 
 
-def test_a_webhook_is_asked_where_its_conditions_hold(api: SimulatedCluster) -> None:
+def test_webhook_is_called_if_its_conditions_match(api: SimulatedCluster) -> None:
     api.create(WEBHOOKS, hook({"name": "n", "expression": "object.metadata.name == 'asked'"}))
     api.create("configmaps", config_map("a"), "default")
     assert denial(api, config_map("asked")).code == 500
 
 
-def test_a_condition_without_a_value_refuses_unless_the_webhook_may_fail(
+def test_condition_error_follows_the_failure_policy(
     api: SimulatedCluster,
 ) -> None:
     condition = {"name": "n", "expression": "object.data.x == 'y'"}
@@ -251,7 +251,7 @@ def test_a_condition_without_a_value_refuses_unless_the_webhook_may_fail(
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_conditions_that_are_none_are_refused(api: SimulatedCluster) -> None:
+def test_invalid_conditions_are_rejected(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as refused:
         api.create(
             WEBHOOKS, hook({"name": "n", "expression": "1"}, {"name": "n", "expression": ""})
@@ -263,7 +263,7 @@ def test_conditions_that_are_none_are_refused(api: SimulatedCluster) -> None:
     ]
 
 
-def test_what_cannot_be_noted_for_audits_is_refused_whatever_the_binding_says(
+def test_audit_annotation_error_always_denies(
     api: SimulatedCluster,
 ) -> None:
     notes = [{"key": "k", "valueExpression": "'v' + object.data.x"}]

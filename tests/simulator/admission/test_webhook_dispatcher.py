@@ -36,7 +36,7 @@ def refused(api: SimulatedCluster, webhooks: Webhooks, **caller: Any) -> StatusE
     return error.value
 
 
-def test_what_a_webhook_is_asked(api: SimulatedCluster) -> None:
+def test_webhook_receives_the_admission_request(api: SimulatedCluster) -> None:
     configure(api)
     webhooks = Webhooks(w=_ALLOW)
     create(api, webhooks, user="bob", groups=("team",), manager="m", field_validation="Strict")
@@ -72,7 +72,7 @@ def test_what_a_webhook_is_asked(api: SimulatedCluster) -> None:
     }
 
 
-def test_what_is_made_up_stays_when_the_write_is_made_anew(api: SimulatedCluster) -> None:
+def test_generated_values_survive_the_repeated_write(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods", "services")])
     webhooks = Webhooks(w=_ALLOW)
     made = pod()
@@ -102,7 +102,9 @@ def test_what_is_made_up_stays_when_the_write_is_made_anew(api: SimulatedCluster
         ),
     ],
 )
-def test_a_denial(api: SimulatedCluster, status: Obj, code: int, reason: str, message: str) -> None:
+def test_webhook_denial_has_the_servers_message(
+    api: SimulatedCluster, status: Obj, code: int, reason: str, message: str
+) -> None:
     configure(api)
     error = refused(api, Webhooks(w={"allowed": False, "status": status}))
     assert (error.code, error.reason) == (code, reason)
@@ -119,7 +121,7 @@ def test_warnings_go_to_the_client(api: SimulatedCluster) -> None:
     assert caller.warnings == ["careful"]
 
 
-def test_one_that_fails_and_must_not(api: SimulatedCluster) -> None:
+def test_failed_call_denies_with_policy_fail(api: SimulatedCluster) -> None:
     configure(api)
     error = refused(api, Webhooks(w="nobody there"))
     assert (error.code, error.message) == (
@@ -129,7 +131,7 @@ def test_one_that_fails_and_must_not(api: SimulatedCluster) -> None:
     )
 
 
-def test_one_that_fails_and_may(api: SimulatedCluster) -> None:
+def test_failed_call_is_ignored_with_policy_ignore(api: SimulatedCluster) -> None:
     configure(api, failurePolicy="Ignore")
     configure(api, "v", failurePolicy="Ignore", mutating=True)
     assert create(api, Webhooks(w="nobody there", v="nobody there"))
@@ -138,7 +140,7 @@ def test_one_that_fails_and_may(api: SimulatedCluster) -> None:
 @pytest.mark.parametrize(
     ("effects", "asked"), [("None", True), ("NoneOnDryRun", True), ("Some", False)]
 )
-def test_dry_run_asks_only_those_without_side_effects(
+def test_dry_run_requires_webhooks_without_side_effects(
     api: SimulatedCluster, effects: str, *, asked: bool
 ) -> None:
     configure(api)
@@ -157,7 +159,7 @@ def test_dry_run_asks_only_those_without_side_effects(
         assert (error.code, error.message) == (400, text)
 
 
-def test_a_change_is_validated_and_stored(api: SimulatedCluster) -> None:
+def test_patched_object_is_validated_and_stored(api: SimulatedCluster) -> None:
     configure(api, mutating=True)
     assert create(api, Webhooks(w=_NOTE))["data"] == {"note": "yes"}
     wrong = patch({"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}})
@@ -192,20 +194,20 @@ def test_a_change_is_validated_and_stored(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_a_change_that_cannot_be_made(api: SimulatedCluster, operation: Obj, why: str) -> None:
+def test_invalid_patch_is_an_error(api: SimulatedCluster, operation: Obj, why: str) -> None:
     configure(api, mutating=True)
     with pytest.raises(StatusError) as error:
         create(api, Webhooks(w=patch(operation)), config_map(k="v"))
     assert (error.value.code, error.value.message) == (500, f"Internal error occurred: {why}")
 
 
-def test_a_field_that_is_not_there_may_be_replaced(api: SimulatedCluster) -> None:
+def test_patch_may_replace_a_missing_field(api: SimulatedCluster) -> None:
     configure(api, mutating=True)
     made = patch({"op": "replace", "path": "/data/n", "value": "x"})
     assert create(api, Webhooks(w=made), config_map(k="v"))["data"] == {"k": "v", "n": "x"}
 
 
-def test_each_sees_what_those_before_made(api: SimulatedCluster) -> None:
+def test_webhooks_see_earlier_changes(api: SimulatedCluster) -> None:
     configure(api, "b", mutating=True)
     configure(api, "a", mutating=True)
     configure(api, "z")
@@ -216,7 +218,7 @@ def test_each_sees_what_those_before_made(api: SimulatedCluster) -> None:
     assert seen == [None, {"note": "yes"}, {"note": "yes"}]
 
 
-def test_who_wants_to_is_asked_again_after_later_changes(api: SimulatedCluster) -> None:
+def test_webhooks_are_reinvoked_after_later_changes(api: SimulatedCluster) -> None:
     configure(api, "a", mutating=True, reinvocationPolicy="IfNeeded")
     configure(api, "b", mutating=True)
     webhooks = Webhooks(a=_ALLOW, b=_NOTE)
@@ -225,14 +227,14 @@ def test_who_wants_to_is_asked_again_after_later_changes(api: SimulatedCluster) 
     assert webhooks.asked[2][1]["object"]["data"] == {"note": "yes"}
 
 
-def test_who_changed_something_last_is_not_asked_again(api: SimulatedCluster) -> None:
+def test_last_changing_webhook_is_not_reinvoked(api: SimulatedCluster) -> None:
     configure(api, "a", mutating=True, reinvocationPolicy="IfNeeded")
     webhooks = Webhooks(a=_NOTE)
     create(api, webhooks)
     assert webhooks.names == ["a"]
 
 
-def test_updates_and_deletions_are_shown_with_what_was(api: SimulatedCluster) -> None:
+def test_updates_and_deletions_include_the_old_object(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(k="v"), "default")
     configure(api)
     webhooks = Webhooks(w=_ALLOW)
@@ -246,7 +248,7 @@ def test_updates_and_deletions_are_shown_with_what_was(api: SimulatedCluster) ->
     assert deletion["options"]["gracePeriodSeconds"] == 0
 
 
-def test_a_deletion_cannot_be_changed(api: SimulatedCluster) -> None:
+def test_deletion_cannot_be_patched(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(k="v"), "default")
     configure(api, mutating=True)
     with pytest.raises(StatusError) as error:
@@ -279,7 +281,9 @@ def test_a_deletion_cannot_be_changed(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_who_is_asked(api: SimulatedCluster, webhook: Obj, *, asked: bool) -> None:
+def test_webhooks_match_by_rules_and_selectors(
+    api: SimulatedCluster, webhook: Obj, *, asked: bool
+) -> None:
     configure(api, **webhook)
     webhooks = Webhooks(w=_ALLOW)
     made = config_map()
@@ -289,7 +293,9 @@ def test_who_is_asked(api: SimulatedCluster, webhook: Obj, *, asked: bool) -> No
 
 
 @pytest.mark.parametrize(("policy", "asked"), [("Equivalent", True), ("Exact", False)])
-def test_another_version_of_the_kind(api: SimulatedCluster, policy: str, *, asked: bool) -> None:
+def test_webhook_receives_the_version_of_its_rule(
+    api: SimulatedCluster, policy: str, *, asked: bool
+) -> None:
     configure(api, rules=[rule("events", apiGroups=[""])], matchPolicy=policy)
     kind = (api.kinds.served("events.k8s.io", "v1") or {})["events"]
     about = {"kind": "Pod", "name": "p", "namespace": "default"}
@@ -306,7 +312,7 @@ def test_another_version_of_the_kind(api: SimulatedCluster, policy: str, *, aske
         assert request["requestKind"]["group"] == "events.k8s.io"
 
 
-def test_namespaces_are_chosen_by_their_new_labels(api: SimulatedCluster) -> None:
+def test_namespaces_match_by_their_new_labels(api: SimulatedCluster) -> None:
     selector = {"matchLabels": {"a": "b"}}
     configure(api, rules=[rule("namespaces", scope="Cluster")], namespaceSelector=selector)
     webhooks = Webhooks(w=_ALLOW)
@@ -320,13 +326,13 @@ def test_namespaces_are_chosen_by_their_new_labels(api: SimulatedCluster) -> Non
     assert [request["name"] for _, request in webhooks.asked] == ["one"]
 
 
-def test_their_own_configurations_are_never_shown(api: SimulatedCluster) -> None:
+def test_webhook_configurations_are_exempt(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("*")])
     configure(api, "v", rules=[rule("*")])
     assert api.list(f"validatingwebhookconfigurations.{GROUP}")
 
 
-def test_status_is_shown_where_it_is_asked_for(api: SimulatedCluster) -> None:
+def test_webhook_matches_the_status_subresource(api: SimulatedCluster) -> None:
     api.create("jobs.batch", job(), "default")
     configure(api, rules=[rule("jobs/status")])
     webhooks = Webhooks(w=_ALLOW)

@@ -31,7 +31,15 @@ def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, co
     def write(caller: Caller) -> Obj:
         obj = {"kind": content.kind, "apiVersion": content.api_version, "metadata": {"name": "p"}}
         asked = Attributes(
-            operation, api.kinds["pods"], "default", "p", obj, None, part, caller, subresource_kind=content
+            operation,
+            api.kinds["pods"],
+            "default",
+            "p",
+            obj,
+            None,
+            part,
+            caller,
+            subresource_kind=content,
         )
         api.admission.admit_subresource(asked)
         api.admission.validate_subresource(asked)
@@ -40,7 +48,7 @@ def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, co
     return webhooks.write(write)
 
 
-def test_a_webhook_sees_the_eviction_and_whose_it_is(api: SimulatedCluster) -> None:
+def test_webhook_receives_an_eviction_and_its_user(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods/eviction")])
     webhooks = Webhooks(w={"allowed": True})
     ask(api, webhooks, "CREATE", "eviction", _EVICTION)
@@ -52,7 +60,7 @@ def test_a_webhook_sees_the_eviction_and_whose_it_is(api: SimulatedCluster) -> N
     assert request["object"]["kind"] == "Eviction"
 
 
-def test_a_webhook_is_asked_about_a_connection_without_options(api: SimulatedCluster) -> None:
+def test_webhook_receives_a_connection_without_options(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods/exec", operations=["CONNECT"])])
     webhooks = Webhooks(w={"allowed": False})
     with pytest.raises(StatusError, match="denied the request without explanation"):
@@ -66,7 +74,7 @@ def test_a_webhook_is_asked_about_a_connection_without_options(api: SimulatedClu
     ("operation", "part", "content"),
     [("CREATE", "eviction", _EVICTION), ("CONNECT", "exec", _OPTIONS)],
 )
-def test_a_webhook_may_change_it(
+def test_webhook_may_patch_an_eviction(
     api: SimulatedCluster, operation: str, part: str, content: Kind
 ) -> None:
     configure(api, mutating=True, rules=[rule(f"pods/{part}")])
@@ -75,7 +83,7 @@ def test_a_webhook_may_change_it(
     assert changed["metadata"]["labels"] == {"a": "b"}
 
 
-def test_webhooks_for_pods_alone_are_not_asked(api: SimulatedCluster) -> None:
+def test_webhooks_of_pods_skip_their_subresources(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods")])
     webhooks = Webhooks()
     ask(api, webhooks, "CREATE", "eviction", _EVICTION)

@@ -33,7 +33,7 @@ def errors(*rooms: Obj) -> list[str]:
     return [*map(str, schema_validation_errors({"openAPIV3Schema": schema}, "s", status=False))]
 
 
-def test_what_costs_too_much_is_told_by_how_much() -> None:
+def test_exceeded_cost_limit_names_the_factor() -> None:
     square = "self.all(x, self.exists(y, x == y))"
     assert errors(listed(square, maxItems=100)) == []
     at = "s.openAPIV3Schema.properties[room0].x-kubernetes-validations[0].rule: Forbidden: "
@@ -48,7 +48,7 @@ def test_what_costs_too_much_is_told_by_how_much() -> None:
     )
 
 
-def test_rules_that_are_cheap_one_by_one_may_be_too_much_together() -> None:
+def test_total_cost_of_rules_is_limited() -> None:
     square = "self.all(x, self.exists(y, x == y))"
     found = errors(*(listed(square, maxItems=900) for _ in range(13)))
     assert len(found) == 5
@@ -62,7 +62,7 @@ def test_rules_that_are_cheap_one_by_one_may_be_too_much_together() -> None:
     )
 
 
-def test_messages_cost_as_well() -> None:
+def test_message_expressions_have_a_cost_limit() -> None:
     rule = {"rule": "true", "messageExpression": "self.map(x, self.join(x)).join('')"}
     room = {**listed("true", maxItems=9000), "x-kubernetes-validations": [rule]}
     found = errors(room)[0]
@@ -78,7 +78,7 @@ def test_messages_cost_as_well() -> None:
         ({"type": "object", "additionalProperties": TEXT, "maxProperties": 10}, True),
     ],
 )
-def test_rules_count_as_often_as_there_may_be_values(schema: Obj, cheap: bool) -> None:
+def test_rule_cost_is_multiplied_by_the_number_of_values(schema: Obj, cheap: bool) -> None:
     below = "items" if "items" in schema else "additionalProperties"
     rule = {"rule": "self.contains('abcdefghijkl')"}
     inner = {**TEXT, "maxLength": 100, "x-kubernetes-validations": [rule]}
@@ -104,14 +104,14 @@ def test_rules_count_as_often_as_there_may_be_values(schema: Obj, cheap: bool) -
         ("lists.range(self.size()).size() < 2", "more than 100"),
     ],
 )
-def test_functions_of_lists_cost_what_they_make_and_compare(rule: str, factor: str) -> None:
+def test_list_functions_have_a_cost(rule: str, factor: str) -> None:
     found = errors(listed(rule, maxItems=5000))
     assert bool(found) == bool(factor), found
     if factor:
         assert f"estimated rule cost exceeds budget by factor of {factor}x" in found[0]
 
 
-def test_a_constant_that_cannot_be_converted_is_refused() -> None:
+def test_invalid_constant_conversion_is_rejected() -> None:
     (found,) = errors(listed("int('x') == 1", maxItems=5))
     assert found.endswith(
         ": program instantiation failed: type conversion error from 'string' to 'int'"

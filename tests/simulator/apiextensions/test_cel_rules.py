@@ -32,39 +32,39 @@ def ruled(kind: str, *rules: dict[str, Any], **more: Any) -> dict[str, Any]:
         ({"reason": "FieldValueDuplicate"}, "Duplicate value: 1"),
     ],
 )
-def test_a_rule_says_what_is_wrong(rule: dict[str, Any], text: str) -> None:
+def test_failed_rule_reports_its_message(rule: dict[str, Any], text: str) -> None:
     schema = ruled("integer", {"rule": "self > 1", **rule})
     assert said(schema, 1) == [f"x: {text}"]
     assert said(schema, 2) == []
 
 
-def test_objects_are_not_shown_and_fields_can_be_named() -> None:
+def test_failed_rule_hides_objects_and_names_its_field() -> None:
     fields = {"a": {"type": "integer"}}
     schema = ruled("object", {"rule": "self.a > 1", "fieldPath": ".a"}, properties=fields)
     assert said(schema, {"a": 1}) == ["x.a: Invalid value: failed rule: self.a > 1"]
 
 
-def test_a_rule_without_a_value_says_so() -> None:
+def test_evaluation_error_is_reported() -> None:
     schema = ruled("object", {"rule": "self.a > 1"}, properties={"a": {"type": "integer"}})
     assert said(schema, {}) == [
         'x: Invalid value: "object": no such key: a evaluating rule: self.a > 1'
     ]
 
 
-def test_a_rule_about_a_change_waits_for_one() -> None:
+def test_transition_rule_applies_to_updates_only() -> None:
     schema = ruled("integer", {"rule": "self >= oldSelf", "message": "grows"})
     assert said(schema, 1) == []
     assert said(schema, 1, 2) == ["x: Invalid value: 1: grows"]
 
 
-def test_a_rule_may_speak_of_what_was_not_there() -> None:
+def test_optional_old_self_applies_to_new_values() -> None:
     rule = {"rule": "oldSelf.hasValue() || self > 5", "optionalOldSelf": True, "message": "first"}
     schema = ruled("integer", rule)
     assert said(schema, 1) == ["x: Invalid value: 1: first"]
     assert said(schema, 1, 2) == []
 
 
-def test_what_has_not_changed_is_not_held_against_an_update() -> None:
+def test_unchanged_parts_are_not_validated_again() -> None:
     schema = ruled("integer", {"rule": "self > 1"})
     assert said(schema, 1, 1) == []
     assert len(said(schema, 0, 1)) == 1
@@ -73,7 +73,7 @@ def test_what_has_not_changed_is_not_held_against_an_update() -> None:
     assert len(said(items, [1, 1], [1])) == 2
 
 
-def test_items_are_told_apart_by_their_keys() -> None:
+def test_map_items_are_matched_by_key() -> None:
     fields = {"k": {"type": "string"}, "v": ruled("integer", {"rule": "self >= oldSelf"})}
     schema = {
         "type": "array",
@@ -87,7 +87,7 @@ def test_items_are_told_apart_by_their_keys() -> None:
     ]
 
 
-def test_after_a_rule_that_takes_too_long_no_other_is_looked_at() -> None:
+def test_exceeded_rule_cost_stops_the_evaluation() -> None:
     slow = "self.all(a, self.all(b, self.all(c, a + b + c > 0)))"
     schema = ruled(
         "array", {"rule": slow, "message": "m"}, {"rule": "false"}, items={"type": "integer"}
@@ -98,7 +98,7 @@ def test_after_a_rule_that_takes_too_long_no_other_is_looked_at() -> None:
     ]
 
 
-def test_every_object_has_a_name_to_speak_of() -> None:
+def test_rules_may_read_the_objects_name() -> None:
     whole = ruled("object", {"rule": "self.metadata.name.startsWith('a')"})
     obj = {"apiVersion": "e.com/v1", "kind": "Thing", "metadata": {"name": "b"}}
     assert [str(error) for error in rule_errors(obj, whole)] == [
@@ -106,7 +106,7 @@ def test_every_object_has_a_name_to_speak_of() -> None:
     ]
 
 
-def test_who_changes_nothing_about_it_is_warned() -> None:
+def test_errors_of_unchanged_parts_are_warnings() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -126,7 +126,7 @@ def test_who_changes_nothing_about_it_is_warned() -> None:
 NESTED = "self.all(a, self.all(b, a + b > 0))"
 
 
-def test_no_rule_is_looked_at_after_one_that_costs_too_much() -> None:
+def test_exceeded_message_cost_stops_the_evaluation() -> None:
     schema = ruled(
         "array", {"rule": NESTED}, {"rule": "self.size() < 3"}, items={"type": "integer"}
     )
@@ -138,7 +138,7 @@ def test_no_rule_is_looked_at_after_one_that_costs_too_much() -> None:
     assert said(schema, [1] * 10) == ["x: Invalid value: failed rule: self.size() < 3"]
 
 
-def test_all_rules_of_an_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_of_an_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_kwait.simulator.apiextensions.cel_rules.RUNTIME_COST_BUDGET", 2000)
     schema = ruled("array", {"rule": NESTED}, {"rule": NESTED}, items={"type": "integer"})
     over = "running out of cost budget, no further validation rules will be run"
@@ -151,7 +151,7 @@ def test_all_rules_of_an_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_an_optional_old_value_is_none_where_there_was_nothing() -> None:
+def test_optional_old_self_is_empty_for_new_values() -> None:
     rule = {"rule": "oldSelf.orValue(5) <= self", "optionalOldSelf": True}
     schema = ruled("integer", rule)
     assert said(schema, 5) == []

@@ -79,7 +79,7 @@ def thing(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_definition_is_established_and_served(api: SimulatedCluster) -> None:
+def test_definition_is_established_and_served(api: SimulatedCluster) -> None:
     stored = api.get(CRDS, THINGS)
     assert [(one["type"], one["status"]) for one in stored["status"]["conditions"]] == [
         ("NamesAccepted", "True"),
@@ -146,7 +146,7 @@ def test_objects_are_pruned_and_defaulted(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_objects_are_held_to_the_schema(
+def test_objects_are_validated_by_the_schema(
     api: SimulatedCluster, spec: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(StatusError) as refused:
@@ -155,12 +155,12 @@ def test_objects_are_held_to_the_schema(
     assert refused.value.message == f'Thing.example.com "a" is invalid: {text}'
 
 
-def test_what_is_required_must_be_there(api: SimulatedCluster) -> None:
+def test_required_fields_are_enforced(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError, match=r"spec\.size: Required value"):
         api.create(THINGS, {**thing(), "spec": {}}, "default")
 
 
-def test_generations_count_the_spec_alone(api: SimulatedCluster) -> None:
+def test_generation_counts_spec_changes_only(api: SimulatedCluster) -> None:
     api.create(THINGS, thing(), "default")
     changed = api.modify(THINGS, "a", "default", lambda obj: obj["spec"].update(replicas=2))
     assert changed["metadata"]["generation"] == 2
@@ -175,7 +175,7 @@ def test_generations_count_the_spec_alone(api: SimulatedCluster) -> None:
     assert changed["spec"]["replicas"] == 2
 
 
-def test_with_the_definition_its_objects_go(api: SimulatedCluster) -> None:
+def test_deleted_definition_deletes_its_objects(api: SimulatedCluster) -> None:
     api.create(THINGS, thing(), "default")
     api.delete(CRDS, THINGS)
     assert api.find(CRDS, THINGS) is None
@@ -183,7 +183,7 @@ def test_with_the_definition_its_objects_go(api: SimulatedCluster) -> None:
     assert api.store.count(THINGS) == 0
 
 
-def test_a_definition_waits_for_objects_that_something_keeps(api: SimulatedCluster) -> None:
+def test_definition_waits_for_objects_with_finalizers(api: SimulatedCluster) -> None:
     kept = thing()
     kept["metadata"]["finalizers"] = ["e.com/f"]
     api.create(THINGS, kept, "default")
@@ -211,7 +211,7 @@ def test_a_definition_waits_for_objects_that_something_keeps(api: SimulatedClust
         ),
     ],
 )
-def test_what_is_no_definition_is_refused(spec: dict[str, Any], text: str) -> None:
+def test_invalid_definitions_are_rejected(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(StatusError) as refused:
         new_cluster().create(CRDS, definition(**spec))
     assert refused.value.message == (
@@ -233,7 +233,7 @@ def versions() -> list[dict[str, Any]]:
     ]
 
 
-def test_each_version_shows_what_it_knows_of_what_is_stored() -> None:
+def test_each_version_prunes_stored_objects() -> None:
     api = new_cluster()
     api.create(CRDS, definition(versions=versions()))
     kind = api.kinds.of_kind("example.com/v2", "Thing")
@@ -252,7 +252,7 @@ def test_each_version_shows_what_it_knows_of_what_is_stored() -> None:
     assert (shown["apiVersion"], shown["spec"]) == ("example.com/v2", {"both": "x"})
 
 
-def test_what_is_stored_need_not_be_served() -> None:
+def test_storage_version_need_not_be_served() -> None:
     api = new_cluster()
     old, stored, new = versions()
     api.create(CRDS, definition(versions=[old, {**stored, "served": False}, new]))
@@ -272,7 +272,7 @@ def test_what_is_stored_need_not_be_served() -> None:
     ]
 
 
-def test_objects_of_no_served_version_go_with_their_definition() -> None:
+def test_unserved_objects_are_deleted_with_their_definition() -> None:
     api = new_cluster()
     api.create(CRDS, definition(versions=versions()))
     kind = api.kinds.of_kind("example.com/v1", "Thing")
@@ -292,7 +292,7 @@ def test_objects_of_no_served_version_go_with_their_definition() -> None:
     assert api.find(CRDS, THINGS) is None
 
 
-def test_old_versions_are_warned_of_and_the_newest_stable_one_is_first() -> None:
+def test_deprecated_versions_warn_and_stable_versions_lead() -> None:
     api = new_cluster()
     api.create(CRDS, definition(versions=versions()))
     served = [name for group, name in api.kinds.group_versions() if group == "example.com"]
@@ -304,7 +304,7 @@ def test_old_versions_are_warned_of_and_the_newest_stable_one_is_first() -> None
     assert texts == ["not yet", "", "example.com/v1beta1 Thing is deprecated"]
 
 
-def test_nothing_new_comes_while_the_definition_goes(api: SimulatedCluster) -> None:
+def test_terminating_definition_denies_new_objects(api: SimulatedCluster) -> None:
     kept = thing()
     kept["metadata"]["finalizers"] = ["e.com/f"]
     api.create(THINGS, kept, "default")
@@ -328,5 +328,5 @@ def test_nothing_new_comes_while_the_definition_goes(api: SimulatedCluster) -> N
         ),
     ],
 )
-def test_versions_have_an_order(names: list[str], ordered: list[str]) -> None:
+def test_versions_are_sorted_by_priority(names: list[str], ordered: list[str]) -> None:
     assert sorted(names, key=version_priority) == ordered

@@ -89,7 +89,9 @@ def refusals(api: SimulatedCluster, obj: dict[str, Any]) -> list[str]:
         ),
     ],
 )
-def test_a_schema_is_refused(api: SimulatedCluster, schema: dict[str, Any], text: str) -> None:
+def test_invalid_schema_is_rejected(
+    api: SimulatedCluster, schema: dict[str, Any], text: str
+) -> None:
     spec = {"type": "object", "properties": {"a": schema}}
     inner = {"type": "object", "properties": {"spec": spec}}
     whole = definition(versions=[version(schema={"openAPIV3Schema": inner})])
@@ -148,12 +150,14 @@ def test_a_schema_is_refused(api: SimulatedCluster, schema: dict[str, Any], text
         ({"conversion": {"strategy": ""}}, "spec.conversion.strategy: Required value"),
     ],
 )
-def test_a_definition_is_refused(api: SimulatedCluster, spec: dict[str, Any], text: str) -> None:
+def test_invalid_definition_is_rejected(
+    api: SimulatedCluster, spec: dict[str, Any], text: str
+) -> None:
     whole = definition(**{"versions": [version()], **spec})
     assert refusals(api, whole) == [text]
 
 
-def test_a_definition_is_named_after_what_it_defines(api: SimulatedCluster) -> None:
+def test_definition_name_is_plural_and_group(api: SimulatedCluster) -> None:
     whole = definition(versions=[version()])
     whole["metadata"]["name"] = "odd"
     assert refusals(api, whole) == [
@@ -161,7 +165,7 @@ def test_a_definition_is_named_after_what_it_defines(api: SimulatedCluster) -> N
     ]
 
 
-def test_a_group_of_the_community_is_approved_by_a_link_or_by_a_reason(
+def test_community_group_requires_an_approval(
     api: SimulatedCluster,
 ) -> None:
     whole = definition(group="foo.k8s.io", versions=[version()])

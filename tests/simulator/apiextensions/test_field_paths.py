@@ -23,7 +23,7 @@ SCHEMA = {
         (".labels['it\\'s']", "labels[it's]"),
     ],
 )
-def test_a_path_leads_to_a_field(path: str, written: str) -> None:
+def test_field_path_is_resolved(path: str, written: str) -> None:
     assert resolve_field_path(path, SCHEMA)[0] == written
 
 
@@ -38,12 +38,12 @@ def test_a_path_leads_to_a_field(path: str, written: str) -> None:
         (".spec['\\q']", "invalid string literal: invalid escape char \\q"),
     ],
 )
-def test_a_path_leads_nowhere(path: str, text: str) -> None:
+def test_invalid_field_path_is_rejected(path: str, text: str) -> None:
     with pytest.raises(FieldPathError) as refused:
         resolve_field_path(path, SCHEMA)
     assert str(refused.value) == text
 
 
-def test_brackets_can_be_refused() -> None:
+def test_brackets_in_field_paths_are_optional() -> None:
     with pytest.raises(FieldPathError, match=r"^array notation is not allowed$"):
         resolve_field_path(".spec['a.b']", SCHEMA, brackets=False)

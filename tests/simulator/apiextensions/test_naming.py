@@ -70,7 +70,7 @@ def conditions(api: SimulatedCluster, plural: str) -> dict[str, tuple[str, str, 
         ),
     ],
 )
-def test_a_name_that_is_taken_keeps_a_definition_from_being_served(
+def test_conflicting_name_prevents_serving(
     api: SimulatedCluster, wanted: tuple[str, str, dict[str, Any]], reason: str, text: str
 ) -> None:
     plural, kind, names = wanted
@@ -82,7 +82,7 @@ def test_a_name_that_is_taken_keeps_a_definition_from_being_served(
     assert api.kinds.find(f"{plural}.e.com") is None
 
 
-def test_a_name_goes_to_who_waits_for_it(api: SimulatedCluster) -> None:
+def test_freed_name_goes_to_the_waiting_definition(api: SimulatedCluster) -> None:
     api.create(CRDS, definition("others", "Other", shortNames=["th"]))
     assert api.kinds.find("others.e.com") is None
     api.delete(CRDS, "things.e.com")
@@ -92,7 +92,7 @@ def test_a_name_goes_to_who_waits_for_it(api: SimulatedCluster) -> None:
     assert kind.short_names == ("th",)
 
 
-def test_a_definition_is_served_under_the_names_that_it_has(api: SimulatedCluster) -> None:
+def test_definition_is_served_under_its_accepted_names(api: SimulatedCluster) -> None:
     api.create(CRDS, definition("others", "Other", shortNames=["o"]))
 
     def want(obj: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def said(value: Any, schema: dict[str, Any], old: Any = UNKNOWN_OLD_VALUE) -> li
         ({"type": "string", "format": "date"}, "2020-02-30", 'must be of type date: "2020-02-30"'),
     ],
 )
-def test_a_value_has_its_type(schema: dict[str, Any], value: Any, text: str) -> None:
+def test_value_type_is_validated(schema: dict[str, Any], value: Any, text: str) -> None:
     shown = text.rpartition(": ")[2]
     assert said(value, schema) == [f"x: Invalid value: {shown}: x in body {text}"]
 
@@ -65,7 +65,7 @@ def test_a_value_has_its_type(schema: dict[str, Any], value: Any, text: str) -> 
         ({"maxProperties": 0}, {"a": 1}, "Too many: 1: must have at most 0 items"),
     ],
 )
-def test_a_value_is_within_its_bounds(schema: dict[str, Any], value: Any, text: str) -> None:
+def test_value_bounds_are_validated(schema: dict[str, Any], value: Any, text: str) -> None:
     assert said(value, schema) == [f"x: {text}"]
 
 
@@ -85,11 +85,11 @@ def test_a_value_is_within_its_bounds(schema: dict[str, Any], value: Any, text: 
         ),
     ],
 )
-def test_what_is_said_of_no_field(schema: dict[str, Any], value: Any, text: str) -> None:
+def test_errors_without_a_field(schema: dict[str, Any], value: Any, text: str) -> None:
     assert said(value, schema) == [f'<nil>: Invalid value: "": {text}']
 
 
-def test_of_alternatives_that_all_fail_the_one_that_got_furthest_is_shown() -> None:
+def test_failed_alternatives_report_the_closest() -> None:
     rules = {
         "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {"minimum": 3}}}]
     }
@@ -100,14 +100,14 @@ def test_of_alternatives_that_all_fail_the_one_that_got_furthest_is_shown() -> N
     assert said({"b": 4}, rules) == []
 
 
-def test_all_rules_hold_and_the_whole_says_so() -> None:
+def test_all_of_reports_every_failure() -> None:
     assert said(1, {"allOf": [{"minimum": 2}, {"maximum": 4}]}) == [
         "x: Invalid value: 1: x in body should be greater than or equal to 2",
         '<nil>: Invalid value: "": "x" must validate all the schemas (allOf)',
     ]
 
 
-def test_what_was_there_before_is_not_held_against_an_update() -> None:
+def test_unchanged_values_are_not_validated_again() -> None:
     schema = {"type": "object", "properties": {"a": {"maxLength": 1}, "b": {"maxLength": 1}}}
     assert said({"a": "long", "b": "long"}, schema, {"a": "long", "b": "x"}) == [
         "x.b: Too long: may not be more than 1 bytes"
@@ -115,7 +115,7 @@ def test_what_was_there_before_is_not_held_against_an_update() -> None:
     assert said({"a": "long"}, schema, {"a": "long"}) == []
 
 
-def test_items_are_known_again_by_their_keys_alone() -> None:
+def test_map_items_are_correlated_by_key() -> None:
     items = {"type": "object", "properties": {"v": {"maximum": 0}}}
     by_key = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": items}
     old = [{"k": "a", "v": 1}]

@@ -36,12 +36,12 @@ from pytest_kwait.simulator.validation.strfmt import (
         ("rgbcolor", "rgb(1,2,3)", "rgb(300,1,1)"),
     ],
 )
-def test_texts_have_their_form_or_not(form: str, good: str, bad: str) -> None:
+def test_formats_accept_or_reject_strings(form: str, good: str, bad: str) -> None:
     assert matches_format(good, form)
     assert not matches_format(bad, form)
 
 
-def test_an_unknown_format_is_had_by_every_text() -> None:
+def test_unknown_format_accepts_every_string() -> None:
     assert matches_format("anything", "odd")
     assert find_known_format({"type": "string", "format": "odd"}) == ""
 
@@ -52,7 +52,7 @@ def test_formats_belong_to_types() -> None:
     assert find_known_format({"type": "object", "format": "date"}) == ""
 
 
-def test_formats_that_nothing_is_held_to_are_told_once() -> None:
+def test_unknown_formats_are_reported_once() -> None:
     schema = {"items": {"format": "odd"}, "properties": {"a": {"type": "integer", "format": "x"}}}
     versions = [{"schema": {"openAPIV3Schema": schema}}] * 2
     assert [*list_unknown_formats({"versions": versions})] == ["odd", "x"]

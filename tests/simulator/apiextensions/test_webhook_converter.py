@@ -24,7 +24,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Converter:
     return Converter(monkeypatch)
 
 
-def test_an_object_is_stored_in_the_storage_version_with_its_defaults(hook: Converter) -> None:
+def test_object_is_stored_in_the_storage_version_with_defaults(hook: Converter) -> None:
     stored = hook.create(server("v1", address="h:80"))
     assert hook.asked == ["v2"]
     assert stored["apiVersion"] == "example.com/v2"
@@ -33,7 +33,7 @@ def test_an_object_is_stored_in_the_storage_version_with_its_defaults(hook: Conv
     assert hook.read("v1")["metadata"] == stored["metadata"]
 
 
-def test_what_is_in_the_wanted_version_is_asked_about_by_nobody(hook: Converter) -> None:
+def test_objects_in_the_requested_version_need_no_webhook(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80"))
     kind = hook.kind("v2")
     assert (
@@ -45,7 +45,7 @@ def test_what_is_in_the_wanted_version_is_asked_about_by_nobody(hook: Converter)
     assert hook.asked == []
 
 
-def test_the_rules_are_those_of_the_version_that_is_written(hook: Converter) -> None:
+def test_objects_are_validated_in_the_written_version(hook: Converter) -> None:
     hook.create(server("v1", address="h:80000"))
     with pytest.raises(StatusError, match=r"spec.address: Too long: may not be more than 9 bytes"):
         hook.create(server("v1", "b", address="host:80000"))
@@ -53,7 +53,7 @@ def test_the_rules_are_those_of_the_version_that_is_written(hook: Converter) -> 
         hook.create(server("v2", "b", host="h", port="80000"))
 
 
-def test_a_change_takes_from_managers_what_it_changes_in_their_version(hook: Converter) -> None:
+def test_converted_change_updates_field_managers(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80", zone="y"))
     kind = hook.kind("v1")
 
@@ -79,7 +79,7 @@ def test_a_change_takes_from_managers_what_it_changes_in_their_version(hook: Con
     }
 
 
-def test_an_update_is_seen_in_its_version_and_stored_in_the_other(hook: Converter) -> None:
+def test_update_is_converted_to_the_storage_version(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80", zone="y"))
     seen = hook.read("v1")
     new = {**seen, "spec": {"address": "i:81"}}
@@ -95,7 +95,7 @@ def test_an_update_is_seen_in_its_version_and_stored_in_the_other(hook: Converte
     )
 
 
-def test_lists_ask_once_for_each_state(hook: Converter) -> None:
+def test_lists_cache_converted_entries(hook: Converter) -> None:
     hook.create(server("v2", "a", host="h", port="80"))
     hook.create(server("v2", "b", host="i", port="80"))
     kind = hook.kind("v1")
@@ -116,7 +116,7 @@ def test_lists_ask_once_for_each_state(hook: Converter) -> None:
     assert hook.asked == ["v1", "v1", "v1"]
 
 
-def test_labels_and_annotations_may_change_and_nothing_else_of_metadata(hook: Converter) -> None:
+def test_conversion_may_change_labels_and_annotations_only(hook: Converter) -> None:
     stored = hook.create(server("v2", host="h", port="80"))
 
     def bend(review: Obj) -> None:
@@ -222,7 +222,9 @@ NAME = (
         ),
     ],
 )
-def test_answers_that_cannot_be(hook: Converter, bend: Callable[[Obj], object], text: str) -> None:
+def test_invalid_conversion_responses_are_rejected(
+    hook: Converter, bend: Callable[[Obj], object], text: str
+) -> None:
     hook.create(server("v2", host="h", port="80"))
     hook.bend = bend
     with pytest.raises(StatusError) as refused:
@@ -231,7 +233,7 @@ def test_answers_that_cannot_be(hook: Converter, bend: Callable[[Obj], object], 
     assert refused.value.message == text
 
 
-def test_a_webhook_that_does_not_answer_in_time(hook: Converter) -> None:
+def test_conversion_timeout_is_an_error(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80"))
     url = "https://127.0.0.1:1/convert?timeout=30s"
     hook.failure = f'Post "{url}": context deadline exceeded'
@@ -241,7 +243,7 @@ def test_a_webhook_that_does_not_answer_in_time(hook: Converter) -> None:
     assert refused.value.message == FAILED + hook.failure + late
 
 
-def test_lists_are_asked_for_again_where_the_webhook_fails(hook: Converter) -> None:
+def test_list_with_failed_conversion_is_retryable(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80"))
     hook.failure = "EOF"
     kind = hook.kind("v1")
@@ -259,7 +261,7 @@ async def _entries(hook: Converter) -> Any:
     return await entries_to_requested_version(kind, hook.api.store.entries(kind.bucket))
 
 
-def test_nothing_is_written_or_deleted_where_the_webhook_fails(hook: Converter) -> None:
+def test_failed_conversion_prevents_writes_and_deletions(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80"))
     hook.failure = "EOF"
     with pytest.raises(StatusError, match=r"webhook for example.com/v1, .* failed: EOF"):
@@ -270,7 +272,7 @@ def test_nothing_is_written_or_deleted_where_the_webhook_fails(hook: Converter) 
     assert [entry.key for entry in hook.api.store.entries(kind.bucket)] == ["default/a"]
 
 
-def test_a_watch_shows_changes_in_its_version(hook: Converter) -> None:
+def test_watch_sends_converted_changes(hook: Converter) -> None:
     kind, before = hook.kind("v1"), hook.api.store.revision
     assert kind.structure is not None
     webhook = kind.structure.conversion
@@ -280,7 +282,8 @@ def test_a_watch_shows_changes_in_its_version(hook: Converter) -> None:
 
     async def changes() -> list[Change]:
         return [
-            await webhook.convert_change(one, kind) for one in hook.api.store.since(kind.bucket, before)
+            await webhook.convert_change(one, kind)
+            for one in hook.api.store.since(kind.bucket, before)
         ]
 
     found = asyncio.run(changes())

@@ -84,7 +84,7 @@ def _await(served: Served, reason: str) -> str:
     raise AssertionError(status)
 
 
-def test_requests_are_handed_on_with_who_makes_them(served: Served, backend: int) -> None:
+def test_aggregated_requests_are_proxied_with_user_headers(served: Served, backend: int) -> None:
     _register(served, backend)
     assert _await(served, "Passed") == "all checks passed"
     answer = served.send("POST", "/apis/a.example/v1/things?x=1", b"hello")
@@ -101,7 +101,7 @@ def test_requests_are_handed_on_with_who_makes_them(served: Served, backend: int
     assert group["preferredVersion"]["groupVersion"] == "a.example/v1"
 
 
-def test_nobody_there(served: Served) -> None:
+def test_unreachable_aggregated_server_is_unavailable(served: Served) -> None:
     _register(served, 1)
     told = _await(served, "FailedDiscoveryCheck")
     url = "https://127.0.0.1:1/apis/a.example/v1"

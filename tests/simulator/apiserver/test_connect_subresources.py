@@ -38,7 +38,7 @@ BASE = "/api/v1/namespaces/a/pods/p/proxy"
         ("<form action=/do><input disabled>", f'<form action="{BASE}/do"><input disabled="">'),
     ],
 )
-def test_links_lead_through_the_proxy_again(page: str, linked: str) -> None:
+def test_links_are_rewritten_for_the_proxy(page: str, linked: str) -> None:
     assert rewrite_links(page, BASE) == linked
 
 
@@ -148,7 +148,9 @@ RUNNING = {
         ("?timestamps=true&tailLines=1", b"2026-01-01T00:00:02.000000000Z three\n"),
     ],
 )
-def test_logs(served: Served, kubelet: Kubelet, query: str, text: bytes) -> None:
+def test_logs_select_lines_by_options(
+    served: Served, kubelet: Kubelet, query: str, text: bytes
+) -> None:
     make(served, "p", "n", **RUNNING)
     answer = served.send("GET", f"{PODS}/p/log{query}")
     assert answer.status == 200
@@ -156,7 +158,7 @@ def test_logs(served: Served, kubelet: Kubelet, query: str, text: bytes) -> None
     assert answer.data == text
 
 
-def test_a_pod_that_is_nowhere_has_no_log_yet(served: Served) -> None:
+def test_logs_of_an_unscheduled_pod_have_no_content(served: Served) -> None:
     make(served, "p")
     assert served.send("GET", f"{PODS}/p/log").status == 204
 
@@ -190,7 +192,7 @@ def test_a_pod_that_is_nowhere_has_no_log_yet(served: Served) -> None:
         ),
     ],
 )
-def test_logs_that_are_not_there(
+def test_logs_reject_invalid_requests(
     served: Served, kubelet: Kubelet, query: str, status: dict[str, Any], message: str
 ) -> None:
     make(served, "p", "n", **status)
@@ -198,7 +200,7 @@ def test_logs_that_are_not_there(
     assert (answer.status, answer.json()["message"]) == (400, message)
 
 
-def test_one_of_several_containers_must_be_named(served: Served, kubelet: Kubelet) -> None:
+def test_logs_require_a_container_name(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", "a", "b")
     answer = served.json("GET", f"{PODS}/p/log")
     assert answer["message"] == (
@@ -206,7 +208,7 @@ def test_one_of_several_containers_must_be_named(served: Served, kubelet: Kubele
     )
 
 
-def test_the_kubelets_pods_are_read_through_the_server(served: Served, kubelet: Kubelet) -> None:
+def test_node_proxy_serves_the_kubelets_paths(served: Served, kubelet: Kubelet) -> None:
     path = "/api/v1/nodes/n/proxy"
     assert served.json("GET", f"{path}/pods")["kind"] == "PodList"
     assert served.send("GET", f"{path}/healthz").data == b"ok"
@@ -214,7 +216,7 @@ def test_the_kubelets_pods_are_read_through_the_server(served: Served, kubelet: 
     assert served.send("GET", "/api/v1/nodes/none/proxy/pods").status == 404
 
 
-def test_a_kubelet_that_is_gone_is_told_so(served: Served) -> None:
+def test_node_proxy_reports_a_missing_kubelet(served: Served) -> None:
     served.json("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
     answer = served.send("GET", "/api/v1/nodes/gone/proxy/pods")
     assert (answer.status, answer.json()["reason"]) == (503, "ServiceUnavailable")
@@ -283,7 +285,7 @@ LONG = "error executing command [sh -c exit 3], exit code 3"
         ),
     ],
 )  # fmt: skip
-def test_commands_run_over_a_websocket(
+def test_exec_runs_commands_over_websocket(
     served: Served, kubelet: Kubelet, query: str, protocols: list[str], messages: list[Any]
 ) -> None:
     make(served, "p", "n", **RUNNING)
@@ -298,13 +300,15 @@ def test_commands_run_over_a_websocket(
         ("channel.k8s.io", f"command terminated with non-zero exit code: {LONG}"),
     ],
 )
-def test_how_a_command_ended(served: Served, kubelet: Kubelet, protocol: str, told: str) -> None:
+def test_exec_reports_exit_status(
+    served: Served, kubelet: Kubelet, protocol: str, told: str
+) -> None:
     make(served, "p", "n", **RUNNING)
     assert exchange(served, EXIT, protocol) == [protocol, b"\x01", b"\x03" + told.encode(), 1000]
 
 
 @pytest.mark.parametrize(("protocol", "prefix"), [(V4, ""), (V5, "Internal error occurred: ")])
-def test_a_command_that_is_not_there(
+def test_exec_reports_a_missing_command(
     served: Served, kubelet: Kubelet, protocol: str, prefix: str
 ) -> None:
     make(served, "p", "n", **RUNNING)
@@ -322,7 +326,7 @@ def test_a_command_that_is_not_there(
         ("v4.base64.channel.k8s.io", "0ZWNobyB0eXBlZDsgZXhpdAo="),
     ],
 )
-def test_input_comes_as_bytes_or_as_text(
+def test_exec_accepts_binary_and_text_input(
     served: Served, kubelet: Kubelet, protocol: str, message: bytes | str
 ) -> None:
     make(served, "p", "n", **RUNNING)
@@ -331,7 +335,7 @@ def test_input_comes_as_bytes_or_as_text(
     assert found[2] in (b"\x01typed\n", "1dHlwZWQK")
 
 
-def test_input_ends_where_the_client_says_so(served: Served, kubelet: Kubelet) -> None:
+def test_exec_closes_stdin_on_request(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     sent = (b"\x04{}", b"\x00abc", b"\xff\x00")
     found = exchange(served, "p/exec?command=cat&stdin=1&stdout=1", V5, send=sent)
@@ -339,7 +343,7 @@ def test_input_ends_where_the_client_says_so(served: Served, kubelet: Kubelet) -
     assert found[-2:] == [SUCCESS, 1000]
 
 
-def test_a_shell_at_a_terminal(served: Served, kubelet: Kubelet) -> None:
+def test_exec_runs_a_shell_with_a_terminal(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     path = "p/exec?command=sh&stdin=1&stdout=1&stderr=1&tty=1"
     found = exchange(served, path, V4, send=(b"\x00echo hi; exit\r",))
@@ -347,7 +351,7 @@ def test_a_shell_at_a_terminal(served: Served, kubelet: Kubelet) -> None:
     assert found[-2] == SUCCESS
 
 
-def test_who_attaches_talks_to_the_program(served: Served, kubelet: Kubelet) -> None:
+def test_attach_connects_to_the_running_program(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     socket = connect(served, "p/attach?stdin=1&stdout=1", V4)
     try:
@@ -382,7 +386,7 @@ def test_who_attaches_talks_to_the_program(served: Served, kubelet: Kubelet) -> 
         ("p/portforward?ports=80", [V5], 403, ""),
     ],
 )
-def test_streams_that_are_refused(
+def test_exec_rejects_invalid_streams(
     served: Served, kubelet: Kubelet, path: str, protocols: list[str], status: int, text: str
 ) -> None:
     websocket = pytest.importorskip("websocket")
@@ -393,7 +397,7 @@ def test_streams_that_are_refused(
     assert (error.value.status_code, (error.value.resp_body or b"").decode()) == (status, text)
 
 
-def test_a_command_needs_a_place_and_a_websocket(served: Served, kubelet: Kubelet) -> None:
+def test_exec_requires_a_node_and_a_websocket(served: Served, kubelet: Kubelet) -> None:
     make(served, "p")
     answer = served.send("GET", f"{PODS}/p/exec?command=a")
     assert (answer.status, answer.json()["message"]) == (
@@ -406,7 +410,7 @@ def test_a_command_needs_a_place_and_a_websocket(served: Served, kubelet: Kubele
         assert (answer.status, answer.json()["message"]) == (400, "Upgrade request required")
 
 
-def test_a_node_without_a_kubelet(served: Served, kubelet: Kubelet) -> None:
+def test_exec_reports_a_missing_kubelet(served: Served, kubelet: Kubelet) -> None:
     served.json("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
     make(served, "p", "gone", **RUNNING)
     make(served, "q", "nowhere", **RUNNING)
@@ -421,7 +425,7 @@ def test_a_node_without_a_kubelet(served: Served, kubelet: Kubelet) -> None:
 # -- ports
 
 
-def test_ports_are_forwarded_over_channels(served: Served, kubelet: Kubelet) -> None:
+def test_portforward_over_websocket_channels(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     request = b"\x00GET /a.txt HTTP/1.0\r\n\r\n"
     found = exchange(served, "p/portforward?ports=8080,81", V4, send=(request,))
@@ -491,7 +495,7 @@ class Spdy:
         return found
 
 
-def test_ports_are_forwarded_through_a_tunnel(served: Served, kubelet: Kubelet) -> None:
+def test_portforward_through_a_spdy_tunnel(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     tunnel = "SPDY/3.1+portforward.k8s.io"
     socket = connect(served, "p/portforward", tunnel)
@@ -526,7 +530,7 @@ def test_ports_are_forwarded_through_a_tunnel(served: Served, kubelet: Kubelet) 
         struct.pack(">HHI", 0x8003, 4, 0xFFFFFF),
     ],
 )
-def test_a_tunnel_ends_with_what_is_no_frame(
+def test_portforward_tunnel_ends_on_a_malformed_frame(
     served: Served, kubelet: Kubelet, message: bytes
 ) -> None:
     make(served, "p", "n", **RUNNING)
@@ -537,7 +541,7 @@ def test_a_tunnel_ends_with_what_is_no_frame(
 # -- proxies
 
 
-def test_requests_go_on_to_pods(served: Served, kubelet: Kubelet) -> None:
+def test_pod_proxy_forwards_requests(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     answer = served.send("GET", f"{PODS}/p:8080/proxy/")
     assert (answer.status, answer.data) == (
@@ -559,7 +563,7 @@ def test_requests_go_on_to_pods(served: Served, kubelet: Kubelet) -> None:
     assert (bare.status, bare.headers["Location"]) == (301, f"{PODS}/p:8080/proxy/")
 
 
-def test_what_a_pod_is_asked(served: Served, kubelet: Kubelet) -> None:
+def test_pod_proxy_sends_method_path_and_headers(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     # It answers with the request, which is no answer in HTTP.
     answer = served.send("PUT", f"{PODS}/p:7/proxy/x/?y=z", b"body", X_Mine="1")
@@ -587,7 +591,7 @@ def test_what_a_pod_is_asked(served: Served, kubelet: Kubelet) -> None:
         ("p:http", "error trying to reach service: dial tcp: lookup tcp/http: unknown port"),
     ],
 )
-def test_pods_that_do_not_answer(
+def test_pod_proxy_reports_unreachable_pods(
     served: Served, kubelet: Kubelet, place: str, message: str
 ) -> None:
     make(served, "p", "n", **RUNNING)
@@ -595,7 +599,7 @@ def test_pods_that_do_not_answer(
     assert (answer.status, answer.json()["message"]) == (503, message)
 
 
-def test_requests_go_on_to_services(served: Served, kubelet: Kubelet) -> None:
+def test_service_proxy_forwards_requests(served: Served, kubelet: Kubelet) -> None:
     services = "/api/v1/namespaces/default/services"
     ports = [{"name": name, "port": port} for name, port in (("web", 80), ("other", 81))]
     served.json("POST", services, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
@@ -621,7 +625,7 @@ def test_requests_go_on_to_services(served: Served, kubelet: Kubelet) -> None:
         assert (answer.status, answer.json()["message"]) == (503, message)
 
 
-def test_nodes_say_more(served: Served, kubelet: Kubelet) -> None:
+def test_node_proxy_serves_metrics_and_logs(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     path = "/api/v1/nodes/n:10250/proxy"
     assert served.json("GET", f"{path}/runningpods/")["items"] == [{}]

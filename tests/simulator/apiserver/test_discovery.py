@@ -29,7 +29,7 @@ CRD = {
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def test_resources_are_listed_with_names_and_verbs(served: Served) -> None:
+def test_discovery_lists_resources_with_names_and_verbs(served: Served) -> None:
     listed = served.json("GET", "/apis/batch/v1")
     jobs = next(one for one in listed["resources"] if one["name"] == "jobs")
     assert jobs["singularName"] == "job"
@@ -40,13 +40,13 @@ def test_resources_are_listed_with_names_and_verbs(served: Served) -> None:
     assert status["verbs"] == ["get", "patch", "update"]
 
 
-def test_trailing_slashes_do_not_matter(served: Served) -> None:
+def test_discovery_ignores_trailing_slashes(served: Served) -> None:
     assert served.json("GET", "/version/")["major"] == "1"
     assert served.json("GET", "/api/")["versions"] == ["v1"]
     assert served.json("GET", "/apis/")["kind"] == "APIGroupList"
 
 
-def test_a_custom_kind_is_discovered_and_forgotten(served: Served) -> None:
+def test_discovery_follows_custom_kinds(served: Served) -> None:
     def groups() -> list[str]:
         return [group["name"] for group in served.json("GET", "/apis")["groups"]]
 
@@ -59,7 +59,7 @@ def test_a_custom_kind_is_discovered_and_forgotten(served: Served) -> None:
     assert "example.com" not in groups()
 
 
-def test_aggregated_discovery_changes_its_tag_with_the_kinds(served: Served) -> None:
+def test_aggregated_discovery_etag_changes_with_the_kinds(served: Served) -> None:
     first = served.send("GET", "/apis", Accept=AGGREGATED)
     assert first.headers["Content-Type"] == AGGREGATED
     tag = first.headers["ETag"]
@@ -70,14 +70,14 @@ def test_aggregated_discovery_changes_its_tag_with_the_kinds(served: Served) -> 
     assert [group["metadata"].get("name") for group in second.json()["items"]][-1] == "example.com"
 
 
-def test_core_is_aggregated_on_its_own(served: Served) -> None:
+def test_aggregated_discovery_of_the_core_group(served: Served) -> None:
     body = served.json("GET", "/api", Accept=AGGREGATED)
     resources = body["items"][0]["versions"][0]["resources"]
     pods = next(one for one in resources if one["resource"] == "pods")
     assert {one["subresource"] for one in pods["subresources"]} >= {"status", "log", "binding"}
 
 
-def test_openapi_has_what_kubectl_looks_for(served: Served) -> None:
+def test_openapi_has_the_parts_that_kubectl_reads(served: Served) -> None:
     index = served.json("GET", "/openapi/v3")["paths"]
     url = index["apis/apps/v1"]["serverRelativeURL"]
     document = served.json("GET", url)
@@ -108,7 +108,7 @@ def test_openapi_shows_custom_kinds(served: Served) -> None:
     }
 
 
-def test_every_kind_is_in_its_openapi_document(served: Served) -> None:
+def test_openapi_has_every_kind(served: Served) -> None:
     index = served.json("GET", "/openapi/v3")["paths"]
     for group, version in served.api.kinds.group_versions():
         name = f"apis/{group}/{version}" if group else f"api/{version}"
@@ -122,14 +122,14 @@ def test_every_kind_is_in_its_openapi_document(served: Served) -> None:
             assert (kind.group, kind.version, kind.kind) in known
 
 
-def test_references_with_company_are_in_an_all_of(served: Served) -> None:
+def test_openapi_wraps_references_with_siblings_in_all_of(served: Served) -> None:
     document = served.json("GET", "/openapi/v3/apis/apps/v1")
     spec = document["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"]
     template = "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"
     assert spec["properties"]["template"] == {"default": {}, "allOf": [{"$ref": template}]}
 
 
-def test_an_openapi_document_may_be_kept_by_its_hash(served: Served) -> None:
+def test_openapi_document_with_hash_is_cacheable(served: Served) -> None:
     url = served.json("GET", "/openapi/v3")["paths"]["version"]["serverRelativeURL"]
     tag = url.partition("?hash=")[2]
     answer = served.send("GET", url)
@@ -142,7 +142,7 @@ def test_an_openapi_document_may_be_kept_by_its_hash(served: Served) -> None:
     assert served.send("GET", url, If_None_Match=f'"{tag}"').status == 304
 
 
-def test_an_old_hash_leads_to_the_document_as_it_is(served: Served) -> None:
+def test_openapi_redirects_an_outdated_hash(served: Served) -> None:
     url = served.json("GET", "/openapi/v3")["paths"]["version"]["serverRelativeURL"]
     answer = served.pool.request(
         "GET",
@@ -166,7 +166,7 @@ def test_openapi_documents_are_json(served: Served, path: str, accept: str, stat
     assert served.send("GET", path, Accept=accept).status == status
 
 
-def test_the_document_of_version_two_has_every_type(served: Served) -> None:
+def test_openapi_v2_has_every_type(served: Served) -> None:
     answer = served.send("GET", "/openapi/v2")
     document = answer.json()
     assert document["swagger"] == "2.0"
@@ -179,7 +179,7 @@ def test_the_document_of_version_two_has_every_type(served: Served) -> None:
     assert served.send("GET", "/openapi/v2", If_None_Match=answer.headers["ETag"]).status == 304
 
 
-def test_what_a_built_in_resource_answers_with_is_told_where_it_differs(served: Served) -> None:
+def test_discovery_shows_response_kinds_that_differ(served: Served) -> None:
     body = served.json("GET", "/apis", Accept=AGGREGATED)
     apps = next(one for one in body["items"] if one["metadata"]["name"] == "apps")
     deployments = next(
@@ -190,7 +190,7 @@ def test_what_a_built_in_resource_answers_with_is_told_where_it_differs(served: 
     assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
-def test_kubectl_explains_by_the_document_of_version_two_in_protobuf(served: Served) -> None:
+def test_openapi_v2_is_served_in_protobuf(served: Served) -> None:
     form = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     served.json("POST", CRDS, CRD)
     answer = served.send("GET", "/openapi/v2", Accept=f"{form},application/json")

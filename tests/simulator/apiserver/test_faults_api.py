@@ -51,7 +51,7 @@ def hits(served: Served, fault: str) -> int:
     return found
 
 
-def test_429_says_when_to_come_again(served: Served, holder: str) -> None:
+def test_fault_429_sends_retry_after(served: Served, holder: str) -> None:
     fault = make(served, holder, "refusal", status=429, retryAfter=3)
     answer = served.send("GET", MAPS)
     assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
@@ -72,7 +72,7 @@ def test_429_says_when_to_come_again(served: Served, holder: str) -> None:
     assert served.send("GET", MAPS).status == 200
 
 
-def test_500_is_an_internal_error_so_many_times(served: Served, holder: str) -> None:
+def test_fault_500_hits_a_number_of_times(served: Served, holder: str) -> None:
     make(served, holder, "refusal", status=500, times=2)
     answers = [served.send("GET", MAPS) for _ in range(3)]
     assert [answer.status for answer in answers] == [500, 500, 200]
@@ -95,7 +95,7 @@ def test_500_is_an_internal_error_so_many_times(served: Served, holder: str) -> 
         ({"namespace": "default", "verbs": ["get"]}, 200),
     ],
 )
-def test_who_is_not_meant_is_not_met(
+def test_fault_spares_requests_outside_its_scope(
     served: Served, holder: str, scope: dict[str, Any], status: int
 ) -> None:
     make(served, holder, "refusal", status=500, **scope)
@@ -116,7 +116,7 @@ def test_who_is_not_meant_is_not_met(
         ("DELETE", MAPS, "deletecollection"),
     ],
 )
-def test_every_verb_can_be_meant(
+def test_fault_scope_accepts_every_verb(
     served: Served, holder: str, method: str, path: str, verb: str
 ) -> None:
     make(served, holder, "refusal", status=429, verbs=[verb])
@@ -124,14 +124,14 @@ def test_every_verb_can_be_meant(
     assert (answer.status, "Retry-After" in answer.headers) == (429, False)
 
 
-def test_latency_comes_before_the_answer(served: Served, holder: str) -> None:
+def test_fault_latency_delays_the_response(served: Served, holder: str) -> None:
     fault = make(served, holder, "latency", seconds=0.01)
     make(served, holder, "refusal", status=500)
     assert served.send("GET", MAPS).status == 500
     assert hits(served, fault) == 1
 
 
-def test_open_watches_are_cut(served: Served, holder: str) -> None:
+def test_fault_cuts_open_watches(served: Served, holder: str) -> None:
     served.send("POST", MAPS, {"metadata": {"name": "a"}})
     watch = served.watch(f"{MAPS}?watch=1&resourceVersion=0")
     assert next(watch)["type"] == "ADDED"
@@ -141,9 +141,7 @@ def test_open_watches_are_cut(served: Served, holder: str) -> None:
         list(watch)
 
 
-def test_history_up_to_now_is_gone_and_what_is_listed_now_is_not(
-    served: Served, holder: str
-) -> None:
+def test_fault_expires_past_resource_versions(served: Served, holder: str) -> None:
     before = served.json("GET", MAPS)["metadata"]["resourceVersion"]
     fault = make(served, holder, "expired-history", namespace="default")
     (event,) = served.watch(f"{MAPS}?watch=1&resourceVersion={before}&timeoutSeconds=1")
@@ -164,7 +162,7 @@ def test_history_up_to_now_is_gone_and_what_is_listed_now_is_not(
     assert hits(served, fault) == 1
 
 
-def test_what_is_held_ends_with_its_connection(served: Served) -> None:
+def test_faults_end_with_the_connection_of_their_holder(served: Served) -> None:
     with held(served) as name:
         make(served, name, "refusal", status=500)
         assert served.send("GET", MAPS).status == 500
@@ -197,7 +195,7 @@ def test_what_is_held_ends_with_its_connection(served: Served) -> None:
         ({"kind": "out-of-memory", "pod": "p", "namespace": "default"}, 'pods "p" not found'),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_fault_with_invalid_fields_is_rejected(
     served: Served, holder: str, asked: dict[str, Any], message: str
 ) -> None:
     answer = served.send("POST", FAULTS, {"holder": holder, **asked})
@@ -206,7 +204,7 @@ def test_what_cannot_be_meant_is_refused(
     assert served.json("GET", FAULTS) == {"faults": []}
 
 
-def test_it_is_for_administrators(served: Served) -> None:
+def test_faults_require_an_administrator(served: Served) -> None:
     assert served.send("GET", FAULTS, token=POWERLESS).status == 403
     assert served.send("GET", "/kwait/v1/hold", token=POWERLESS).status == 403
     assert served.send("POST", FAULTS, {"kind": "refusal"}, token="").status == 403
@@ -223,10 +221,10 @@ def test_it_is_for_administrators(served: Served) -> None:
         ("GET", "/kwait/v2/faults", 404),
     ],
 )
-def test_elsewhere_is_nothing(served: Served, method: str, path: str, status: int) -> None:
+def test_faults_api_has_no_other_paths(served: Served, method: str, path: str, status: int) -> None:
     assert served.send(method, path).status == status
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
-def test_a_body_that_is_no_fault_is_refused(served: Served, body: bytes) -> None:
+def test_fault_with_a_malformed_body_is_rejected(served: Served, body: bytes) -> None:
     assert served.send("POST", FAULTS, body).status == 400

@@ -91,7 +91,7 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
         yield secured
 
 
-def test_the_user_of_a_certificate(secured: Secured) -> None:
+def test_client_certificate_authenticates_its_user(secured: Secured) -> None:
     """Its common name is the user, its organizations are groups; a token beside it is not read."""
     now = secured._api.clock.time()
     certificate = secured.authority.client_certificate(User("ops", ("a", ADMINS)), now)
@@ -104,7 +104,7 @@ def test_the_user_of_a_certificate(secured: Secured) -> None:
     assert acted == {"username": "jane", "groups": ["system:authenticated"]}
 
 
-def test_a_certificate_of_another_authority_or_time_is_none(secured: Secured) -> None:
+def test_client_certificate_of_another_ca_or_time_is_ignored(secured: Secured) -> None:
     now = secured._api.clock.time()
     other = CertificateAuthority("127.0.0.1").client_certificate(User("ops", (ADMINS,)), now)
     with pytest.raises((urllib3.exceptions.HTTPError, OSError)):
@@ -114,7 +114,7 @@ def test_a_certificate_of_another_authority_or_time_is_none(secured: Secured) ->
         secured.who(expired)
 
 
-def test_the_user_of_a_token(secured: Secured) -> None:
+def test_token_authenticates_its_user(secured: Secured) -> None:
     user = {"username": "jane", "uid": "u1", "groups": ["team", "system:authenticated"]}
     assert secured.who(Authorization="Bearer t") == (201, user)
     assert secured.who(Authorization="bearer  t ") == (201, user)
@@ -124,7 +124,7 @@ def test_the_user_of_a_token(secured: Secured) -> None:
     assert secured.who(Authorization="Bearer t", Impersonate_User="joe")[0] == 403
 
 
-def test_a_stream_that_is_opened_by_get_needs_the_right_to_create(secured: Secured) -> None:
+def test_stream_opened_by_get_requires_create(secured: Secured) -> None:
     """Otherwise who may only read could run commands."""
     rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}
     role = {"metadata": {"name": "r"}, "rules": [rule]}

@@ -35,7 +35,7 @@ def watchful() -> Iterator[Watchful]:
 
 @short
 @given(data=fuzzing.requests)
-def test_no_bytes_break_the_server(watchful: Watchful, data: bytes) -> None:
+def test_server_survives_random_bytes(watchful: Watchful, data: bytes) -> None:
     fuzzing.noise_breaks_nothing(watchful, data)
 
 
@@ -48,7 +48,7 @@ def test_no_bytes_break_the_server(watchful: Watchful, data: bytes) -> None:
 )
 @example(MAPS, {"resourceVersion": "²"}, "", "GET")
 @example(MAPS, {"labelSelector": "a>²"}, "", "GET")
-def test_no_query_breaks_the_server(
+def test_server_survives_random_queries(
     watchful: Watchful, path: str, query: dict[str, str], accept: str, method: str
 ) -> None:
     fuzzing.queries_break_nothing(watchful, path, query, accept, method)
@@ -60,7 +60,9 @@ def test_no_query_breaks_the_server(
 @example(MAPS, PATCHES[2], {"metadata": {"$setElementOrder/finalizers": 5}})
 @example(MAPS, PATCHES[2], {"metadata": {"$deleteFromPrimitiveList/finalizers": 5}})
 @example(MAPS, PATCHES[2], {"metadata": {"$retainKeys": 5}})
-def test_no_patch_breaks_the_server(watchful: Watchful, path: str, media: str, patch: Any) -> None:
+def test_server_survives_random_patches(
+    watchful: Watchful, path: str, media: str, patch: Any
+) -> None:
     fuzzing.patches_break_nothing(watchful, path, media, patch)
 
 
@@ -74,7 +76,7 @@ def test_no_patch_breaks_the_server(watchful: Watchful, path: str, media: str, p
 @example(MAPS, "DELETE", "application/json", b'{"dryRun":5}')
 @example(MAPS, "POST", "application/yaml", b"a: \xff")
 @example(MAPS, "POST", "application/json", b'{"metadata":{"name":"y"},"data":{"\xff":"\xfe"}}')
-def test_no_body_breaks_the_server(
+def test_server_survives_random_bodies(
     watchful: Watchful, path: str, method: str, media: str, body: bytes
 ) -> None:
     fuzzing.bodies_break_nothing(watchful, path, method, media, body)

@@ -25,7 +25,7 @@ def token(**content: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 
 
-def test_pages_show_the_state_of_the_first_one(served: Served) -> None:
+def test_list_pages_show_one_revision(served: Served) -> None:
     create(served, "a", "b", "c")
     first = served.json("GET", f"{MAPS}?limit=1")
     create(served, "ab")
@@ -39,7 +39,7 @@ def test_pages_show_the_state_of_the_first_one(served: Served) -> None:
     assert "continue" not in third["metadata"]
 
 
-def test_a_page_that_is_too_old_comes_with_a_token_for_the_rest_as_it_is(served: Served) -> None:
+def test_list_with_expired_token_offers_an_inconsistent_token(served: Served) -> None:
     create(served, "a", "b", "c")
     first = served.json("GET", f"{MAPS}?limit=1")
     create(served, "d")
@@ -51,7 +51,7 @@ def test_a_page_that_is_too_old_comes_with_a_token_for_the_rest_as_it_is(served:
     assert names(served.json("GET", f"{MAPS}?continue={rest['metadata']['continue']}")) == ["d"]
 
 
-def test_what_is_left_counts_what_is_not_wanted_too(served: Served) -> None:
+def test_list_remaining_count_ignores_selectors(served: Served) -> None:
     create(served, "a", on="1")
     create(served, "b")
     page = served.json("GET", f"{MAPS}?limit=1&labelSelector=on")
@@ -62,7 +62,7 @@ def test_what_is_left_counts_what_is_not_wanted_too(served: Served) -> None:
     assert "continue" not in served.json("GET", f"{MAPS}?limit=1&labelSelector=!on")["metadata"]
 
 
-def test_any_time_knows_no_pages(served: Served) -> None:
+def test_list_of_any_version_has_no_pages(served: Served) -> None:
     create(served, "a", "b")
     for query in ("resourceVersion=0", "resourceVersion=0&resourceVersionMatch=NotOlderThan"):
         assert names(served.json("GET", f"{MAPS}?limit=1&{query}")) == ["a", "b"]
@@ -92,7 +92,7 @@ def test_any_time_knows_no_pages(served: Served) -> None:
         ),
     ],
 )
-def test_a_token_of_somebody_else_is_refused(served: Served, given: str, message: str) -> None:
+def test_list_rejects_a_foreign_continue_token(served: Served, given: str, message: str) -> None:
     answer = served.json("GET", f"{MAPS}?continue={given}")
     assert answer["code"] == 400
     assert answer["message"] == (f"invalid continue token: continue key is not valid: {message}")
@@ -118,14 +118,14 @@ def test_a_token_of_somebody_else_is_refused(served: Served, given: str, message
         ),
     ],
 )
-def test_options_that_cannot_be_read_are_refused(
+def test_list_rejects_unparsable_options(
     served: Served, query: str, code: int, message: str
 ) -> None:
     answer = served.json("GET", f"{MAPS}?{query}")
     assert (answer["code"], answer["message"]) == (code, message)
 
 
-def test_one_object_of_no_time_is_an_error_of_the_server(served: Served) -> None:
+def test_get_with_an_invalid_version_is_a_server_error(served: Served) -> None:
     answer = served.json("GET", f"{MAPS}/none?resourceVersion=x")
     assert answer["code"] == 500
     assert "reason" not in answer
@@ -135,6 +135,6 @@ def test_one_object_of_no_time_is_an_error_of_the_server(served: Served) -> None
     )
 
 
-def test_a_parameter_with_a_semicolon_does_not_count(served: Served) -> None:
+def test_query_parameters_with_a_semicolon_are_ignored(served: Served) -> None:
     create(served, "a")
     assert names(served.json("GET", f"{MAPS}?labelSelector=x=y;z")) == ["a"]

@@ -74,7 +74,7 @@ def impatient() -> Iterator[Served]:
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused_and_cut_off(served: Served, data: bytes) -> None:
+def test_malformed_http_is_rejected_and_disconnected(served: Served, data: bytes) -> None:
     assert said_to(served, data) == refused("400 Bad Request")
     assert served.send("GET", "/healthz").status == 200
 
@@ -91,14 +91,14 @@ def test_what_is_no_http_is_refused_and_cut_off(served: Served, data: bytes) -> 
         ),
     ],
 )
-def test_what_is_half_http_is_told_so(served: Served, line: str, status: int, text: str) -> None:
+def test_invalid_request_lines_and_headers_are_answered(served: Served, line: str, status: int, text: str) -> None:
     head, _, body = said_to(served, f"{line}\r\n\r\n".encode()).partition(b"\r\n\r\n")
     assert head.split()[1] == str(status).encode()
     assert body == text.encode()
 
 
 @pytest.mark.parametrize("count", [1, 30])
-def test_a_head_has_a_megabyte_at_most(served: Served, count: int) -> None:
+def test_request_head_is_limited_to_a_megabyte(served: Served, count: int) -> None:
     size = 1_200_000 // count
     many = b"".join(b"X-%d: %b\r\n" % (at, b"a" * size) for at in range(count))
     with connect(served) as client:
@@ -111,11 +111,11 @@ def test_a_head_has_a_megabyte_at_most(served: Served, count: int) -> None:
     assert served.send("GET", "/healthz").status == 200
 
 
-def test_a_head_of_a_hundred_kilobytes_is_fine(served: Served) -> None:
+def test_request_head_of_a_hundred_kilobytes_is_accepted(served: Served) -> None:
     assert served.send("GET", "/healthz", X_A="a" * 100_000).status == 200
 
 
-def test_who_sends_a_head_slowly_is_cut_off(impatient: Served) -> None:
+def test_slow_request_head_is_disconnected(impatient: Served) -> None:
     with connect(impatient) as never, connect(impatient) as slow, connect(impatient) as again:
         slow.sendall(b"GET /healthz HT")
         again.sendall(f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode())
@@ -126,7 +126,7 @@ def test_who_sends_a_head_slowly_is_cut_off(impatient: Served) -> None:
         assert rest(again) == b""
 
 
-def test_who_is_silent_between_requests_stays(impatient: Served) -> None:
+def test_idle_connection_stays_open_between_requests(impatient: Served) -> None:
     with connect(impatient) as client:
         for _ in range(2):
             client.sendall(f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode())
@@ -136,14 +136,14 @@ def test_who_is_silent_between_requests_stays(impatient: Served) -> None:
                 client.recv(1)
 
 
-def test_plain_http_is_told_of_tls(encrypted: Served) -> None:
+def test_plain_http_on_the_tls_port_is_answered(encrypted: Served) -> None:
     said = said_to(encrypted, b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
     assert said == (
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
     )
 
 
-def test_what_is_no_tls_is_cut_off(encrypted: Served) -> None:
+def test_malformed_tls_is_disconnected(encrypted: Served) -> None:
     assert said_to(encrypted, b"\0\1garbage\r\n\r\n") in (b"", b"\x15\x03\x01\0\x02\x02F")
     context = ssl.create_default_context()
     with connect(encrypted) as client, pytest.raises(ssl.SSLCertVerificationError):
@@ -154,7 +154,7 @@ def test_what_is_no_tls_is_cut_off(encrypted: Served) -> None:
         assert rest(client).endswith(b"\r\n\r\nok")
 
 
-def test_many_who_say_nothing_keep_nobody_out(encrypted: Served) -> None:
+def test_silent_connections_block_no_others(encrypted: Served) -> None:
     silent = [connect(encrypted) for _ in range(300)]
     try:
         context = ssl._create_unverified_context()
@@ -178,7 +178,7 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_has_three_megabytes_at_most(served: Served, chunked: bool) -> None:
+def test_request_body_is_limited_to_three_megabytes(served: Served, chunked: bool) -> None:
     head = f"POST {MAPS} HTTP/1.1\r\n{HEAD}Connection: close\r\n"
     if chunked:
         chunk = b"%x\r\n%b\r\n" % (100_000, b" " * 100_000)
@@ -192,12 +192,12 @@ def test_a_body_has_three_megabytes_at_most(served: Served, chunked: bool) -> No
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == TOO_LARGE
 
 
-def test_a_body_of_three_megabytes_is_read(served: Served) -> None:
+def test_request_body_of_three_megabytes_is_accepted(served: Served) -> None:
     body = json.dumps({"metadata": {"name": "a"}}).encode().ljust(3 * 1024 * 1024)
     assert served.send("POST", MAPS, body).status == 201
 
 
-def test_who_asks_before_sending_a_body_is_told_to_go_on(served: Served) -> None:
+def test_expect_continue_is_answered(served: Served) -> None:
     with connect(served) as client:
         client.sendall(
             f"POST {MAPS} HTTP/1.1\r\n{HEAD}Expect: 100-continue\r\nConnection: close\r\n"
@@ -228,12 +228,12 @@ DEEP = b'{"metadata":{"name":"a"},"x":' + b"[" * 5000 + b"]" * 5000 + b"}"
         ),
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_refused(served: Served, body: bytes, message: str) -> None:
+def test_malformed_json_is_rejected(served: Served, body: bytes, message: str) -> None:
     answer = served.send("POST", MAPS, body)
     assert (answer.status, answer.json()["message"]) == (400, message)
 
 
-def test_what_is_no_utf_8_is_replaced(served: Served) -> None:
+def test_invalid_utf_8_is_replaced(served: Served) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"a":"\xff","b":"\\ud800"}}'
     assert served.json("POST", MAPS, body)["data"] == {"a": "�", "b": "�"}
 
@@ -245,20 +245,20 @@ def bomb(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("body", [bomb(12), b"a: &a [*a]"])
-def test_yaml_stands_for_no_more_than_it_could_spell(served: Served, body: bytes) -> None:
+def test_yaml_alias_expansion_is_limited(served: Served, body: bytes) -> None:
     answer = served.send("POST", MAPS, body, Content_Type="application/yaml")
     assert answer.status == 400
     assert "yaml: document contains excessive aliasing (" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("body", [b"{a: " * 3000 + b"1" + b"}" * 3000, b"- " * 3000])
-def test_yaml_is_no_deeper_than_json(served: Served, body: bytes) -> None:
+def test_yaml_depth_is_limited(served: Served, body: bytes) -> None:
     answer = served.send("POST", MAPS, body, Content_Type="application/yaml")
     assert answer.status == 400
     assert "yaml: exceeded max depth (" in answer.json()["message"]
 
 
-def test_a_patch_copies_no_more_than_a_body_has(served: Served) -> None:
+def test_json_patch_copies_are_limited(served: Served) -> None:
     served.send("POST", MAPS, {"metadata": {"name": "a"}, "data": {"a": "x" * 1000}})
     double = [{"op": "copy", "from": "/data", "path": f"/data/{at}"} for at in range(40)]
     answer = served.send("PATCH", f"{MAPS}/a", double, Content_Type="application/json-patch+json")
@@ -273,7 +273,7 @@ def test_a_patch_copies_no_more_than_a_body_has(served: Served) -> None:
         ({"preconditions": 5}, "number", "preconditions of type v1.Preconditions"),
     ],
 )  # fmt: skip
-def test_options_of_a_deletion_have_their_types(
+def test_delete_options_are_type_checked(
     served: Served, body: dict[str, object], given: str, field: str
 ) -> None:
     answer = served.send("DELETE", f"{MAPS}/a", body)
@@ -305,12 +305,10 @@ OUT_OF_RANGE = f'parsing "{LARGE}": value out of range'
         ),
     ],
 )
-def test_numbers_are_those_that_go_reads(
-    served: Served, query: str, status: int, message: str
-) -> None:
+def test_numbers_parse_as_in_go(served: Served, query: str, status: int, message: str) -> None:
     answer = served.send("GET", f"{MAPS}?{query}")
     assert (answer.status, answer.json()["message"]) == (status, message)
 
 
-def test_only_what_reads_is_listed_by_get(served: Served) -> None:
+def test_head_of_a_resource_is_rejected(served: Served) -> None:
     assert served.send("HEAD", MAPS).status == 405

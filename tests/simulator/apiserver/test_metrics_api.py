@@ -26,13 +26,13 @@ def _serve(served: Served) -> None:
     served.run(lambda: register_metrics_api(served.api))
 
 
-def test_there_are_none_until_a_pod_says_what_it_uses(served: Served) -> None:
+def test_metrics_api_is_absent_without_usage(served: Served) -> None:
     assert served.send("GET", f"{_ROOT}/pods").status == 404
     names = [group["name"] for group in served.json("GET", "/apis")["groups"]]
     assert "metrics.k8s.io" not in names
 
 
-def test_what_pods_and_nodes_use(served: Served) -> None:
+def test_metrics_api_reports_pod_and_node_usage(served: Served) -> None:
     served.json("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
     _pod(served, "a", **{"metrics.kwait.dev/usage": "cpu=250m,memory=64Mi"})
     _pod(served, "b", **{"metrics.kwait.dev/usage.c": "cpu=1,odd,memory=x"})
@@ -51,7 +51,7 @@ def test_what_pods_and_nodes_use(served: Served) -> None:
     assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "1250m", "memory": "65536Ki"})
 
 
-def test_what_there_is_not(served: Served) -> None:
+def test_metrics_api_reports_missing_objects(served: Served) -> None:
     _serve(served)
     kinds = [one["kind"] for one in served.json("GET", _ROOT)["resources"]]
     assert kinds == ["NodeMetrics", "PodMetrics"]

@@ -40,7 +40,7 @@ ONLY = (
         ("application/yaml;as=Table;v=v1;g=meta.k8s.io", ResponseForm("yaml", "Table")),
     ],
 )
-def test_the_form_that_is_liked_best_is_found(accept: str, form: ResponseForm) -> None:
+def test_negotiation_prefers_the_highest_quality(accept: str, form: ResponseForm) -> None:
     assert negotiate(accept) == form
 
 
@@ -57,19 +57,19 @@ def test_the_form_that_is_liked_best_is_found(accept: str, form: ResponseForm) -
         "nope",
     ],
 )
-def test_what_there_is_not_is_refused(accept: str) -> None:
+def test_negotiation_rejects_unsupported_forms(accept: str) -> None:
     with pytest.raises(StatusError) as refused:
         negotiate(accept)
     assert (refused.value.code, refused.value.message) == (406, ONLY)
 
 
-def test_what_is_never_converted_is_no_table() -> None:
+def test_negotiation_of_plain_objects_rejects_tables() -> None:
     assert negotiate_plain("application/yaml") == ResponseForm("yaml")
     with pytest.raises(StatusError, match="only the following"):
         negotiate_plain(TABLE)
 
 
-def test_events_are_no_yaml() -> None:
+def test_negotiation_of_watches_rejects_yaml() -> None:
     assert negotiate_stream(TABLE) == ResponseForm("json", "Table")
     with pytest.raises(StatusError) as refused:
         negotiate_stream("application/yaml")
@@ -79,7 +79,7 @@ def test_events_are_no_yaml() -> None:
     )
 
 
-def test_groups_are_aggregated_for_those_who_like_that_best() -> None:
+def test_negotiation_of_aggregated_discovery() -> None:
     assert negotiate_discovery(AGGREGATED)
     assert negotiate_discovery(f"{AGGREGATED},application/json")
     assert not negotiate_discovery(f"application/json,{AGGREGATED};q=0.5")
@@ -87,7 +87,7 @@ def test_groups_are_aggregated_for_those_who_like_that_best() -> None:
     assert not negotiate_discovery("")
 
 
-def test_routes_look_at_media_types_alone() -> None:
+def test_routes_check_media_types_only() -> None:
     check_produced("", PRODUCED)
     check_produced("text/html, application/yaml;as=Nope", PRODUCED)
     check_produced("*/*;q=0.1", ("application/json",))

@@ -12,7 +12,7 @@ NOWHERE = "the server could not find the requested resource"
 NOT_SO = "the server does not allow this method on the requested resource"
 
 
-def test_health_tells_its_checks(served: Served) -> None:
+def test_health_check_lists_its_checks(served: Served) -> None:
     lines = served.send("GET", "/livez?verbose").data.decode().splitlines()
     assert lines[:4] == [
         "[+]ping ok",
@@ -40,17 +40,17 @@ def test_health_tells_its_checks(served: Served) -> None:
         ("//api/v1", 404),
     ],
 )
-def test_paths_of_the_server_itself(served: Served, path: str, status: int) -> None:
+def test_non_resource_paths(served: Served, path: str, status: int) -> None:
     assert served.send("GET", path).status == status
 
 
-def test_the_index_names_what_is_served(served: Served) -> None:
+def test_index_lists_served_paths(served: Served) -> None:
     paths = served.json("GET", "/")["paths"]
     assert paths == sorted(paths)
     assert {"/api/v1", "/apis/batch/v1", "/readyz/shutdown", "/openapi/v3", "/version"} <= {*paths}
 
 
-def test_metrics_count_what_was_asked_for(served: Served) -> None:
+def test_metrics_count_requests_by_label(served: Served) -> None:
     served.send("GET", f"{MAPS}/a")
     served.send("GET", f"{MAPS}/b")
     served.send("GET", MAPS)
@@ -71,7 +71,7 @@ def test_metrics_count_what_was_asked_for(served: Served) -> None:
     assert 'kubernetes_healthcheck{name="ping",type="livez"} 1' in checks
 
 
-def test_the_server_says_since_when_it_runs(served: Served) -> None:
+def test_statusz_shows_start_time_and_version(served: Served) -> None:
     lines = served.send("GET", "/statusz").data.decode().splitlines()
     assert lines[:2] == ["", "apiserver statusz"]
     assert [line.partition(":")[0] for line in lines[4:]] == [
@@ -112,14 +112,14 @@ def test_the_server_says_since_when_it_runs(served: Served) -> None:
         ),
     ],
 )
-def test_what_no_route_leads_to_is_refused(
+def test_unknown_routes_are_rejected(
     served: Served, method: str, path: str, status: int, message: str
 ) -> None:
     answer = served.send(method, path)
     assert (answer.status, answer.json()["message"]) == (status, message)
 
 
-def test_a_verb_in_a_path_without_what_it_is_about_is_an_error(served: Served) -> None:
+def test_watch_path_without_a_resource_is_an_error(served: Served) -> None:
     answer = served.send("GET", "/api/v1/watch")
     assert answer.status == 500
     assert answer.data.decode() == (
@@ -128,12 +128,12 @@ def test_a_verb_in_a_path_without_what_it_is_about_is_an_error(served: Served) -
     )
 
 
-def test_heads_are_asked_of_nothing_but_health(served: Served) -> None:
+def test_head_is_served_for_health_only(served: Served) -> None:
     assert served.send("HEAD", MAPS).status == 405
     assert served.send("HEAD", "/healthz").status == 200
 
 
-def test_each_answer_has_an_id_and_is_kept_by_nobody(served: Served) -> None:
+def test_responses_have_an_audit_id_and_are_not_cached(served: Served) -> None:
     for path in (MAPS, f"{MAPS}/none", "/healthz", "/nope", f"{MAPS}?watch=1&timeoutSeconds=1"):
         headers = served.send("GET", path).headers
         assert headers["Cache-Control"] == "no-cache, private"
@@ -141,7 +141,7 @@ def test_each_answer_has_an_id_and_is_kept_by_nobody(served: Served) -> None:
     assert served.send("GET", MAPS, Audit_ID="mine").headers["Audit-Id"] == "mine"
 
 
-def test_old_kinds_come_with_a_warning(served: Served) -> None:
+def test_deprecated_kinds_send_a_warning(served: Served) -> None:
     answer = served.send("GET", "/api/v1/namespaces/default/endpoints")
     assert answer.headers["Warning"] == (
         '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
@@ -162,7 +162,7 @@ def test_old_kinds_come_with_a_warning(served: Served) -> None:
         ("timeout=1.5", 'time: missing unit in duration "1.5"'),
     ],
 )
-def test_a_time_that_is_none_is_refused(served: Served, query: str, message: str) -> None:
+def test_invalid_timeout_is_rejected(served: Served, query: str, message: str) -> None:
     answer = served.json("GET", f"{MAPS}?{query}")
     assert answer["message"] == f"invalid timeout specified in the request URL - {message}"
     assert served.send("GET", f"{MAPS}?timeout=10s").status == 200

@@ -23,7 +23,7 @@ def cells(resource: str, **obj: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resource", sorted({*BUILT_IN_COLUMNS} - {"scales.autoscaling"}))
-def test_an_object_of_which_nothing_is_known_has_a_row(resource: str) -> None:
+def test_every_kind_prints_an_empty_object(resource: str) -> None:
     shown = to_table(
         KINDS[resource], [{"metadata": META, "spec": {}}], {}, {"includeObject": "None"}
     )
@@ -61,7 +61,7 @@ def test_an_object_of_which_nothing_is_known_has_a_row(resource: str) -> None:
         ({"type": "New"}, {}, "<unknown type>"),
     ],
 )
-def test_what_an_autoscaler_measures(
+def test_autoscaler_row_shows_metrics(
     metric: dict[str, Any], measured: dict[str, Any], shown: str
 ) -> None:
     found = cells(
@@ -72,13 +72,13 @@ def test_what_an_autoscaler_measures(
     assert found["Targets"] == shown
 
 
-def test_many_metrics_are_counted() -> None:
+def test_autoscaler_row_counts_further_metrics() -> None:
     metrics = [{"type": "New"}] * 4
     found = cells("horizontalpodautoscalers.autoscaling", spec={"metrics": metrics})
     assert found["Targets"] == "<unknown type>, <unknown type> + 2 more..."
 
 
-def test_a_claim_shows_what_it_got() -> None:
+def test_claim_row_shows_its_volume() -> None:
     spec = {"volumeName": "v", "storageClassName": "s", "accessModes": ["ReadWriteMany"]}
     status = {
         "phase": "Bound",
@@ -93,7 +93,7 @@ def test_a_claim_shows_what_it_got() -> None:
     assert (waiting["Capacity"], waiting["Access Modes"]) == ("", "")
 
 
-def test_endpoints_are_counted_beyond_three() -> None:
+def test_endpoints_row_counts_addresses_beyond_three() -> None:
     addresses = [{"ip": f"10.0.0.{number}"} for number in range(1, 4)]
     subsets = [{"addresses": addresses, "ports": [{"port": 1}, {"port": 2}]}]
     assert cells("endpoints", subsets=subsets)["Endpoints"] == (
@@ -102,7 +102,7 @@ def test_endpoints_are_counted_beyond_three() -> None:
     assert cells("endpoints")["Endpoints"] == "<none>"
 
 
-def test_a_load_balancer_shows_where_it_is() -> None:
+def test_service_row_shows_load_balancer_addresses() -> None:
     status = {"loadBalancer": {"ingress": [{"ip": "9.9.9.9"}, {"hostname": "b.example"}]}}
     spec = {"type": "LoadBalancer", "externalIPs": ["1.1.1.1"]}
     assert cells("services", spec=spec, status=status)["External-IP"] == (
@@ -111,7 +111,7 @@ def test_a_load_balancer_shows_where_it_is() -> None:
     assert cells("services", spec={"type": "LoadBalancer"})["External-IP"] == "<pending>"
 
 
-def test_a_quota_shows_requests_and_limits_apart() -> None:
+def test_quota_row_separates_requests_and_limits() -> None:
     status = {
         "hard": {"pods": "3", "limits.cpu": "2", "configmaps": "5"},
         "used": {"pods": "1", "limits.cpu": "500m"},
@@ -129,7 +129,7 @@ def test_a_quota_shows_requests_and_limits_apart() -> None:
         (["Approved", "Denied", "Failed"], "", "Denied,Failed"),
     ],
 )
-def test_what_became_of_a_request_for_a_certificate(
+def test_certificate_request_row_shows_its_condition(
     conditions: list[str], certificate: str, shown: str
 ) -> None:
     status = {"conditions": [{"type": one} for one in conditions], "certificate": certificate}
@@ -137,7 +137,7 @@ def test_what_became_of_a_request_for_a_certificate(
     assert found["Condition"] == shown
 
 
-def test_a_job_that_goes_is_terminating_before_it_is_suspended() -> None:
+def test_job_row_shows_terminating_before_suspended() -> None:
     suspended = {"conditions": [{"type": "Suspended", "status": "True"}]}
     meta = {**META, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     shown = to_table(
@@ -146,7 +146,7 @@ def test_a_job_that_goes_is_terminating_before_it_is_suspended() -> None:
     assert shown["rows"][0]["cells"][1] == "Terminating"
 
 
-def test_a_scale_is_shown_in_other_forms_too(served: Served) -> None:
+def test_scale_is_served_as_table_and_metadata(served: Served) -> None:
     meta = {"labels": {"a": "b"}}
     pods = {"containers": [{"name": "c", "image": "x"}]}
     spec = {

@@ -19,7 +19,7 @@ NO_OBJECT = (
 )
 
 
-def test_rows_include_what_there_is(served: Served) -> None:
+def test_table_rows_include_objects_on_request(served: Served) -> None:
     answer = served.json("GET", f"{MAPS}?includeObject=Nope", Accept=TABLE)
     assert (answer["code"], answer["message"]) == (
         400,
@@ -29,12 +29,12 @@ def test_rows_include_what_there_is(served: Served) -> None:
     assert served.send("GET", f"{MAPS}?watch=1&includeObject=Nope", Accept=TABLE).status == 400
 
 
-def test_tables_come_in_the_version_that_is_asked_for(served: Served) -> None:
+def test_tables_have_the_requested_version(served: Served) -> None:
     shown = served.json("GET", MAPS, Accept=TABLE.replace("v=v1", "v=v1beta1"))
     assert shown["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
-def test_a_list_is_no_object_and_an_object_no_list(served: Served) -> None:
+def test_partial_metadata_form_must_fit_lists_or_objects(served: Served) -> None:
     answer = served.json("GET", MAPS, Accept=PARTIAL)
     assert answer["code"] == 406
     assert answer["message"] == (
@@ -50,13 +50,13 @@ def test_a_list_is_no_object_and_an_object_no_list(served: Served) -> None:
     assert list(served.watch(f"{MAPS}?watch=1&timeoutSeconds=1", Accept=lists)) == []
 
 
-def test_a_refusal_comes_in_yaml_too(served: Served) -> None:
+def test_errors_are_served_in_yaml(served: Served) -> None:
     answer = served.send("GET", f"{MAPS}/none", Accept="application/yaml")
     assert answer.headers["Content-Type"] == "application/yaml"
     assert answer.data.startswith(b"apiVersion: v1\ncode: 404\ndetails:\n")
 
 
-def test_a_form_that_there_is_not_is_refused_before_anything_is_done(served: Served) -> None:
+def test_unsupported_form_is_rejected_before_any_write(served: Served) -> None:
     served.json("POST", MAPS, {"metadata": {"name": "a"}})
     answer = served.send("DELETE", f"{MAPS}/a", Accept="text/html")
     assert answer.status == 406
@@ -83,7 +83,9 @@ def test_a_form_that_there_is_not_is_refused_before_anything_is_done(served: Ser
         ),
     ],
 )
-def test_a_body_that_is_no_object_is_shown(served: Served, body: bytes, message: str) -> None:
+def test_body_without_an_object_is_quoted_in_the_error(
+    served: Served, body: bytes, message: str
+) -> None:
     answer = served.json("POST", MAPS, body)
     assert answer["message"] == (
         f"the object provided is unrecognized (must be of type ConfigMap): {message}"
@@ -106,7 +108,7 @@ def test_a_body_that_is_no_object_is_shown(served: Served, body: bytes, message:
         ),
     ],
 )
-def test_an_object_of_another_kind_is_refused(
+def test_body_of_another_kind_is_rejected(
     served: Served, version: str, kind: str, why: str
 ) -> None:
     answer = served.json("POST", MAPS, {"apiVersion": version, "kind": kind})
@@ -143,14 +145,14 @@ def test_an_object_of_another_kind_is_refused(
         ),
     ],
 )
-def test_options_of_a_deletion_are_held_to_before_the_object_is_looked_for(
+def test_delete_options_are_validated_before_the_lookup(
     served: Served, body: bytes, code: int, message: str
 ) -> None:
     answer = served.json("DELETE", f"{MAPS}/none", body)
     assert (answer["code"], answer["message"]) == (code, message)
 
 
-def test_an_update_names_its_object(served: Served) -> None:
+def test_update_requires_the_objects_name(served: Served) -> None:
     served.json("POST", MAPS, {"metadata": {"name": "a"}})
     answer = served.json("PUT", f"{MAPS}/a", {"metadata": {}})
     assert answer["message"] == (
@@ -175,18 +177,18 @@ def test_an_update_names_its_object(served: Served) -> None:
         ),
     ],
 )
-def test_options_of_a_write_are_held_to(served: Served, query: str, message: str) -> None:
+def test_write_options_are_validated(served: Served, query: str, message: str) -> None:
     answer = served.json("POST", f"{MAPS}?{query}", {"metadata": {"name": "a"}})
     assert answer["message"] == f'CreateOptions.meta.k8s.io "" is invalid: {message}'
 
 
-def test_a_watch_of_what_is_yet_to_come_is_told_so(served: Served) -> None:
+def test_watch_of_a_future_version_is_an_error(served: Served) -> None:
     query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     events = list(served.watch(f"{MAPS}?{query}&resourceVersion=99999"))
     assert [event["object"]["reason"] for event in events] == ["Timeout"]
 
 
-def test_a_deletion_that_is_yet_to_come_is_only_accepted(served: Served) -> None:
+def test_pending_deletion_is_accepted(served: Served) -> None:
     meta = {"name": "a", "finalizers": ["example.com/x"]}
     served.json("POST", MAPS, {"metadata": meta})
     assert served.send("DELETE", f"{MAPS}/a?orphanDependents=true&dryRun=All").status == 200
@@ -211,15 +213,13 @@ def test_a_deletion_that_is_yet_to_come_is_only_accepted(served: Served) -> None
         ),
     ],
 )
-def test_a_configuration_of_something_else_is_refused(
-    served: Served, body: bytes, message: str
-) -> None:
+def test_apply_rejects_another_kind(served: Served, body: bytes, message: str) -> None:
     path = f"{MAPS}/a?fieldManager=m"
     answer = served.json("PATCH", path, body, Content_Type="application/apply-patch+yaml")
     assert (answer["code"], answer["message"]) == (400, message)
 
 
-def test_a_configuration_of_another_object_of_the_name_is_refused(served: Served) -> None:
+def test_apply_rejects_another_uid(served: Served) -> None:
     served.json("POST", MAPS, {"metadata": {"name": "a"}})
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {uid: x}\n"
     path = f"{MAPS}/a?fieldManager=m"
@@ -229,7 +229,7 @@ def test_a_configuration_of_another_object_of_the_name_is_refused(served: Served
     )
 
 
-def test_a_conflict_tells_where_the_object_is_kept(served: Served) -> None:
+def test_conflict_names_the_storage_key(served: Served) -> None:
     path = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
     backend = {"service": {"name": "s", "port": {"number": 80}}}
     ingress = {"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}}

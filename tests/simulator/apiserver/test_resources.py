@@ -17,7 +17,7 @@ def config_map(name: str = "a", **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": data}
 
 
-def test_an_object_is_made_read_listed_and_deleted(served: Served) -> None:
+def test_object_is_created_read_listed_and_deleted(served: Served) -> None:
     made = served.send("POST", MAPS, config_map(k="v"))
     assert made.status == 201
     assert made.json()["kind"] == "ConfigMap"
@@ -31,7 +31,7 @@ def test_an_object_is_made_read_listed_and_deleted(served: Served) -> None:
     assert served.json("GET", MAPS)["items"] == []
 
 
-def test_a_refusal_is_a_status_object(served: Served) -> None:
+def test_errors_are_status_objects(served: Served) -> None:
     answer = served.send("GET", f"{MAPS}/none")
     assert answer.status == 404
     assert answer.json() == {
@@ -57,19 +57,19 @@ def test_a_refusal_is_a_status_object(served: Served) -> None:
         ("/apis/nope.example.com/v1/nopes", 404, b"404 page not found\n"),
     ],
 )
-def test_plain_paths(served: Served, path: str, status: int, body: bytes) -> None:
+def test_served_non_resource_paths(served: Served, path: str, status: int, body: bytes) -> None:
     answer = served.send("GET", path)
     assert (answer.status, answer.data) == (status, body)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nopes", "/apis/batch/v9/jobs", "/apis/batch/v9"])
-def test_what_a_known_group_does_not_serve(served: Served, path: str) -> None:
+def test_unknown_resource_of_a_known_group_is_not_found(served: Served, path: str) -> None:
     body = served.json("GET", path)
     assert body["message"] == "the server could not find the requested resource"
     assert body["details"] == {}
 
 
-def test_who_is_not_known_is_told_so(served: Served) -> None:
+def test_unknown_token_is_unauthorized(served: Served) -> None:
     answer = served.send("GET", MAPS, token="wrong")
     assert answer.status == 401
     assert answer.json()["message"] == "Unauthorized"
@@ -101,7 +101,7 @@ def test_who_is_not_known_is_told_so(served: Served) -> None:
         ),
     ],
 )
-def test_who_may_not_is_told_so(
+def test_missing_permission_is_forbidden(
     served: Served, method: str, path: str, user: str, message: str
 ) -> None:
     token = "powerless-token" if user == "powerless" else ""
@@ -109,7 +109,7 @@ def test_who_may_not_is_told_so(
     assert (answer.status, answer.json()["message"]) == (403, message)
 
 
-def test_bodies_are_json_yaml_or_without_a_type(served: Served) -> None:
+def test_bodies_are_json_yaml_or_untyped(served: Served) -> None:
     yaml = b"metadata: {name: yaml}\ndata: {k: v}\n"
     assert served.send("POST", MAPS, yaml, Content_Type="application/yaml").status == 201
     assert served.send("POST", MAPS, config_map("j")).status == 201
@@ -147,12 +147,12 @@ def test_bodies_are_json_yaml_or_without_a_type(served: Served) -> None:
         ),
     ],
 )
-def test_what_is_no_such_object_is_refused(served: Served, body: bytes, message: str) -> None:
+def test_invalid_bodies_are_rejected(served: Served, body: bytes, message: str) -> None:
     answer = served.send("POST", MAPS, body)
     assert (answer.status, answer.json()["message"]) == (400, message)
 
 
-def test_duplicate_and_unknown_fields_are_warned_of(served: Served) -> None:
+def test_duplicate_and_unknown_fields_cause_warnings(served: Served) -> None:
     body = b'{"metadata": {"name": "a"}, "bogus": 1, "data": {"x": "1", "x": "2"}}'
     answer = served.send("POST", MAPS, body)
     assert answer.headers.getlist("Warning") == [
@@ -172,27 +172,27 @@ def test_tables_show_columns_and_rows(served: Served) -> None:
     assert bare["rows"][0]["object"] is None
 
 
-def test_metadata_alone_can_be_asked_for(served: Served) -> None:
+def test_partial_metadata_is_served(served: Served) -> None:
     served.json("POST", MAPS, config_map(k="v"))
     accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
     answer = served.json("GET", f"{MAPS}/a", Accept=accept)
     assert sorted(answer) == ["apiVersion", "kind", "metadata"]
 
 
-def test_yaml_comes_back_where_it_is_asked_for(served: Served) -> None:
+def test_yaml_is_served_on_request(served: Served) -> None:
     served.json("POST", MAPS, config_map(k="v"))
     answer = served.send("GET", f"{MAPS}/a", Accept="application/yaml")
     assert answer.headers["Content-Type"] == "application/yaml"
     assert b"kind: ConfigMap" in answer.data
 
 
-def test_a_form_that_the_server_has_not_is_refused(served: Served) -> None:
+def test_unsupported_accept_header_is_rejected(served: Served) -> None:
     answer = served.send("GET", MAPS, Accept="text/csv")
     assert answer.status == 406
     assert answer.json()["message"].startswith("406: Not Acceptable")
 
 
-def test_pages_show_one_state(served: Served) -> None:
+def test_pages_show_one_revision(served: Served) -> None:
     for name in "abc":
         served.json("POST", MAPS, config_map(name))
     first = served.json("GET", f"{MAPS}?limit=2")
@@ -206,7 +206,7 @@ def test_pages_show_one_state(served: Served) -> None:
     assert second["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"]}
 
 
-def test_an_expired_page_is_told_so(served: Served) -> None:
+def test_expired_page_is_gone(served: Served) -> None:
     for name in "abc":
         served.json("POST", MAPS, config_map(name))
     token = served.json("GET", f"{MAPS}?limit=2")["metadata"]["continue"]
@@ -239,7 +239,7 @@ def test_an_expired_page_is_told_so(served: Served) -> None:
         ),
     ],
 )
-def test_list_options_fit_together(served: Served, query: str, message: str) -> None:
+def test_conflicting_list_options_are_rejected(served: Served, query: str, message: str) -> None:
     answer = served.send("GET", f"{MAPS}?{query}")
     assert (answer.status, answer.json()["message"]) == (422, message)
 
@@ -268,7 +268,7 @@ def test_patches_come_in_four_forms(served: Served) -> None:
     assert (refused.status, refused.json()["message"]) == (415, "415: Unsupported Media Type")
 
 
-def test_an_apply_needs_a_manager_and_only_it_has_force(served: Served) -> None:
+def test_apply_requires_a_manager_and_alone_allows_force(served: Served) -> None:
     answer = served.send("PATCH", f"{MAPS}/a", {}, Content_Type="application/apply-patch+yaml")
     assert answer.json()["message"] == (
         'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for '
@@ -283,7 +283,7 @@ def test_an_apply_needs_a_manager_and_only_it_has_force(served: Served) -> None:
     )
 
 
-def test_a_collection_is_deleted_by_selector(served: Served) -> None:
+def test_collection_is_deleted_by_selector(served: Served) -> None:
     for name in "ab":
         served.json("POST", MAPS, {"metadata": {"name": name, "labels": {"n": name}}})
     deleted = served.json("DELETE", f"{MAPS}?labelSelector=n%3Da")
@@ -291,7 +291,7 @@ def test_a_collection_is_deleted_by_selector(served: Served) -> None:
     assert [item["metadata"]["name"] for item in served.json("GET", MAPS)["items"]] == ["b"]
 
 
-def test_deleting_a_job_warns_of_the_pods_that_stay(served: Served) -> None:
+def test_deleting_a_job_warns_of_orphaned_pods(served: Served) -> None:
     path = "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
     served.json("POST", path, {"metadata": {"name": "j"}, "spec": {"template": template}})
@@ -304,7 +304,7 @@ def test_deleting_a_job_warns_of_the_pods_that_stay(served: Served) -> None:
     assert answer.json()["metadata"]["finalizers"] == ["orphan"]
 
 
-def test_scale_is_the_number_of_replicas(served: Served) -> None:
+def test_scale_reads_and_writes_replicas(served: Served) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
@@ -355,7 +355,7 @@ def test_pods_are_bound_and_evicted(served: Served) -> None:
     assert served.json("GET", f"{budgets}/b")["status"]["disruptionsAllowed"] == 0
 
 
-def test_a_scale_is_applied(served: Served) -> None:
+def test_scale_is_applied(served: Served) -> None:
     path = "/apis/apps/v1/namespaces/default/replicasets"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
     spec = {"replicas": 4, "selector": {"matchLabels": {"a": "b"}}, "template": template}
@@ -381,7 +381,7 @@ def test_a_scale_is_applied(served: Served) -> None:
     assert owners == [("me", "Apply", "scale")]
 
 
-def test_a_service_account_gets_tokens(served: Served) -> None:
+def test_service_account_issues_tokens(served: Served) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     answer = served.send("POST", path, {"spec": {}})
     assert answer.status == 201
@@ -393,7 +393,7 @@ def test_a_service_account_gets_tokens(served: Served) -> None:
     assert unknown["status"]["error"] == "invalid bearer token"
 
 
-def test_reviews_answer_for_who_asks(served: Served) -> None:
+def test_reviews_answer_about_their_user(served: Served) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     asked = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     assert served.json("POST", path, asked)["status"]["allowed"] is True
@@ -408,7 +408,7 @@ def test_reviews_answer_for_who_asks(served: Served) -> None:
     }
 
 
-def test_a_strategic_patch_is_shown_as_it_was_sent(served: Served) -> None:
+def test_strategic_patch_errors_show_the_patch(served: Served) -> None:
     served.json("POST", MAPS, config_map("p"))
     refused = served.send(
         "PATCH",
@@ -423,7 +423,7 @@ def test_a_strategic_patch_is_shown_as_it_was_sent(served: Served) -> None:
     )
 
 
-def test_a_configuration_without_a_name_is_for_what_is_there(served: Served) -> None:
+def test_apply_without_a_name_requires_the_object(served: Served) -> None:
     body = b'{"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}}'
     form = "application/apply-patch+yaml"
     refused = served.send("PATCH", f"{MAPS}/p?fieldManager=m", body, Content_Type=form)

@@ -58,7 +58,7 @@ async def turns() -> None:
         await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
 
 
-def test_chunks_of_one_turn_go_out_together() -> None:
+def test_stream_buffer_joins_chunks_of_one_loop_iteration() -> None:
     async def test() -> None:
         connection = Connection()
         outlet = StreamBuffer(connection, connection.drained, lambda: None)
@@ -71,7 +71,7 @@ def test_chunks_of_one_turn_go_out_together() -> None:
     driven(test)
 
 
-def test_a_long_beginning_goes_out_as_the_client_reads() -> None:
+def test_stream_buffer_sends_initial_chunks_as_the_client_reads() -> None:
     async def test() -> None:
         connection = Connection()
         outlet = StreamBuffer(connection, connection.drained, lambda: None)
@@ -89,7 +89,7 @@ def test_a_long_beginning_goes_out_as_the_client_reads() -> None:
     driven(test)
 
 
-def test_who_never_reads_is_cut_off_and_nothing_is_kept() -> None:
+def test_stream_buffer_disconnects_a_stalled_client() -> None:
     async def test() -> None:
         connection, ended = Connection(), asyncio.Event()
         outlet = StreamBuffer(connection, connection.drained, ended.set, most=1024 * KB)
@@ -106,7 +106,7 @@ def test_who_never_reads_is_cut_off_and_nothing_is_kept() -> None:
     driven(test)
 
 
-def test_an_end_before_all_is_read_cuts_the_connection() -> None:
+def test_stream_buffer_aborts_when_finished_early() -> None:
     async def test() -> None:
         connection = Connection()
         outlet = StreamBuffer(connection, connection.drained, lambda: None)
@@ -138,7 +138,7 @@ def shown(events: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]
     return [(event["type"], event["object"]["metadata"]["name"]) for event in found]
 
 
-def test_a_watch_from_a_revision_has_every_change_after_it(served: Served) -> None:
+def test_watch_from_a_revision_sends_later_changes(served: Served) -> None:
     revision = create(served, "a")
     label(served, "a", x="1")
     served.json("DELETE", f"{MAPS}/a")
@@ -149,7 +149,7 @@ def test_a_watch_from_a_revision_has_every_change_after_it(served: Served) -> No
     events.close()
 
 
-def test_a_watch_without_a_revision_starts_with_what_is_there(served: Served) -> None:
+def test_watch_without_a_revision_starts_with_existing_objects(served: Served) -> None:
     create(served, "a")
     events = served.watch(f"{MAPS}?watch=true")
     assert shown(events, 1) == [("ADDED", "a")]
@@ -180,7 +180,7 @@ def test_initial_events_end_with_a_marked_bookmark(served: Served) -> None:
     }
 
 
-def test_what_comes_to_match_is_added_and_what_no_longer_does_is_deleted(served: Served) -> None:
+def test_watch_sends_selector_matches_as_added_and_deleted(served: Served) -> None:
     revision = create(served, "a", on="1")
     label(served, "a", more="1")
     label(served, "a", on=None)
@@ -195,7 +195,7 @@ def test_what_comes_to_match_is_added_and_what_no_longer_does_is_deleted(served:
     assert versions[0] == int(revision) + 1
 
 
-def test_a_revision_that_is_too_old_is_one_error_event(served: Served) -> None:
+def test_watch_from_an_expired_revision_sends_an_error(served: Served) -> None:
     create(served, "a")
     served.run(served.api.store.forget_history)
     current = served.api.store.revision
@@ -206,7 +206,7 @@ def test_a_revision_that_is_too_old_is_one_error_event(served: Served) -> None:
     assert events[0]["object"]["message"] == f"too old resource version: 1 ({current})"
 
 
-def test_a_watch_of_one_name_or_namespace_sees_no_other(served: Served) -> None:
+def test_watch_is_limited_to_its_name_or_namespace(served: Served) -> None:
     events = served.watch("/api/v1/watch/namespaces/default/configmaps/b?timeoutSeconds=1")
     create(served, "a")
     create(served, "b")
@@ -215,12 +215,12 @@ def test_a_watch_of_one_name_or_namespace_sees_no_other(served: Served) -> None:
     assert [event["object"]["metadata"]["namespace"] for event in events] == ["default"]
 
 
-def test_a_watch_ends_when_its_time_is_over_and_leaves_nothing(served: Served) -> None:
+def test_watch_ends_at_its_timeout(served: Served) -> None:
     assert list(served.watch(f"{MAPS}?watch=1&timeoutSeconds=1")) == []
     assert served.run(lambda: served.api.store.watchers("configmaps")) == 0
 
 
-def test_a_client_that_leaves_is_forgotten(served: Served) -> None:
+def test_watch_ends_when_the_client_disconnects(served: Served) -> None:
     events = served.watch(f"{MAPS}?watch=1")
     create(served, "a")
     next(events)
@@ -232,7 +232,7 @@ def test_a_client_that_leaves_is_forgotten(served: Served) -> None:
     assert served.run(lambda: served.api.store.watchers("configmaps")) == 0
 
 
-def test_a_table_watch_heads_its_first_event_only(served: Served) -> None:
+def test_table_watch_sends_columns_once(served: Served) -> None:
     create(served, "a")
     create(served, "b")
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -244,7 +244,7 @@ def test_a_table_watch_heads_its_first_event_only(served: Served) -> None:
     assert second["object"]["rows"][0]["cells"][0] == "b"
 
 
-def test_an_abnormal_revision_is_upstreams_quirk(served: Served) -> None:
+def test_watch_with_an_invalid_revision_is_a_server_error(served: Served) -> None:
     answer = served.send("GET", f"{MAPS}?watch=1&resourceVersion=abc")
     assert answer.status == 500
     assert answer.json()["message"] == (
@@ -252,7 +252,7 @@ def test_an_abnormal_revision_is_upstreams_quirk(served: Served) -> None:
     )
 
 
-def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(served: Served) -> None:
+def test_watch_disconnects_a_client_that_never_reads(served: Served) -> None:
     revision = create(served, "a")
     ask = f"GET {MAPS}?watch=1&resourceVersion={revision} HTTP/1.1\r\nHost: x\r\n"
     with socket.create_connection(("127.0.0.1", served.port), timeout=30.0) as client:
