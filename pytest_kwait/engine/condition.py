@@ -32,39 +32,39 @@ __all__ = [
 
 
 class ObjectSink(Protocol):
-    """Where what is seen of a source is counted."""
+    """Receives the objects of a source."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note that an object is there and looks like this.
+        """Add or replace an object.
 
         Args:
             obj: the fields that the source names.
-            raw: the whole object as it came.
+            raw: the whole object as received.
             now: the clock's monotonic seconds.
         """
         ...
 
     def drop(self, uid: str) -> None:
-        """Note that the object of this UID is gone."""
+        """Remove the object with this UID."""
         ...
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the objects that are there."""
+        """Return the UIDs of the present objects."""
         ...
 
 
 @dataclass(eq=False, slots=True)
 class Source:
-    """What is looked at: one collection, or one object of it.
+    """One collection to watch, or one object of it.
 
     Args:
         resource: the kind.
-        namespace: where; None for all namespaces and for cluster-scoped kinds.
-        book: what its objects are entered into.
+        namespace: the namespace; None for all namespaces and for cluster-scoped kinds.
+        sink: receives its objects.
         name: one object by its name; None for all that the selector matches.
         selector: a label selector.
         fields: a TypedDict of the fields that the verdict reads; None for whole objects.
-        optional: whether it only explains: where it may not be read, the wait goes on without it.
+        optional: whether the wait goes on without it when reading is forbidden.
     """
 
     resource: Resource
@@ -77,8 +77,21 @@ class Source:
 
     @property
     def field_selector(self) -> str | None:
-        """The field selector that leaves one object of the collection."""
+        """The field selector of the one object; None for the whole collection."""
         return None if self.name is None else name_selector(self.name)
+
+    def replace(self, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
+        """Set the sink to the objects of a list; objects missing from it are gone.
+
+        Args:
+            items: the fields and the bytes of each object.
+            now: the clock's monotonic seconds.
+        """
+        present = {obj["metadata"].get("uid") or obj["metadata"]["name"] for obj, _ in items}
+        for uid in [uid for uid in self.sink.uids() if uid not in present]:
+            self.sink.drop(uid)
+        for obj, raw in items:
+            self.sink.put(obj, raw, now)
 
     def __str__(self) -> str:
         which = self.name or (f"with {self.selector}" if self.selector else "")
@@ -88,14 +101,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """One object as evidence and hints name it.
+    """One object, named for evidence and hints.
 
     Args:
         kind: as in the object, for example `Job`.
         name: its name.
-        uid: its UID; empty where it has not been seen.
-        resource: the name that kubectl knows the kind by.
-        exists: whether it is there.
+        uid: its UID; empty before it was seen.
+        resource: the kind's name for kubectl.
+        exists: whether it is present.
     """
 
     kind: str
@@ -107,14 +120,14 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceScope:
-    """Where the evidence of a failure is to be found.
+    """The scope in which to gather evidence of a failure.
 
     Args:
-        namespace: where events and pods are; None for a cluster-scoped subject.
-        objects: what the wait was about; may be empty.
-        pods: a label selector of the pods it owns; None where it has none.
-        pod_names: pods by name, where they are not selected by label.
-        suspects: names of pods whose state decided, to be shown first.
+        namespace: the namespace of events and pods; None for a cluster-scoped subject.
+        objects: the objects of the wait; may be empty.
+        pods: the label selector of owned pods; None without any.
+        pod_names: pods by name, if not selected by label.
+        suspects: names of the pods that decided the verdict, shown first.
     """
 
     namespace: str | None
@@ -125,100 +138,100 @@ class EvidenceScope:
 
 
 class Condition(Protocol):
-    """What can be awaited."""
+    """A condition that a wait can wait for."""
 
     @property
     def subject(self) -> str:
-        """What the wait is about: `job ci-1/sleepers`."""
+        """The object of the wait: `job ci-1/sleepers`."""
         ...
 
     @property
     def goal(self) -> str:
-        """What is awaited of it, as a verb: `have 3 pods Running`."""
+        """The awaited state, as a verb: `have 3 pods Running`."""
         ...
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the verdict runs code of the user, which belongs to the calling thread."""
+        """Whether the verdict runs user code, which must run in the calling thread."""
         ...
 
     def sources(self) -> Sequence[Source]:
-        """Return what is to be looked at now; may change with what has been seen."""
+        """Return the sources to watch now; they may change with the objects seen."""
         ...
 
     def verdict(self) -> Verdict:
-        """Judge what has been seen; asked only when every source has been listed."""
+        """Return the verdict on the objects seen; called only once every source is listed."""
         ...
 
     def seen(self) -> str:
-        """Sum up what is there, in one line; empty before anything was seen."""
+        """Return a one-line summary of the present objects; empty before any was seen."""
         ...
 
     def result(self) -> Any:
-        """Return what the wait returns once its verdict is Met."""
+        """Return the result of the wait once its verdict is Met."""
         ...
 
     def scope(self) -> EvidenceScope:
-        """Return where the evidence of a failure is to be found."""
+        """Return the scope in which to gather evidence of a failure."""
         ...
 
 
 class Timed(Protocol):
-    """A condition whose verdict changes with time too."""
+    """A condition whose verdict also changes with time."""
 
     @property
     def due(self) -> float:
-        """When to ask again though nothing changed, in monotonic seconds; infinite for never."""
+        """When to evaluate again without a change, in monotonic seconds; infinite for never."""
         ...
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of.
+        """Set the time of the next verdict.
 
         Args:
             now: the clock's monotonic seconds.
-            fresh: whether everything has been listed since the moment that was due.
+            fresh: whether all sources were listed since the due time.
         """
         ...
 
 
 class HasDeferredSource(Protocol):
-    """A condition whose objects do not say themselves why something is wanting.
+    """A condition with a source that is listed only once the wait is stuck.
 
-    What does say it is not watched: it is listed once the want has lasted for the short grace.
+    Its objects explain the lack of progress. It is not watched, but listed after the short grace.
     """
 
     def deferred_source(self) -> Source | None:
-        """Return what to list if this lasts; None while nothing is wanting."""
+        """Return the source to list if this state lasts; None while there is progress."""
         ...
 
     def deferred_verdict(self) -> Failed | None:
-        """Judge what that list has entered into its book; None while it may still come."""
+        """Return the failure that the listed objects show; None while there is none."""
         ...
 
 
 class Probe(Protocol):
-    """A condition with a part that cannot be watched: it is asked for every `poll`.
+    """A condition with a part that cannot be watched, requested every `poll`.
 
-    `questions`, `urgent` and `learn` are never called at the same time as anything else of the
-    condition; `ask` is, since it takes time, and so must not touch what has been counted.
+    `questions`, `is_urgent` and `record_answers` are never called concurrently with other methods
+    of the condition. `ask` is, and must not touch the condition's state.
     """
 
     def questions(self) -> Sequence[Any]:
-        """Return what to ask now; empty while asking is not worth its requests."""
+        """Return the questions to ask now; empty if none is worth a request."""
         ...
 
     def is_urgent(self) -> bool:
-        """Whether the questions are new, and need not wait for the end of the pause."""
+        """Whether there are new questions, which need not wait for the end of the pause."""
         ...
 
     def ask(self, questions: Sequence[Any], deadline: Deadline) -> Any:
-        """Return the answers; runs in the caller's thread.
+        """Return the answers; called in the caller's thread.
 
         Raises:
-            ApiError: what was asked is refused, or not understood; passing troubles are answers.
+            ApiError: a request was refused or not understood; transient errors are answers.
         """
         ...
 
     def record_answers(self, answers: Any) -> None:
-        """Note the answers."""
+        """Record the answers."""
         ...

@@ -26,14 +26,14 @@ _log = logging.getLogger("pytest_kwait.wait")
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the wait makes of a verdict.
+    """A verdict, and its meaning for the wait.
 
     Args:
-        verdict: what the condition said.
-        final: whether the wait ends with it.
-        due: when the ruling must be looked at again even if nothing changes, in the clock's
-            monotonic seconds; infinite where only a change can alter it.
-        ask_at: when to rule again without listing anything anew, by what is asked late.
+        verdict: the condition's verdict.
+        final: whether it ends the wait.
+        due: when to list everything and evaluate again without a change, in monotonic seconds;
+            infinite if only a change can alter the verdict.
+        ask_at: when to evaluate again for a deferred check, without listing anything.
     """
 
     verdict: Verdict
@@ -43,14 +43,14 @@ class Evaluation:
 
 
 class Evaluator:
-    """Holds a condition's verdicts against the graces and the stability that a wait was given.
+    """Applies grace periods and stability to the verdicts of one wait.
 
     Args:
-        condition: what is awaited.
+        condition: the awaited condition.
         settings: the wait's options.
-        clock: what graces are measured by.
-        late_looks: what is asked where what is awaited does not come.
-        started: when the wait began, in the clock's monotonic seconds; None for now.
+        clock: the clock of the grace periods.
+        deferred_checks: the checks of a stuck wait.
+        started: when the wait began, in monotonic seconds; None for now.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class Evaluator:
         condition: Condition,
         settings: WaitSettings,
         clock: Clock,
-        late_looks: Sequence[DeferredCheck[Any]] = (),
+        deferred_checks: Sequence[DeferredCheck[Any]] = (),
         started: float | None = None,
     ) -> None:
         self._condition = condition
         self._settings = settings
         self._clock = clock
-        self._late_looks = late_looks
+        self._deferred_checks = deferred_checks
         timed = hasattr(condition, "set_time")
         self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic() if started is None else started
         self._met_since: float | None = None
-        self._doomed_since: float | None = None
-        self._hopeless_since: float | None = None
-        self._untold: tuple[float, Pending] | None = None
+        self._terminal_since: float | None = None
+        self._permanent_since: float | None = None
+        self._unrecorded: tuple[float, Pending] | None = None
         self.timeline = Timeline()
 
     @property
@@ -79,65 +79,64 @@ class Evaluator:
         """Seconds since the wait began."""
         return self._clock.monotonic() - self._started
 
-    def rule(
+    def evaluate(
         self, *, fresh: bool = False, asking: bool = False, in_passing: bool = False
     ) -> Evaluation:
-        """Ask the condition, and say what its verdict means for the wait.
+        """Return the condition's verdict and its meaning for the wait.
 
         Args:
-            fresh: whether everything has been listed since the last ruling's due moment. A grace
-                or a time of stability that has run out is final only then: on what was seen before
-                a connection went dead, both would lie.
-            asking: whether this is the caller's thread, and the moment to ask what is asked late.
-            in_passing: whether the next ruling follows at once: a verdict that is pending is then
-                recorded only if it is the last one before `tell`.
+            fresh: whether everything was listed since the last due time. An expired grace or
+                stability period is final only then: a dead connection would hide changes.
+            asking: whether deferred checks may send requests, in the caller's thread.
+            in_passing: whether another evaluation follows at once; a pending verdict is then
+                recorded only if it is the last before `record_last`.
 
         Raises:
-            Exception: whatever code of the user raises in the verdict.
+            Exception: raised by user code in the verdict.
         """
         now = self._clock.monotonic()
         if self._timed is not None:
             self._timed.set_time(now, fresh=fresh)
-        self._untold = None
+        self._unrecorded = None
         verdict = self._condition.verdict()
-        for look in self._late_looks:
+        for check in self._deferred_checks:
             if isinstance(verdict, Pending):
-                verdict = look.judge(verdict, now, fresh=fresh, asking=asking)
+                verdict = check.apply(verdict, now, fresh=fresh, asking=asking)
         match verdict:
             case Met():
-                ruling = self._rule_met(verdict, now, fresh)
+                evaluation = self._evaluate_met(verdict, now, fresh)
             case Failed():
-                ruling = self._rule_failed(verdict, now, fresh)
+                evaluation = self._evaluate_failed(verdict, now, fresh)
             case Pending():
                 due = math.inf if self._timed is None else self._timed.due
                 ask_at = math.inf
-                for look in self._late_looks:
-                    if look.lists_first:
-                        due = min(due, look.due)
+                for check in self._deferred_checks:
+                    if check.lists_first:
+                        due = min(due, check.due)
                     else:
-                        ask_at = min(ask_at, look.due)
-                ruling = Evaluation(verdict, final=False, due=due, ask_at=ask_at)
-                self._untold = (now, verdict)
+                        ask_at = min(ask_at, check.due)
+                evaluation = Evaluation(verdict, final=False, due=due, ask_at=ask_at)
+                self._unrecorded = (now, verdict)
                 if not in_passing:
-                    self.tell()
+                    self.record_last()
         if not isinstance(verdict, Met):
             self._met_since = None
         if not isinstance(verdict, Failed):
-            self._doomed_since = self._hopeless_since = None
-        return ruling
+            self._terminal_since = self._permanent_since = None
+        return evaluation
 
-    def tell(self) -> None:
-        """Record the last verdict if it was ruled on in passing; before anything else changes."""
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            now, verdict = untold
+    def record_last(self) -> None:
+        """Record the last verdict if it was evaluated in passing; before anything else changes."""
+        unrecorded, self._unrecorded = self._unrecorded, None
+        if unrecorded is not None:
+            now, verdict = unrecorded
             self._record(now, verdict.reason)
 
-    def note(self, text: str) -> None:
-        """Record what is known before a verdict can be asked for."""
+    def record_text(self, text: str) -> None:
+        """Record a text before there is a verdict."""
         self._record(self._clock.monotonic(), text)
 
-    def _rule_met(self, verdict: Met, now: float, fresh: bool) -> Evaluation:
+    def _evaluate_met(self, verdict: Met, now: float, fresh: bool) -> Evaluation:
         if self._met_since is None:
             self._met_since = now
         due = self._met_since + self._settings.stable_for
@@ -146,11 +145,11 @@ class Evaluator:
             return Evaluation(verdict, final=True)
         held = format_duration(self._settings.stable_for)
         self._record(now, f"met, and must hold for {held}")
-        # A part of it may change with time before that.
+        # Part of the condition may change with time before that.
         due = due if self._timed is None else min(due, self._timed.due)
         return Evaluation(verdict, final=False, due=due)
 
-    def _rule_failed(self, verdict: Failed, now: float, fresh: bool) -> Evaluation:
+    def _evaluate_failed(self, verdict: Failed, now: float, fresh: bool) -> Evaluation:
         if not self._settings.fail_fast:
             self._record(now, verdict.reason)
             return Evaluation(verdict, final=False)
@@ -166,18 +165,18 @@ class Evaluator:
         return Evaluation(verdict, final=False, due=due)
 
     def _end_of_patience(self, verdict: Failed, now: float) -> float:
-        if self._doomed_since is None:
-            self._doomed_since = now
+        if self._terminal_since is None:
+            self._terminal_since = now
         if verdict.patience is not Patience.SHORT:
-            self._hopeless_since = None
-        elif self._hopeless_since is None:
-            self._hopeless_since = now
+            self._permanent_since = None
+        elif self._permanent_since is None:
+            self._permanent_since = now
         since = verdict.since
         if since is None:
-            hopeless = self._hopeless_since
-            long_enough = self._doomed_since + self._settings.long_grace
-            if hopeless is not None:
-                return min(hopeless + self._settings.short_grace, long_enough)
+            permanent = self._permanent_since
+            long_enough = self._terminal_since + self._settings.long_grace
+            if permanent is not None:
+                return min(permanent + self._settings.short_grace, long_enough)
             return long_enough
         return since + self._grace(verdict.patience)
 

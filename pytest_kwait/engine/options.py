@@ -1,7 +1,4 @@
-"""Options that every wait takes, and validation of wait arguments.
-
-Objects are named `kind/name`.
-"""
+"""Options that every wait takes, and validation of wait arguments."""
 
 from __future__ import annotations
 
@@ -30,47 +27,47 @@ __all__ = [
 Mode = Literal["watch", "poll"]
 
 GRACE_SHORT = 5.0
-"""Seconds that a state which nothing heals must hold."""
+"""Seconds that a failed state which cannot recover must hold."""
 
 GRACE_LONG = 45.0
-"""Seconds that a state which may pass must hold: the kubelet has then tried again at least once."""
+"""Seconds that a failed state which may pass must hold: at least one retry of the kubelet."""
 
 
 class WaitOptions(TypedDict, total=False):
-    """What every wait takes by keyword; None is the same as not given."""
+    """Keyword arguments of every wait; None means the default."""
 
     timeout: Duration | None
     """The limit; a duration above zero. Default: the wait's entry in the timeout table."""
 
     poll: Duration | None
-    """The pause between looks in poll mode, and at what cannot be watched. Default: 2 s."""
+    """The interval of poll mode, and of parts that cannot be watched. Default: 2 s."""
 
     mode: Mode | None
     """`watch` (default) or `poll`."""
 
     fail_fast: bool | None
-    """Whether the wait ends when what it waits for can no longer come. Default: True."""
+    """Whether the wait ends once the condition can no longer be met. Default: True."""
 
     grace: Duration | None
-    """How long a hopeless state that may pass must hold. Default: 45 s."""
+    """How long a failed state that may pass must hold. Default: 45 s."""
 
     stable_for: Duration | None
-    """How long what was awaited must hold without a break. Default: not at all."""
+    """How long the condition must hold without a break. Default: not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitSettings:
-    """Options resolved: nothing left open, all durations in seconds.
+    """Options with their defaults filled in, durations in seconds.
 
     Args:
         timeout: the limit of the whole wait.
-        poll: the pause between looks.
-        mode: how to look.
-        fail_fast: whether hopeless states end the wait.
-        grace: how long a hopeless state that may pass must hold; None for the default.
-        stable_for: how long what was awaited must hold.
-        time_scale: how long the cluster's controllers take, as a part of what a real cluster's
-            take; the default graces shrink with it.
+        poll: the interval of poll mode.
+        mode: watch or poll.
+        fail_fast: whether failed states end the wait.
+        grace: how long a failed state that may pass must hold; None for the default.
+        stable_for: how long the condition must hold.
+        time_scale: the speed of the cluster's controllers, as a fraction of a real cluster's
+            times; the default graces shrink with it.
     """
 
     timeout: float
@@ -83,12 +80,12 @@ class WaitSettings:
 
     @property
     def long_grace(self) -> float:
-        """How long a state that may pass must hold."""
+        """Seconds that a failed state which may pass must hold."""
         return GRACE_LONG * self.time_scale if self.grace is None else self.grace
 
     @property
     def short_grace(self) -> float:
-        """How long a state that nothing heals must hold; never longer than the long one."""
+        """Seconds that a failed state which cannot recover must hold; at most the long grace."""
         return min(GRACE_SHORT * self.time_scale, self.long_grace)
 
 
@@ -98,12 +95,12 @@ def resolve_options(
     """Return the options with their defaults filled in.
 
     Args:
-        options: what the caller gave.
-        timeout: the name in the timeout table of the wait's default limit.
-        poll: the same of its default pause.
+        options: the given options.
+        timeout: the entry of the default limit in the timeout table.
+        poll: the entry of the default interval.
 
     Raises:
-        InvalidArgument: an unknown option, or a value that cannot be meant.
+        InvalidArgument: an unknown option, or an invalid value.
     """
     given = {name: value for name, value in options.items() if value is not None}
     unknown = sorted(set(options) - set(WaitOptions.__annotations__))
@@ -138,7 +135,7 @@ def check_count(what: str, value: object, *, least: int = 0) -> int:
     """Return `value` as a count.
 
     Raises:
-        InvalidArgument: it is no whole number, or less than `least`.
+        InvalidArgument: not a whole number, or less than `least`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidArgument(what, value, f"use a whole number, {least} or more")
@@ -150,7 +147,7 @@ class Target(NamedTuple):
 
     Args:
         kind: a kind, plural, singular or short name, perhaps with its group.
-        name: the object's name; empty for the kind as a whole.
+        name: the object's name; empty for all objects of the kind.
     """
 
     kind: str
@@ -158,10 +155,10 @@ class Target(NamedTuple):
 
 
 def parse_target(what: str, value: object) -> Target:
-    """Return the kind and the name that a text like `deployment/web` or `pods` means.
+    """Return the kind and name of a text such as `deployment/web` or `pods`.
 
     Raises:
-        InvalidArgument: it is no such text.
+        InvalidArgument: any other text.
     """
     if isinstance(value, str):
         kind, slash, name = value.partition("/")

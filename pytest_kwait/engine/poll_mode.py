@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog, classify_error, request_once
-from pytest_kwait.engine.shared_stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background
 from pytest_kwait.wait.poll import poll_until_context_timeout
@@ -22,73 +21,73 @@ __all__ = ["PollMode"]
 
 
 class PollMode:
-    """One wait over lists.
+    """One wait over repeated lists.
 
     Args:
-        session: who asks the server.
-        condition: what is awaited.
-        judge: what the verdicts mean for the wait.
-        deadline: when it must be over.
-        poll: the pause between looks in seconds; a look's own time is part of it.
-        probe: how to look at what cannot be listed; None where everything is.
-        troubles: where errors are noted.
+        session: the session of all requests.
+        condition: the awaited condition.
+        evaluator: evaluates the condition.
+        deadline: the deadline of the wait.
+        poll: the interval between two rounds of lists, in seconds.
+        probe: the part of the condition that cannot be listed; None without one.
+        errors: the log of API errors.
     """
 
     def __init__(
         self,
         session: Session,
         condition: Condition,
-        judge: Evaluator,
+        evaluator: Evaluator,
         deadline: Deadline,
         *,
         poll: float,
         probe: Probe | None,
-        troubles: ErrorLog,
+        errors: ErrorLog,
     ) -> None:
         self._session = session
         self._condition = condition
-        self._judge = judge
+        self._evaluator = evaluator
         self._deadline = deadline
         self._poll = poll
         self._probe = probe
-        self._troubles = troubles
-        self._forgone: set[Source] = set()
-        self._ruling: Evaluation | None = None
+        self._errors = errors
+        self._skipped: set[Source] = set()
+        self._evaluation: Evaluation | None = None
 
     def run(self) -> Evaluation:
-        """Return the ruling that ends the wait.
+        """Return the final evaluation.
 
         Raises:
             ApiError: the server refuses what the wait needs.
-            DeadlineExceeded: the time is up.
+            DeadlineExceeded: the deadline has passed.
         """
         ctx = background(self._deadline.clock)
         timeout = self._deadline.remaining
-        poll_until_context_timeout(ctx, self._poll, timeout, True, self._look)
-        if self._ruling is None:
-            raise AssertionError("the last look has not ruled")
-        return self._ruling
+        poll_until_context_timeout(ctx, self._poll, timeout, True, self._run_round)
+        if self._evaluation is None:
+            raise AssertionError("no round was evaluated")
+        return self._evaluation
 
-    def _look(self, ctx: Context) -> bool:
+    def _run_round(self, ctx: Context) -> bool:
         try:
             self._list_all()
             if self._probe is not None and (questions := self._probe.questions()):
                 self._probe.record_answers(self._probe.ask(questions, self._deadline))
         except ApiError as error:
-            if self._troubles.meet(error) is ErrorAction.STOP:
+            if self._errors.decide(error) is ErrorAction.STOP:
                 raise
-            if self._ruling is None:
-                self._judge.note(f"cannot look: {error.message}")
+            if self._evaluation is None:
+                self._evaluator.record_text(f"cannot look: {error.message}")
             if error.retry_after:
                 ctx.wait(error.retry_after)
             return False
-        self._troubles.over()
-        self._ruling = self._judge.rule(fresh=True)
-        return self._ruling.final
+        self._errors.record_success()
+        self._evaluation = self._evaluator.evaluate(fresh=True)
+        return self._evaluation.final
 
     def _list_all(self) -> None:
-        """List what the condition names, and what it names once it has seen that."""
-        listed = set(self._forgone)
+        """List all sources, including those that the condition adds meanwhile."""
+        listed = set(self._skipped)
         while missing := [s for s in self._condition.sources() if s not in listed]:
             for source in missing:
                 listed.add(source)
@@ -97,11 +96,11 @@ class PollMode:
                 except ApiError as error:
                     if not source.optional or classify_error(error) is not ErrorAction.STOP:
                         raise
-                    self._troubles.record_error(error)
-                    self._forgone.add(source)
+                    self._errors.record_error(error)
+                    self._skipped.add(source)
                     continue
                 items = [(item.object, item.raw) for item in answer.items]
-                enter_list(source, items, self._session.clock.monotonic())
+                source.replace(items, self._session.clock.monotonic())
 
     def _list(self, source: Source, deadline: Deadline) -> ObjectList:
         return self._session.list(

@@ -112,7 +112,7 @@ class ErrorLog:
         self.count += 1
         return self._outage.tolerates(error)
 
-    def meet(self, error: ApiError) -> ErrorAction:
+    def decide(self, error: ApiError) -> ErrorAction:
         """Note an error and say what to do.
 
         What is in doubt is final once it repeats; a refusal right after an outage, once it holds.
@@ -128,8 +128,8 @@ class ErrorLog:
         self.repeats += 1
         return ErrorAction.STOP if self.repeats >= REPEATS else ErrorAction.RETRY
 
-    def over(self) -> None:
-        """Note a success."""
+    def record_success(self) -> None:
+        """Record a success."""
         self.repeats = 0
         self._outage.over()
 
@@ -171,20 +171,20 @@ def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
 
 
 def request_with_retry(
-    call: Callable[[Deadline], _Answer], deadline: Deadline, troubles: ErrorLog | None = None
+    call: Callable[[Deadline], _Answer], deadline: Deadline, errors: ErrorLog | None = None
 ) -> _Answer:
     """Return the answer of one request, tried again by this policy until the deadline.
 
     Args:
         call: the request; given the deadline to keep.
         deadline: when the answer must be here; Retry-After pauses are cut off by it as well.
-        troubles: where errors are noted; None to forget them.
+        errors: where errors are noted; None to forget them.
 
     Raises:
         ApiError: a final error, or the last one when the time was up.
         DeadlineExceeded: the time was up before there was any answer.
     """
-    troubles = troubles if troubles is not None else ErrorLog(deadline.clock)
+    errors = errors if errors is not None else ErrorLog(deadline.clock)
     ctx = Context(deadline.clock, at=deadline.at)
     answers: list[_Answer] = []
 
@@ -192,20 +192,20 @@ def request_with_retry(
         try:
             answers.append(request_once(call, deadline))
         except ApiError as error:
-            if troubles.meet(error) is ErrorAction.STOP:
+            if errors.decide(error) is ErrorAction.STOP:
                 raise
             if error.retry_after:
                 ctx.wait(error.retry_after)
             return False
-        troubles.over()
+        errors.record_success()
         return True
 
     try:
         make_retry_backoff().delay_func().until(ctx, True, True, attempt)
     except DeadlineExceeded:
-        if troubles.last is None:
+        if errors.last is None:
             raise
-        raise troubles.last from None
+        raise errors.last from None
     return answers[0]
 
 
@@ -221,16 +221,16 @@ def create_once(
     Raises:
         ApiError: refused, or the server could not be reached in time.
     """
-    troubles = ErrorLog()
+    errors = ErrorLog()
     try:
         return request_with_retry(
             lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
             deadline,
-            troubles,
+            errors,
         )
     except ApiError as error:
         name = obj["metadata"].get("name")
-        if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
+        if error.reason != "AlreadyExists" or errors.count == 1 or not name:
             raise
     # An earlier try was answered by nothing: the object may well be the one that it made.
     return request_with_retry(

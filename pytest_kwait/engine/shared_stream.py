@@ -41,7 +41,6 @@ __all__ = [
     "SharedStream",
     "Subscriber",
     "Subscription",
-    "enter_list",
     "follow_informer",
     "subscribe",
 ]
@@ -149,21 +148,21 @@ class Subscriber(Protocol):
     not hold up the others of its stream.
     """
 
-    def listed(
+    def on_list(
         self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
     ) -> None:
         """Keep all objects that there are, by a list that was asked for at that moment."""
         ...
 
-    def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
+    def on_event(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
         """Keep one change: `ADDED`, `MODIFIED` or `DELETED`."""
         ...
 
-    def troubled(self, source: Source, error: ApiError) -> None:
+    def on_error(self, source: Source, error: ApiError) -> None:
         """Keep an error that is retried."""
         ...
 
-    def broken(self, source: Source, error: BaseException) -> None:
+    def on_end(self, source: Source, error: BaseException) -> None:
         """Keep what ends the stream: a final error, or one of the code that was called."""
         ...
 
@@ -178,16 +177,16 @@ class Subscription:
     Args:
         stream: what it is a part of.
         source: what the wait looks at.
-        audience: who is told.
+        subscriber: who is told.
         deadline: when the wait ends.
     """
 
     def __init__(
-        self, stream: SharedStream, source: Source, audience: Subscriber, deadline: Deadline
+        self, stream: SharedStream, source: Source, subscriber: Subscriber, deadline: Deadline
     ) -> None:
         self._stream = stream
         self.source = source
-        self.audience = audience
+        self.subscriber = subscriber
         self.deadline = deadline
 
     def refresh(self) -> None:
@@ -200,7 +199,7 @@ class Subscription:
 
     def close(self) -> None:
         """Be told nothing more; the last one to leave ends the stream."""
-        self._stream.leave(self)
+        self._stream.unsubscribe(self)
 
 
 class SharedStream:
@@ -222,7 +221,7 @@ class SharedStream:
         self._source = source
         self._tell_end = ended
         self._ctx, self._cancel = with_cancel(background(session.clock))
-        self._troubles = ErrorLog(session.clock)
+        self._errors = ErrorLog(session.clock)
         self._in_trouble = False
         self._version = ""
         self._outdated = threading.Event()
@@ -239,7 +238,9 @@ class SharedStream:
             target=self._run, name=f"kwait-watch-{source.resource.plural}", daemon=True
         )
 
-    def join(self, source: Source, audience: Subscriber, deadline: Deadline) -> Subscription | None:
+    def join(
+        self, source: Source, subscriber: Subscriber, deadline: Deadline
+    ) -> Subscription | None:
         """Return a share for one more wait; None where it is better off with a stream of its own.
 
         That is where this one has ended, or pauses after an error that may be over by now.
@@ -247,7 +248,7 @@ class SharedStream:
         with self._lock:
             if self._ended or self._in_trouble:
                 return None
-            share = Subscription(self, source, audience, deadline)
+            share = Subscription(self, source, subscriber, deadline)
             self._shares += (share,)
             starts, self._started = not self._started, True
         if starts:
@@ -276,7 +277,7 @@ class SharedStream:
         self._shares = tuple(each for each in self._shares if each is not share)
         self._listed = tuple(each for each in self._listed if each is not share)
 
-    def leave(self, share: Subscription) -> None:
+    def unsubscribe(self, share: Subscription) -> None:
         """Tell that share nothing more but what is being told already."""
         with self._lock:
             self._drop(share)
@@ -301,8 +302,8 @@ class SharedStream:
                 shares = self._shares
             self._tell_end(self)
             for share in shares:
-                share.audience.broken(share.source, error)
-                share.audience.process_changes()
+                share.subscriber.on_end(share.source, error)
+                share.subscriber.process_changes()
 
     def _follow(self, ctx: Context) -> bool:
         """List where needed, then watch until the watch ends; never done."""
@@ -313,7 +314,7 @@ class SharedStream:
             # Everybody's time was up when this was asked for: they leave, or others have come.
             return False
         except ApiError as error:
-            decision = self._troubles.meet(error)
+            decision = self._errors.decide(error)
             if ctx.err() is not None:
                 return False
             if decision is ErrorAction.STOP:
@@ -322,15 +323,15 @@ class SharedStream:
             if decision is ErrorAction.RELIST:
                 self._outdated.set()
             for share in self._shares:
-                share.audience.troubled(share.source, error)
-                share.audience.process_changes()
+                share.subscriber.on_error(share.source, error)
+                share.subscriber.process_changes()
             if error.retry_after:
                 ctx.wait(error.retry_after)
         return False
 
     def _fine(self) -> None:
         self._in_trouble = False
-        self._troubles.over()
+        self._errors.record_success()
 
     def _list(self) -> None:
         source = self._source
@@ -354,7 +355,7 @@ class SharedStream:
         except (ApiError, DeadlineExceeded):
             self._outdated.set()
             raise
-        self._troubles.repeats = 0
+        self._errors.repeats = 0
         self._version = answer.resource_version
         items = [(item.object, item.raw) for item in answer.items]
         with self._lock:
@@ -362,8 +363,8 @@ class SharedStream:
             self._listed = tuple(share for share in shares if share in self._shares)
             told = self._listed
         for share in told:
-            share.audience.listed(share.source, items, asked)
-            share.audience.process_changes()
+            share.subscriber.on_list(share.source, items, asked)
+            share.subscriber.process_changes()
 
     def _tell(self, events: list[WatchEvent]) -> None:
         """Tell everybody of events that came together."""
@@ -372,9 +373,9 @@ class SharedStream:
         for event in events:
             if event.type != "BOOKMARK":
                 for share in shares:
-                    share.audience.changed(share.source, event.type, event.object, event.raw)
+                    share.subscriber.on_event(share.source, event.type, event.object, event.raw)
         for share in shares:
-            share.audience.process_changes()
+            share.subscriber.process_changes()
 
     def _watch_once(self) -> bool:
         """List if needed, watch until the watch ends; return whether to go on without a pause."""
@@ -446,15 +447,6 @@ def _read_batches(
         yield events
 
 
-def enter_list(source: Source, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
-    """Make a source's book say what a list says: what is not in it is gone."""
-    present = {obj["metadata"].get("uid") or obj["metadata"]["name"] for obj, _ in items}
-    for uid in [uid for uid in source.sink.uids() if uid not in present]:
-        source.sink.drop(uid)
-    for obj, raw in items:
-        source.sink.put(obj, raw, now)
-
-
 _Key: TypeAlias = tuple[int, str, str | None, str | None, Any]
 
 
@@ -476,7 +468,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def subscribe(
-    session: Session, source: Source, audience: Subscriber, deadline: Deadline
+    session: Session, source: Source, subscriber: Subscriber, deadline: Deadline
 ) -> Subscription:
     """Return a share in the stream of a source, which is opened where there is none.
 
@@ -486,7 +478,7 @@ def subscribe(
     Args:
         session: who asks the server.
         source: what to look at.
-        audience: who is told.
+        subscriber: who is told.
         deadline: when the wait ends.
     """
     # The session lives at least as long as a stream that can be found.
@@ -494,12 +486,12 @@ def subscribe(
     key = (id(session), path, source.field_selector, source.selector, source.fields)
     with _streams.lock:
         stream = _streams.open.get(key)
-        share = stream.join(source, audience, deadline) if stream is not None else None
+        share = stream.join(source, subscriber, deadline) if stream is not None else None
         while share is None:
             stream = _streams.open[key] = SharedStream(
                 session, source, lambda ended: _remove_stream(key, ended)
             )
-            share = stream.join(source, audience, deadline)
+            share = stream.join(source, subscriber, deadline)
     return share
 
 

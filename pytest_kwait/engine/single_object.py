@@ -18,15 +18,14 @@ __all__ = ["SingleObject"]
 
 
 class SingleObject:
-    """The book of a source of one object.
+    """The sink of a source of one object.
 
-    The UID of the first one seen is its identity: an object of the same name with another UID is
-    not the one that was awaited.
+    Its identity is the first UID seen: an object of the same name with another UID is another one.
 
     Args:
         resource: its kind.
         name: its name.
-        uid: its UID, where that is known before it is seen.
+        uid: its UID, if known before it is seen.
     """
 
     def __init__(self, resource: Resource, name: str, uid: str = "") -> None:
@@ -36,37 +35,37 @@ class SingleObject:
         self.current: dict[str, Any] | None = None
         self.deleted = False
         self.changes = 0
-        """How many times it was seen to change: what was worked out of it holds until the next."""
+        """The number of changes seen; derived values hold until the next."""
         self._raw = b""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note what the object looks like."""
+        """Set the object."""
         self.current = obj
         self.changes += 1
         self._raw = raw
         self.uid = self.uid or obj["metadata"].get("uid") or ""
 
     def drop(self, uid: str) -> None:
-        """Note that the object is gone."""
+        """Remove the object, if it has this UID."""
         if uid in self.uids():
             self.current = None
             self.changes += 1
             self.deleted = True
 
     def uids(self) -> Collection[str]:
-        """Return its UID while it is there."""
+        """Return its UID while it is present."""
         return () if self.current is None else (self.current["metadata"].get("uid") or "",)
 
     @property
     def noun(self) -> str:
-        """The kind as it stands in a sentence."""
+        """The kind as a noun in a sentence."""
         return self.resource.singular or self.resource.kind.lower()
 
     def missing_verdict(self) -> Pending | Failed | None:
-        """Return the verdict where the object is not there, or not the one it was; else None.
+        """Return the verdict on a missing or re-created object; None if it is present.
 
-        Not there yet is pending, since it may still be created; gone after it was seen is final,
-        and so is another object of the same name.
+        An object not seen yet is pending. A deleted one is final, and so is another object of the
+        same name.
         """
         if self.current is None:
             if self.deleted:
@@ -77,36 +76,36 @@ class SingleObject:
         return None
 
     def ending(self) -> Failed | None:
-        """Return the verdict where the object is being deleted; else None."""
+        """Return the failure of an object that is being deleted; else None."""
         if self.current is not None and self.current["metadata"].get("deletionTimestamp"):
             return Failed(f"the {self.noun} is being deleted", Patience.SHORT)
         return None
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Its spec; empty where there is none."""
+        """Its spec; empty without one."""
         return (self.current or {}).get("spec") or {}
 
     @property
     def status(self) -> dict[str, Any]:
-        """Its status; empty where there is none."""
+        """Its status; empty without one."""
         return (self.current or {}).get("status") or {}
 
     def condition(self, kind: str) -> dict[str, Any] | None:
-        """Return the first status condition of that type; None where there is none."""
+        """Return the first status condition of a type; None without one."""
         return get_condition(self.current or {}, kind)
 
     def holds(self, kind: str) -> dict[str, Any] | None:
-        """Return the status condition of that type if its status is True; else None."""
+        """Return the status condition of a type if its status is True; else None."""
         condition = self.condition(kind)
         return condition if condition is not None and condition.get("status") == "True" else None
 
     def object(self) -> dict[str, Any]:
-        """Return the object as it came last."""
+        """Return the whole object as last received."""
         return decode_whole(self.resource, self._raw)
 
     def reference(self) -> ObjectReference:
-        """Return how evidence and hints name it."""
+        """Return its name for evidence and hints."""
         return ObjectReference(
             self.resource.kind,
             self.name,

@@ -13,21 +13,21 @@ __all__ = ["Failed", "LazyPending", "Met", "Patience", "Pending", "Verdict"]
 
 
 class Patience(Enum):
-    """How long a state that cannot come true must hold before it is believed."""
+    """How long a failed state must hold before it ends the wait."""
 
     NONE = "none"
-    """At once: the API says that it is final (a Job's Failed condition, another UID)."""
+    """Not at all: the state is final (a Job's Failed condition, another UID)."""
 
     SHORT = "short"
-    """A few seconds: nothing heals it by itself (an image that does not exist)."""
+    """A few seconds: the state does not recover by itself (an image that does not exist)."""
 
     LONG = "long"
-    """Long enough for one more try by whoever owns it: it may pass (a registry's time-out)."""
+    """Long enough for one more try: the state may pass (a registry's time-out)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What was awaited is there.
+    """The condition is met.
 
     Args:
         objects: the objects that satisfied the wait, as the API's JSON.
@@ -38,11 +38,11 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What was awaited is not there, and may still come.
+    """The condition is not met yet.
 
     Args:
-        reason: what is missing, in a few words.
-        absent: whether nothing of it is there, so that it would have to be created.
+        reason: the missing part, in a few words.
+        absent: whether the object does not exist yet.
     """
 
     reason: str
@@ -50,12 +50,12 @@ class Pending:
 
 
 class LazyPending(Pending):
-    """Pending, put into words only if somebody asks, which is before anything else is entered.
+    """A pending verdict whose reason is formatted only when it is read.
 
-    To count thousands of objects along costs less than to say what the count is after each.
+    Formatting the reason after each of thousands of events costs more than counting them.
 
     Args:
-        tell: says what is missing, in a few words.
+        tell: returns the reason; valid until the next event.
     """
 
     __slots__ = ("_tell",)
@@ -67,7 +67,7 @@ class LazyPending(Pending):
 
     @property
     def reason(self) -> str:
-        """What is missing now, in a few words."""
+        """The missing part, in a few words."""
         return self._tell()
 
     def __eq__(self, other: object) -> bool:
@@ -79,13 +79,12 @@ class LazyPending(Pending):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What was awaited can no longer come.
+    """The condition can no longer be met.
 
     Args:
-        reason: why, in a few words.
-        patience: how long this verdict must hold without a break before the wait ends with it.
-        since: when the state behind it began, in the clock's monotonic seconds; None lets the
-            waiter count from the first time that it sees this verdict.
+        reason: the cause, in a few words.
+        patience: how long the verdict must hold without a break before it ends the wait.
+        since: when the state began, in monotonic seconds; None for the first such verdict.
     """
 
     reason: str

@@ -36,60 +36,60 @@ def wait_for_condition(
 ) -> Any:
     """Return the condition's result once it is met, and has been for as long as it must be.
 
-    The limit holds for the wait, hard; collecting evidence for the message of a wait that did not
-    come true takes a few seconds more at most. Ctrl-C ends it at once.
+    The limit is hard. Gathering evidence for the message of a failed wait takes a few seconds more
+    at most. Ctrl-C ends the wait at once.
 
     Args:
-        session: who asks the server.
-        condition: what is awaited; used up by the wait.
+        session: the session of all requests.
+        condition: the awaited condition; used for this wait only.
         settings: the options.
-        deadline: the limit as a moment, where a part of it is used already; None to start now.
+        deadline: the deadline, if part of the limit is used already; None to start now.
 
     Raises:
         ApiError: the server refuses what the wait needs to read.
-        WaitFailed: what is awaited can no longer come.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the condition can no longer be met.
+        WaitTimeout: the condition was not met within the limit.
     """
     settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
-    late_looks = _make_deferred_checks(session, condition, deadline, settings)
-    # What has been used of the limit belongs to the wait.
+    deferred_checks = _make_deferred_checks(session, condition, deadline, settings)
+    # The used part of the limit belongs to the wait.
     started = deadline.at - settings.timeout
-    judge = Evaluator(condition, settings, session.clock, late_looks, started)
-    troubles = ErrorLog(session.clock)
+    evaluator = Evaluator(condition, settings, session.clock, deferred_checks, started)
+    errors = ErrorLog(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
-    looking = mode(
+    runner = mode(
         session,
         condition,
-        judge,
+        evaluator,
         deadline,
         poll=settings.poll,
         probe=_get_probe(condition),
-        troubles=troubles,
+        errors=errors,
     )
-    pending = ActiveWait(condition.subject, condition.goal, deadline, judge.timeline, started)
-    pending.hide = lambda text: make_redactor(session.credentials())(text)
+    active = ActiveWait(condition.subject, condition.goal, deadline, evaluator.timeline, started)
+    active.hide = lambda text: make_redactor(session.credentials())(text)
     try:
-        with ACTIVE_WAITS.entered(pending):
+        with ACTIVE_WAITS.entered(active):
             try:
-                verdict = looking.run().verdict
-                pending.outcome = "failed early" if isinstance(verdict, Failed) else "met"
-                pending.retries = troubles.count
+                verdict = runner.run().verdict
+                active.outcome = "failed early" if isinstance(verdict, Failed) else "met"
+                active.retries = errors.count
             except DeadlineExceeded:
-                pending.outcome = "timed out"
-                pending.retries = troubles.count
+                active.outcome = "timed out"
+                active.retries = errors.count
                 raise
             except ApiError as error:
-                pending.outcome = "error"
-                # The last one was not lived through.
-                pending.retries = max(troubles.count - 1, 0)
-                troubles.last = error
+                active.outcome = "error"
+                # The last one ended the wait.
+                active.retries = max(errors.count - 1, 0)
+                errors.last = error
                 raise
             finally:
-                pending.trouble = str(troubles.last or "")
+                active.trouble = str(errors.last or "")
     except DeadlineExceeded:
-        report = _make_report(session, condition, settings, judge, troubles, failed=None)
-        pending.report = report
+        report = _make_report(session, condition, settings, evaluator, errors, failed=None)
+        active.report = report
         raise WaitTimeout(report=report) from None
     except ApiError as error:
         error.add_note(f"while waiting for {condition.subject} to {condition.goal}")
@@ -97,12 +97,12 @@ def wait_for_condition(
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(
             f"while waiting for {condition.subject} to {condition.goal}; "
-            f"last seen: {judge.timeline.last or 'nothing yet'}"
+            f"last seen: {evaluator.timeline.last or 'nothing yet'}"
         )
         raise
     if isinstance(verdict, Failed):
-        report = _make_report(session, condition, settings, judge, troubles, failed=verdict)
-        pending.report = report
+        report = _make_report(session, condition, settings, evaluator, errors, failed=verdict)
+        active.report = report
         raise WaitFailed(report=report)
     return condition.result()
 
@@ -113,14 +113,14 @@ def _make_deferred_checks(
     if not settings.fail_fast:
         return []
     delay = settings.short_grace
-    looks: list[DeferredCheck[Any]] = [
+    checks: list[DeferredCheck[Any]] = [
         NamespaceTerminatingCheck(session, condition, deadline, delay)
     ]
     if hasattr(condition, "deferred_source"):
-        looks.append(
+        checks.append(
             DeferredSourceCheck(session, cast("HasDeferredSource", condition), deadline, delay)
         )
-    return looks
+    return checks
 
 
 def _get_probe(condition: Condition) -> Probe | None:
@@ -131,25 +131,25 @@ def _make_report(
     session: Session,
     condition: Condition,
     settings: WaitSettings,
-    judge: Evaluator,
-    troubles: ErrorLog,
+    evaluator: Evaluator,
+    errors: ErrorLog,
     *,
     failed: Failed | None,
 ) -> WaitReport:
-    elapsed = judge.elapsed
+    elapsed = evaluator.elapsed
     missing = [source for source in condition.sources() if source.name and not source.sink.uids()]
     report = WaitReport(
         subject=condition.subject,
         goal=condition.goal,
         failed=failed is not None,
-        reason=failed.reason if failed else judge.timeline.last,
+        reason=failed.reason if failed else evaluator.timeline.last,
         limit=settings.timeout,
         elapsed=elapsed,
         mode=settings.mode,
         seen=condition.seen(),
-        timeline=judge.timeline,
+        timeline=evaluator.timeline,
         findings=gather_evidence(session, condition.scope(), () if failed else missing),
-        last_error=str(troubles.last or ""),
-        errors=troubles.count,
+        last_error=str(errors.last or ""),
+        errors=errors.count,
     )
     return report.redacted(make_redactor(session.credentials()))

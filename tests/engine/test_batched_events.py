@@ -40,30 +40,30 @@ class Told:
         monkeypatch.setattr(watch_mode, "subscribe", lambda *_: Unheard())
         session = FakeSession()
         condition = condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count)
-        self.judge = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
+        self.evaluator = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
         self.mode = WatchMode(
             session,
             condition,
-            self.judge,
+            self.evaluator,
             Deadline.after(60.0, session.clock),
             poll=2.0,
             probe=None,
-            troubles=ErrorLog(session.clock),
+            errors=ErrorLog(session.clock),
         )
         self.mode._follow_sources()
         for resource, items in ((JOBS, [(job(), RAW)]), (PODS, [])):
             (source,) = (each for each in condition.sources() if each.resource is resource)
-            self.mode.listed(source, items, 0.0)
+            self.mode.on_list(source, items, 0.0)
             self.mode.process_changes()
         self.pods = source
 
     def change(self, *changes: tuple[str, dict[str, Any]]) -> list[str]:
         """Tell of changes that come together; return what is recorded of them."""
-        recorded = self.judge.timeline.changes
+        recorded = self.evaluator.timeline.changes
         for kind, obj in changes:
-            self.mode.changed(self.pods, kind, obj, RAW)
+            self.mode.on_event(self.pods, kind, obj, RAW)
         self.mode.process_changes()
-        return [change.text for change in self.judge.timeline.first[recorded:]]
+        return [change.text for change in self.evaluator.timeline.first[recorded:]]
 
 
 def test_what_they_have_led_to_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +100,9 @@ def test_what_is_of_no_further_use_is_put_into_words_no_more(
 def test_a_change_after_the_last_verdict_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 3)
     other = told.mode._sources[0]
-    told.mode.changed(told.pods, "ADDED", pod("a"), RAW)
+    told.mode.on_event(told.pods, "ADDED", pod("a"), RAW)
     told.mode._streams.pop(other)
-    told.mode.changed(other, "MODIFIED", job(), RAW)
+    told.mode.on_event(other, "MODIFIED", job(), RAW)
     assert told.change() == ["1 of 3 pods Running: 1 Running"]
 
 

@@ -119,14 +119,14 @@ def befall(session: FakeSession, what: str) -> None:
 def outcome(
     mode: Any,
     history: list[tuple[str, str]],
-    troubles: list[tuple[float, str]],
+    errors: list[tuple[float, str]],
     make: Callable[[], Any],
 ) -> tuple[str, Any]:
     session = FakeSession()
     # Each state lasts for longer than the pause between two looks: both modes can see it.
     for number, (name, state) in enumerate(history):
         session.at(2.5 * number + 0.25, change, session, name, state)
-    for second, what in troubles:
+    for second, what in errors:
         session.at(second, befall, session, what)
     options = WaitSettings(timeout=LIMIT, poll=1.0, mode=mode)
     try:
@@ -144,30 +144,30 @@ def outcome(
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, TROUBLES, TESTS, st.booleans())
 def test_both_modes_come_to_the_same_on_any_object(
-    history: list[tuple[str, str]], troubles: list[tuple[float, str]], text: str, many: bool
+    history: list[tuple[str, str]], errors: list[tuple[float, str]], text: str, many: bool
 ) -> None:
     def make() -> Any:
         if many:
             return ManyObjects(PODS, "ci-1", "app=web", parse_predicate(text), None)
         return OneObject(PODS, "ci-1", "a", parse_predicate(text))
 
-    assert outcome("watch", history, troubles, make) == outcome("poll", history, [], make)
+    assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
 
 
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, TROUBLES, st.sampled_from(sorted(POD_WAITS)))
 def test_both_modes_come_to_the_same_on_pods(
-    history: list[tuple[str, str]], troubles: list[tuple[float, str]], wait: str
+    history: list[tuple[str, str]], errors: list[tuple[float, str]], wait: str
 ) -> None:
     make = POD_WAITS[wait]
-    assert outcome("watch", history, troubles, make) == outcome("poll", history, [], make)
+    assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
 
 
 @settings(max_examples=40, deadline=None)
 @given(JOB_HISTORIES, TROUBLES, st.sampled_from(sorted(JOB_WAITS)))
 def test_both_modes_come_to_the_same_on_a_job(
-    history: list[tuple[str, str]], troubles: list[tuple[float, str]], wait: str
+    history: list[tuple[str, str]], errors: list[tuple[float, str]], wait: str
 ) -> None:
     make = JOB_WAITS[wait]
     history = [("job", "there"), *history]
-    assert outcome("watch", history, troubles, make) == outcome("poll", history, [], make)
+    assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)

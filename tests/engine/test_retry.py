@@ -57,28 +57,28 @@ def test_policy(status: int, reason: str, decision: ErrorAction) -> None:
 
 def test_doubt_is_final_when_it_repeats_without_a_success_between() -> None:
     garbage = ApiError("no JSON", status=200, reason="NotJSON")
-    troubles = ErrorLog()
+    errors = ErrorLog()
 
-    decisions = [troubles.meet(garbage), troubles.meet(garbage)]
-    troubles.over()
-    decisions += [troubles.meet(garbage) for _ in range(3)]
+    decisions = [errors.decide(garbage), errors.decide(garbage)]
+    errors.record_success()
+    decisions += [errors.decide(garbage) for _ in range(3)]
 
     assert decisions == [ErrorAction.RETRY] * 4 + [ErrorAction.STOP]
-    assert troubles.count == 5
-    assert troubles.last is garbage
+    assert errors.count == 5
+    assert errors.last is garbage
 
 
 def test_a_refusal_right_after_an_outage_must_hold() -> None:
     clock = FakeClock()
     forbidden = ApiError("no", status=403, reason="Forbidden")
-    troubles = ErrorLog(clock)
+    errors = ErrorLog(clock)
 
-    decisions = [troubles.meet(ApiError("away", reason="ConnectionRefused"))]
+    decisions = [errors.decide(ApiError("away", reason="ConnectionRefused"))]
     for _ in range(2):
-        decisions.append(troubles.meet(forbidden))
+        decisions.append(errors.decide(forbidden))
         clock.advance(5.0)
-    troubles.over()
-    decisions.append(troubles.meet(forbidden))
+    errors.record_success()
+    decisions.append(errors.decide(forbidden))
 
     assert decisions == [ErrorAction.RETRY, ErrorAction.RETRY, ErrorAction.STOP, ErrorAction.STOP]
 
@@ -97,13 +97,13 @@ def ask(results: Iterator[object]) -> object:
 def test_retrying_returns_the_first_answer() -> None:
     clock = FakeClock()
     busy = ApiError("busy", status=503)
-    troubles = ErrorLog()
+    errors = ErrorLog()
     results = answers(busy, busy, "fine")
 
-    answer = request_with_retry(lambda _: ask(results), Deadline.after(60.0, clock), troubles)
+    answer = request_with_retry(lambda _: ask(results), Deadline.after(60.0, clock), errors)
 
     assert answer == "fine"
-    assert troubles.count == 2
+    assert errors.count == 2
     assert 0.3 <= clock.monotonic() <= 0.6
 
 
@@ -153,16 +153,16 @@ def test_retrying_without_any_answer_is_past_its_deadline() -> None:
 
 def test_a_silent_connection_is_given_up_for_another() -> None:
     clock = FakeClock()
-    troubles = ErrorLog()
+    errors = ErrorLog()
     calls: Iterator[Callable[[Deadline], object]] = iter((silence, lambda _: "fine"))
 
     answer = request_with_retry(
-        lambda left: next(calls)(left), Deadline.after(300.0, clock), troubles
+        lambda left: next(calls)(left), Deadline.after(300.0, clock), errors
     )
 
     assert answer == "fine"
     assert 30.1 <= clock.monotonic() <= 30.2
-    assert str(troubles.last) == "Timeout: GET /x: no complete answer within 30s"
+    assert str(errors.last) == "Timeout: GET /x: no complete answer within 30s"
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class GatedSession(FakeSession):
 
 
 class RecordingSubscriber:
-    """An audience that writes down what it is told."""
+    """An subscriber that writes down what it is told."""
 
     def __init__(self, session: FakeSession, *, fields: Any = None, name: str | None = None):
         self.heard: list[str] = []
@@ -61,18 +61,18 @@ class RecordingSubscriber:
     def join(self, seconds: float = 1000.0) -> Subscription:
         return subscribe(self._session, self.source, self, Deadline.after(seconds))
 
-    def listed(self, source: Source, items: list[Any], asked: float) -> None:
+    def on_list(self, source: Source, items: list[Any], asked: float) -> None:
         assert source is self.source
         self.heard.append(f"listed {' '.join(obj['metadata']['name'] for obj, _ in items)}".strip())
 
-    def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
+    def on_event(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
         assert source is self.source
         self.heard.append(f"{kind} {obj['metadata']['name']}")
 
-    def troubled(self, source: Source, error: ApiError) -> None:
+    def on_error(self, source: Source, error: ApiError) -> None:
         self.heard.append(f"troubled {error.message}")
 
-    def broken(self, source: Source, error: BaseException) -> None:
+    def on_end(self, source: Source, error: BaseException) -> None:
         self.heard.append(f"broken {error}")
 
     def process_changes(self) -> None:

@@ -377,14 +377,14 @@ class ClusterLock:
             except ApiError as error:
                 if is_conflict(error) and self._own.member is not None:
                     pause = self._random.uniform(0, CONFLICT_PAUSE)
-                elif troubles.meet(error) is ErrorAction.STOP:
+                elif troubles.decide(error) is ErrorAction.STOP:
                     raise
                 else:
                     reason, pause = str(error), max(pause, error.retry_after or 0.0)
             except DeadlineExceeded as error:
                 reason = reason if deadline.expired else str(error)
             else:
-                troubles.over()
+                troubles.record_success()
                 if step is _Step.GRANTED:
                     return
                 if isinstance(step, str):
