@@ -112,8 +112,8 @@ def format_gates_message(gates: Sequence[str]) -> str:
 
 def _histogram(reasons: Counter[str], nodes: int) -> str:
     # Sorted as text with the count: "10 x" comes before "2 y".
-    told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return f"0/{nodes} nodes are available:{f' {told}.' if told else ''}"
+    text = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"0/{nodes} nodes are available:{f' {text}.' if text else ''}"
 
 
 def format_fit_error(
@@ -230,10 +230,10 @@ class Algorithm:
             InvalidPod: the pod is invalid.
         """
         cycle = _make_cycle_state(pod, node_lister)
-        fitting = self._fitting(cycle, self._enough(len(cycle.nodes)))
+        fitting = self._find_fitting(cycle, self._num_feasible_nodes_to_find(len(cycle.nodes)))
         if len(fitting) == 1:
             return fitting[0].name
-        totals = self._totals(cycle, fitting)
+        totals = self._sum_scores(cycle, fitting)
         best = max(totals)
         equals = [info for info, total in zip(fitting, totals, strict=True) if total == best]
         fewest = min([info.pod_count for info in equals])
@@ -247,7 +247,7 @@ class Algorithm:
         """
         cycle = _make_cycle_state(pod, node_lister)
         try:
-            fitting = self._fitting(cycle, len(cycle.nodes))
+            fitting = self._find_fitting(cycle, len(cycle.nodes))
         except FitError:
             return []
         names = {info.name for info in fitting}
@@ -261,10 +261,10 @@ class Algorithm:
         """
         cycle = _make_cycle_state(pod, node_lister)
         try:
-            fitting = self._fitting(cycle, len(cycle.nodes))
+            fitting = self._find_fitting(cycle, len(cycle.nodes))
         except FitError:
             return {}
-        totals = self._totals(cycle, fitting)
+        totals = self._sum_scores(cycle, fitting)
         return {info.name: total for info, total in zip(fitting, totals, strict=True)}
 
     def rejection(
@@ -295,7 +295,7 @@ class Algorithm:
                 return found
         return None
 
-    def _enough(self, nodes: int) -> int:
+    def _num_feasible_nodes_to_find(self, nodes: int) -> int:
         """Return the number of feasible nodes after which the search ends.
 
         Source: kube-scheduler, schedule_one.go, `numFeasibleNodesToFind`.
@@ -305,7 +305,7 @@ class Algorithm:
         share = self._share or max(50 - nodes // 125, _MIN_FEASIBLE_PERCENTAGE)
         return max(nodes * share // 100, _MIN_FEASIBLE_NODES)
 
-    def _fitting(self, cycle: CycleState, enough: int) -> Sequence[NodeInfo]:
+    def _find_fitting(self, cycle: CycleState, enough: int) -> Sequence[NodeInfo]:
         nodes = cycle.nodes
         refused: dict[str, Rejection] = {}
         by: set[str] = set()
@@ -349,7 +349,7 @@ class Algorithm:
         self._start = (self._start + looked) % len(cycle.nodes)
         return fitting
 
-    def _totals(self, cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
+    def _sum_scores(self, cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
         totals = [0] * len(fitting)
         for _, priority, weight in self._priorities:
             scores = priority(cycle, fitting)

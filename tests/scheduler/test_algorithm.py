@@ -179,11 +179,11 @@ def test_a_priority_per_pod_scores_all_nodes_at_once() -> None:
     assert Algorithm([], {PerPod(by_pods): 3}).scores(pod(), nodes) == {"a": 0, "b": 3}
 
 
-def test_a_node_remembers_only_so_much() -> None:
+def test_node_cache_is_bounded() -> None:
     on = info(allocatable={"cpu": "1000"})
     for number in range(1, 300):
         Algorithm().scores(pod(cpu=f"{number}m", memory="1"), Nodes(on))
-    assert 0 < len(on.remembered) <= 64
+    assert 0 < len(on.cached) <= 64
 
 
 def test_a_predicate_per_pod_is_prepared_once() -> None:
@@ -248,7 +248,10 @@ def test_defaults_are_upstreams() -> None:
     ],
 )
 def test_a_share_of_a_large_cluster_is_enough(nodes: int, percentage: int, enough: int) -> None:
-    assert Algorithm(percentage_of_nodes_to_score=percentage)._enough(nodes) == enough
+    assert (
+        Algorithm(percentage_of_nodes_to_score=percentage)._num_feasible_nodes_to_find(nodes)
+        == enough
+    )
 
 
 def test_in_a_large_cluster_every_node_has_its_turn() -> None:

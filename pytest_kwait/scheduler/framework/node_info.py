@@ -75,9 +75,10 @@ class NodeInfo:
     __slots__ = (
         "_pods",
         "_ports",
-        "_tallies",
+        "_selector_counts",
         "allocatable",
         "assumed",
+        "cached",
         "discouraging",
         "images",
         "labels",
@@ -85,12 +86,11 @@ class NodeInfo:
         "node",
         "pod_count",
         "pods_allowed",
-        "remembered",
-        "repellent",
         "repelling",
         "requested",
+        "required_anti_affinity",
         "unschedulable",
-        "wishes",
+        "weighted_terms",
     )
 
     def __init__(self, node: Mapping[str, Any]) -> None:
@@ -102,13 +102,13 @@ class NodeInfo:
         self._ports: dict[HostPort, int] = {}
         #: Its pods' preferred affinity terms by weight (negative for anti-affinity, None for
         #: required), and the number of pods with each.
-        self.wishes: dict[tuple[int | None, AffinityTerm], int] = {}
+        self.weighted_terms: dict[tuple[int | None, AffinityTerm], int] = {}
         #: Its pods' required anti-affinity terms, and the number of pods with each.
-        self.repellent: dict[AffinityTerm, int] = {}
+        self.required_anti_affinity: dict[AffinityTerm, int] = {}
         #: Counts cached until the node or a pod of it changes: successive pods are mostly alike.
-        self.remembered: dict[object, int] = {}
+        self.cached: dict[object, int] = {}
         #: By namespace and by the selector's key.
-        self._tallies: dict[str, dict[str, _SelectorCount]] = {}
+        self._selector_counts: dict[str, dict[str, _SelectorCount]] = {}
         #: The number of pods on the node.
         self.pod_count = 0
         self.set_node(node)
@@ -156,7 +156,7 @@ class NodeInfo:
             for image in get_mappings(status, "images", "status")
             for name in get_strings(image, "names", "status.images[]")
         }
-        self.remembered = {}
+        self.cached = {}
 
     @property
     def pods(self) -> Collection[PodInfo]:
@@ -198,7 +198,7 @@ class NodeInfo:
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         self.pod_count = len(self._pods)
-        self.remembered = {}
+        self.cached = {}
         requested, assumed = self.requested, self.assumed
         for name, amount in pod.requests.items():
             requested[name] = requested.get(name, 0) + sign * amount
@@ -206,46 +206,48 @@ class NodeInfo:
         assumed["memory"] += sign * pod.assumed.get("memory", 0)
         if pod.affinity:
             for term in pod.affinity.required_apart:
-                _add(self.repellent, term, sign)
-            for wish in pod.affinity.wishes:
-                _add(self.wishes, wish, sign)
+                _add(self.required_anti_affinity, term, sign)
+            for weight in pod.affinity.weighted_terms:
+                _add(self.weighted_terms, weight, sign)
         for port in pod.ports:
             _add(self._ports, port, sign)
-        for tally in self._tallies.get(pod.namespace, _NO_COUNTS).values():
-            tally.add(pod, sign)
+        for selector_count in self._selector_counts.get(pod.namespace, _NO_COUNTS).values():
+            selector_count.add(pod, sign)
 
-    def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
+    def count(self, key: str, matches: Callable[[PodInfo], bool]) -> int:
         """Return the number of matching pods.
 
         Args:
             key: identifies the predicate for the cache; empty if its result may change while the
                 node and its pods do not.
-            means: whether a pod matches.
+            matches: whether a pod matches.
         """
-        found = self.remembered.get(key) if key else None
+        found = self.cached.get(key) if key else None
         if found is None:
-            found = sum([means(pod) for pod in self._pods.values()])
+            found = sum([matches(pod) for pod in self._pods.values()])
             if key:
-                self.remember(key, found)
+                self.cache(key, found)
         return found
 
     def selected(self, namespace: str, selector: LabelSelector) -> int:
         """Return the number of a namespace's pods that match, without terminating ones."""
-        tallies = self._tallies.get(namespace)
-        tally = tallies.get(selector.key) if tallies is not None else None
-        if tally is None:
-            tally = _SelectorCount(selector)
+        counts = self._selector_counts.get(namespace)
+        selector_count = counts.get(selector.key) if counts is not None else None
+        if selector_count is None:
+            selector_count = _SelectorCount(selector)
             for pod in self._pods.values():
                 if pod.namespace == namespace:
-                    tally.add(pod, 1)
-            _cache(_cache(self._tallies, namespace, tallies or {}), selector.key, tally)
-        return tally.count
+                    selector_count.add(pod, 1)
+            _cache(
+                _cache(self._selector_counts, namespace, counts or {}), selector.key, selector_count
+            )
+        return selector_count.count
 
-    def remember(self, key: object, found: int) -> int:
-        """Return `found`, and keep it in `remembered`."""
-        if len(self.remembered) >= _MAX_CACHED:
-            self.remembered.clear()
-        self.remembered[key] = found
+    def cache(self, key: object, found: int) -> int:
+        """Return `found`, and keep it in `cached`."""
+        if len(self.cached) >= _MAX_CACHED:
+            self.cached.clear()
+        self.cached[key] = found
         return found
 
 

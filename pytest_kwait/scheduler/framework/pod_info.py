@@ -149,10 +149,10 @@ class PodAffinity:
         self.preferred_apart = _preferred(apart, apart_path, namespace, labels)
 
     def __bool__(self) -> bool:
-        return bool(self.required or self.required_apart or self.prefers)
+        return bool(self.required or self.required_apart or self.has_preferred_terms)
 
     @property
-    def wishes(self) -> Iterable[tuple[int | None, AffinityTerm]]:
+    def weighted_terms(self) -> Iterable[tuple[int | None, AffinityTerm]]:
         """Its terms by weight: negative for preferred anti-affinity, None for required affinity."""
         for term in self.required:
             yield None, term
@@ -161,7 +161,7 @@ class PodAffinity:
             yield -weight, term
 
     @property
-    def prefers(self) -> bool:
+    def has_preferred_terms(self) -> bool:
         """Whether it has preferred terms."""
         return bool(self.preferred or self.preferred_apart)
 

@@ -68,8 +68,8 @@ def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
     """Return the places whose pods keep the new one away."""
     places: _TopologyCounts = Counter()
     for info in cycle.nodes:
-        if info.repellent:
-            for term, number in info.repellent.items():
+        if info.required_anti_affinity:
+            for term, number in info.required_anti_affinity.items():
                 if _existing_term_matches(cycle, term):
                     _add_topology_count(places, term, info, number)
     return places
@@ -148,7 +148,7 @@ def score_inter_pod_affinity(
     own = cycle.pod.affinity
     asked = [(weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred]
     asked += [(-weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred_apart]
-    meant: dict[AffinityTerm, bool] = {}
+    matching: dict[AffinityTerm, bool] = {}
     for info in cycle.nodes:
         labels = info.labels
         for weight, term, question in asked:
@@ -157,17 +157,17 @@ def score_inter_pod_affinity(
                 number = question.count(info)
                 if number and weight:
                     places[term.topology_key][value] += weight * number
-        if not info.wishes:
+        if not info.weighted_terms:
             continue
-        for (wish, term), number in info.wishes.items():
+        for (given, term), number in info.weighted_terms.items():
             value = labels.get(term.topology_key)
-            weight = hard_weight if wish is None else wish
+            weight = hard_weight if given is None else given
             if value is None or not weight:
                 continue
-            means = meant.get(term)
-            if means is None:
-                means = meant[term] = _existing_term_matches(cycle, term)
-            if means:
+            matches = matching.get(term)
+            if matches is None:
+                matches = matching[term] = _existing_term_matches(cycle, term)
+            if matches:
                 places[term.topology_key][value] += weight * number
     if not places:
         return None

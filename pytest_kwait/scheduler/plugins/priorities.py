@@ -53,14 +53,14 @@ def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seq
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
     """
-    asked = cycle.pod.assumed_before
-    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    requested = cycle.pod.assumed_before
+    cpu, memory = requested.get("cpu", 0), requested.get("memory", 0)
     key = ("free", cpu, memory)
     scores = []
     for info in fitting:
-        score = info.remembered.get(key)
+        score = info.cached.get(key)
         if score is None:
-            score = info.remember(key, _score_free(info, cpu, memory))
+            score = info.cache(key, _score_free(info, cpu, memory))
         scores.append(score)
     return scores
 
@@ -82,16 +82,16 @@ def score_balanced_allocation(
 
     Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
     """
-    asked = cycle.pod.requests
-    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    requested = cycle.pod.requests
+    cpu, memory = requested.get("cpu", 0), requested.get("memory", 0)
     if not (cpu or memory):
         return None
     key = ("even", cpu, memory)
     scores = []
     for info in fitting:
-        score = info.remembered.get(key)
+        score = info.cached.get(key)
         if score is None:
-            score = info.remember(key, _score_balance(info, cpu, memory))
+            score = info.cache(key, _score_balance(info, cpu, memory))
         scores.append(score)
     return scores
 

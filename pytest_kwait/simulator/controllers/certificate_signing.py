@@ -87,32 +87,32 @@ def _client_fault(_: x509.CertificateSigningRequest, usages: Collection[str]) ->
     return ""
 
 
-def _kubelet_client_fault(asked: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
-    if _subject_texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
+def _kubelet_client_fault(csr: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
+    if _subject_texts(csr, NameOID.ORGANIZATION_NAME) != [_NODES]:
         return "subject organization is not system:nodes"
-    for kind, told in (
+    for kind, title in (
         (x509.DNSName, "DNS"),
         (x509.RFC822Name, "Email"),
         (x509.IPAddress, "IP"),
         (x509.UniformResourceIdentifier, "URI"),
     ):
-        if _has_alternative_name(asked, kind):
-            return f"{told} subjectAltNames are not allowed"
-    return _name_fault(asked) or _usages_fault(usages, "client auth")
+        if _has_alternative_name(csr, kind):
+            return f"{title} subjectAltNames are not allowed"
+    return _name_fault(csr) or _usages_fault(usages, "client auth")
 
 
-def _kubelet_serving_fault(asked: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
-    if _subject_texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
+def _kubelet_serving_fault(csr: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
+    if _subject_texts(csr, NameOID.ORGANIZATION_NAME) != [_NODES]:
         return "subject organization is not system:nodes"
-    if not _has_alternative_name(asked, x509.DNSName) and not _has_alternative_name(
-        asked, x509.IPAddress
+    if not _has_alternative_name(csr, x509.DNSName) and not _has_alternative_name(
+        csr, x509.IPAddress
     ):
         return "DNS or IP subjectAltName is required"
-    if _has_alternative_name(asked, x509.RFC822Name):
+    if _has_alternative_name(csr, x509.RFC822Name):
         return "Email subjectAltNames are not allowed"
-    if _has_alternative_name(asked, x509.UniformResourceIdentifier):
+    if _has_alternative_name(csr, x509.UniformResourceIdentifier):
         return "URI subjectAltNames are not allowed"
-    return _usages_fault(usages, "server auth") or _name_fault(asked)
+    return _usages_fault(usages, "server auth") or _name_fault(csr)
 
 
 SIGNERS: dict[str, Callable[[x509.CertificateSigningRequest, Collection[str]], str]] = {
@@ -126,15 +126,13 @@ The signer of legacy requests without a signer's name is left out: none can be c
 """
 
 
-def is_kubelet_client_request(
-    asked: x509.CertificateSigningRequest, usages: Collection[str]
-) -> bool:
+def is_kubelet_client_request(csr: x509.CertificateSigningRequest, usages: Collection[str]) -> bool:
     """Whether the request is for a kubelet's client certificate."""
-    return not _kubelet_client_fault(asked, usages)
+    return not _kubelet_client_fault(csr, usages)
 
 
-def _name_fault(asked: x509.CertificateSigningRequest) -> str:
-    names = _subject_texts(asked, NameOID.COMMON_NAME)
+def _name_fault(csr: x509.CertificateSigningRequest) -> str:
+    names = _subject_texts(csr, NameOID.COMMON_NAME)
     if names and names[-1].startswith(_NODE):
         return ""
     return "subject common name does not begin with system:node:"
@@ -147,23 +145,23 @@ def _usages_fault(usages: Collection[str], purpose: str) -> str:
     return f"usages did not match [{' '.join(wanted)}]"
 
 
-def _subject_texts(asked: x509.CertificateSigningRequest, name: ObjectIdentifier) -> list[str]:
-    return [str(one.value) for one in asked.subject.get_attributes_for_oid(name)]
+def _subject_texts(csr: x509.CertificateSigningRequest, name: ObjectIdentifier) -> list[str]:
+    return [str(one.value) for one in csr.subject.get_attributes_for_oid(name)]
 
 
 def _get_alternative_names(
-    asked: x509.CertificateSigningRequest,
+    csr: x509.CertificateSigningRequest,
 ) -> x509.SubjectAlternativeName | None:
     try:
-        return asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return None
 
 
 def _has_alternative_name(
-    asked: x509.CertificateSigningRequest, kind: type[x509.GeneralName]
+    csr: x509.CertificateSigningRequest, kind: type[x509.GeneralName]
 ) -> bool:
-    return any(isinstance(name, kind) for name in _get_alternative_names(asked) or ())
+    return any(isinstance(name, kind) for name in _get_alternative_names(csr) or ())
 
 
 def clamp_duration(seconds: int | None) -> timedelta:
@@ -174,7 +172,7 @@ def clamp_duration(seconds: int | None) -> timedelta:
 
 
 def sign_certificate(
-    asked: x509.CertificateSigningRequest,
+    csr: x509.CertificateSigningRequest,
     usages: Collection[str],
     life: timedelta,
     now: float,
@@ -183,7 +181,7 @@ def sign_certificate(
     """Return the certificate for a request, as PEM.
 
     Args:
-        asked: the request; its names and its key count, but no other extensions.
+        csr: the request; its names and its key count, but no other extensions.
         usages: the usages of the certificate.
         life: its validity.
         now: seconds since the epoch.
@@ -197,9 +195,9 @@ def sign_certificate(
     end = start + life - (_BACKDATE if life >= _SHORT else timedelta())
     builder = (
         x509.CertificateBuilder()
-        .subject_name(asked.subject)
+        .subject_name(csr.subject)
         .issuer_name(issuer.subject)
-        .public_key(asked.public_key())
+        .public_key(csr.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start - _BACKDATE)
         .not_valid_after(min(end, issuer.not_valid_after_utc))
@@ -218,9 +216,9 @@ def sign_certificate(
     if purposes:
         found = x509.ExtendedKeyUsage([ObjectIdentifier(purpose) for purpose in purposes])
         builder = builder.add_extension(found, critical=False)
-    names = _get_alternative_names(asked)
+    names = _get_alternative_names(csr)
     if names is not None:
-        builder = builder.add_extension(names, critical=not list(asked.subject))
+        builder = builder.add_extension(names, critical=not list(csr.subject))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
@@ -290,19 +288,19 @@ class CertificateController:
             return
         from cryptography import x509
 
-        asked = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
+        csr = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
         if get_conditions_of_type(request, APPROVED):
-            self._sign(request, asked)
+            self._sign(request, csr)
         elif not get_conditions_of_type(request, DENIED):
-            self._approve(request, asked)
+            self._approve(request, csr)
 
-    def _sign(self, request: Obj, asked: CertificateSigningRequest) -> None:
+    def _sign(self, request: Obj, csr: CertificateSigningRequest) -> None:
         spec = request["spec"]
         fault_of = SIGNERS.get(spec.get("signerName", ""))
         if fault_of is None or get_conditions_of_type(request, FAILED):
             return
         usages = spec.get("usages") or []
-        fault = fault_of(asked, usages)
+        fault = fault_of(csr, usages)
         status = clone(request["status"])
         if fault:
             status["conditions"].append(
@@ -316,20 +314,20 @@ class CertificateController:
         else:
             life = clamp_duration(spec.get("expirationSeconds"))
             now = self._api.clock.time()
-            signed = sign_certificate(asked, usages, life, now, self._authority)
+            signed = sign_certificate(csr, usages, life, now, self._authority)
             status["certificate"] = base64.b64encode(signed).decode()
         self._api.update_status(REQUESTS, {**request, "status": status})
 
-    def _approve(self, request: Obj, asked: CertificateSigningRequest) -> None:
+    def _approve(self, request: Obj, csr: CertificateSigningRequest) -> None:
         """Approve the client certificate of a kubelet or of an authorized user."""
         from cryptography.x509.oid import NameOID
 
         spec = request["spec"]
         if spec.get("signerName") != _KUBELET_CLIENT:
             return
-        if not is_kubelet_client_request(asked, spec.get("usages") or []):
+        if not is_kubelet_client_request(csr, spec.get("usages") or []):
             return
-        names = asked.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        names = csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         ways = [("nodeclient", "")]
         if names and names[-1].value == spec.get("username"):
             ways.insert(0, ("selfnodeclient", "self "))

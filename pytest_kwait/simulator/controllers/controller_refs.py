@@ -221,17 +221,17 @@ class PodOwnerIndex:
         self._by_uid[uid] = key
         self._by_namespace.setdefault(namespace_of(new), set()).add(key)
         same = old is not None and old["spec"] == new["spec"]
-        self._queue.add_after(key, self._patience(uid) if same else 0.0, scaled=False)
+        self._queue.add_after(key, self._sync_delay(uid) if same else 0.0, scaled=False)
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         for uid in {owner_uid, previous_uid}:
             if uid is not None and uid in self._by_uid:
-                self._queue.add_after(self._by_uid[uid], self._patience(uid), scaled=False)
+                self._queue.add_after(self._by_uid[uid], self._sync_delay(uid), scaled=False)
         if owner_uid is None and owner_of(pod) is None:
             # An orphan may be adopted by any owner that selects it.
             for key in self._by_namespace.get(namespace_of(pod), ()):
                 self._queue.add(key)
 
-    def _patience(self, uid: str) -> float:
+    def _sync_delay(self, uid: str) -> float:
         count = self._pods.count(uid)
         return count * self._pause if count > _MAX_IMMEDIATE else 0.0

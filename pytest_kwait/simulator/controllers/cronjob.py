@@ -164,7 +164,7 @@ class CronJobController:
             if uid is not None and uid in self._by_uid:
                 self._queue.add(self._by_uid[uid])
 
-    def _tell(self, cron_job: Obj, severity: str, reason: str, message: str) -> None:
+    def _record_event(self, cron_job: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(cron_job, _KIND, severity, reason, message)
 
     def _sync(self, key: str) -> None:
@@ -177,7 +177,7 @@ class CronJobController:
         try:
             # Select the Jobs to delete first: for those no completion event is recorded.
             self._clean_up(cron_job, jobs)
-            self._follow(cron_job, jobs)
+            self._update_active(cron_job, jobs)
             if not is_being_deleted(cron_job):
                 self._run(key, cron_job)
         finally:
@@ -187,7 +187,7 @@ class CronJobController:
             if last is not None and (last.get("status") or {}) != status:
                 self._api.update_status(_CRON_JOBS, {**last, "status": status})
 
-    def _follow(self, cron_job: Obj, jobs: list[Obj]) -> None:
+    def _update_active(self, cron_job: Obj, jobs: list[Obj]) -> None:
         """Record which Jobs have finished and which were deleted."""
         status = cron_job["status"]
         active = {one["uid"]: one for one in status.get("active") or ()}
@@ -198,12 +198,12 @@ class CronJobController:
                     message = (
                         f"Saw a job that the controller did not create or forgot: {name_of(job)}"
                     )
-                    self._tell(cron_job, WARNING, "UnexpectedJob", message)
+                    self._record_event(cron_job, WARNING, "UnexpectedJob", message)
                 continue
             if listed:
                 del active[uid_of(job)]
                 message = f"Saw completed job: {name_of(job)}, condition: {ended}"
-                self._tell(cron_job, NORMAL, "SawCompletedJob", message)
+                self._record_event(cron_job, NORMAL, "SawCompletedJob", message)
             end = (job.get("status") or {}).get("completionTime")
             last = status.get("lastSuccessfulTime")
             if ended == "Complete" and end and (last is None or parse_time(end) > parse_time(last)):
@@ -213,7 +213,7 @@ class CronJobController:
             if uid not in present:
                 del active[uid]
                 message = f"Active job went missing: {reference['name']}"
-                self._tell(cron_job, NORMAL, "MissingJob", message)
+                self._record_event(cron_job, NORMAL, "MissingJob", message)
         status["active"] = list(active.values())
 
     def _schedule(
@@ -229,7 +229,7 @@ class CronJobController:
                 zone = ZoneInfo(spec["timeZone"])
             except (ValueError, OSError):
                 text = f'invalid timeZone: "{spec["timeZone"]}": unknown time zone '
-                self._tell(cron_job, WARNING, "UnknownTimeZone", text + spec["timeZone"])
+                self._record_event(cron_job, WARNING, "UnknownTimeZone", text + spec["timeZone"])
                 return None
         if spec.get("suspend"):
             return None
@@ -237,7 +237,7 @@ class CronJobController:
             return parse_schedule(spec["schedule"], zone), zone
         except ValueError as error:
             text = f'unparseable schedule: "{spec["schedule"]}" : {error}'
-            self._tell(cron_job, WARNING, "UnparseableSchedule", text)
+            self._record_event(cron_job, WARNING, "UnparseableSchedule", text)
             return None
 
     def _run(self, key: str, cron_job: Obj) -> None:
@@ -251,14 +251,14 @@ class CronJobController:
             due, many = find_due_time(cron_job, now, schedule)
         except ValueError as error:
             text = f"invalid schedule: {cron_job['spec']['schedule']} : {error}"
-            self._tell(cron_job, WARNING, "InvalidSchedule", text)
+            self._record_event(cron_job, WARNING, "InvalidSchedule", text)
             return
         if many:
             text = (
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or"
                 " check clock skew"
             )
-            self._tell(cron_job, WARNING, "TooManyMissedTimes", text)
+            self._record_event(cron_job, WARNING, "TooManyMissedTimes", text)
         if due is not None and self._may_start(cron_job, due, now):
             self._start(cron_job, due, zone)
         wait = seconds_until_next(cron_job, now, schedule)
@@ -271,7 +271,7 @@ class CronJobController:
         if deadline is not None and due + deadline < now:
             when = datetime.fromtimestamp(due, UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
             text = f"Missed scheduled time to start a job: {when}"
-            self._tell(cron_job, WARNING, "MissSchedule", text)
+            self._record_event(cron_job, WARNING, "MissSchedule", text)
             return False
         names = {one["name"] for one in status["active"]}
         if _job_name(cron_job, due) in names or status.get("lastScheduleTime") == format_time(due):
@@ -282,7 +282,7 @@ class CronJobController:
                 "Not starting job because prior execution is running and concurrency policy is"
                 " Forbid"
             )
-            self._tell(cron_job, NORMAL, "JobAlreadyActive", text)
+            self._record_event(cron_job, NORMAL, "JobAlreadyActive", text)
             return False
         if policy == "Replace":
             for reference in list(status["active"]):
@@ -317,10 +317,10 @@ class CronJobController:
             else:
                 if not is_namespace_terminating(error):
                     text = f"Error creating job: {error.message}"
-                    self._tell(cron_job, WARNING, "FailedCreate", text)
+                    self._record_event(cron_job, WARNING, "FailedCreate", text)
                 raise
         else:
-            self._tell(cron_job, NORMAL, "SuccessfulCreate", f"Created job {name_of(made)}")
+            self._record_event(cron_job, NORMAL, "SuccessfulCreate", f"Created job {name_of(made)}")
         cron_job["status"]["active"].append({
             "kind": "Job",
             "namespace": namespace,
@@ -356,12 +356,12 @@ class CronJobController:
         except StatusError as error:
             if error.reason != "NotFound":
                 text = f"Deleted job: {error.message}"
-                self._tell(cron_job, WARNING, "FailedDelete", text)
+                self._record_event(cron_job, WARNING, "FailedDelete", text)
                 raise
             return
         status = cron_job["status"]
         status["active"] = [one for one in status.get("active") or () if one["uid"] != uid]
-        self._tell(cron_job, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
+        self._record_event(cron_job, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
 
 
 def _job_name(cron_job: Obj, due: float) -> str:

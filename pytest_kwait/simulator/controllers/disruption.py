@@ -144,7 +144,7 @@ class DisruptionController:
             message = f"Failed to calculate the number of expected pods: {error}"
             reason = "CalculateExpectedPodCountFailed"
             self._recorder.event(budget, _KIND, WARNING, reason, message)
-            self._fail(budget, str(error))
+            self._record_failure(budget, str(error))
             return
         now = self._api.clock.time()
         disrupted, pause = self._disrupted(budget, pods, now)
@@ -162,13 +162,13 @@ class DisruptionController:
         }
         if disrupted:
             status["disruptedPods"] = disrupted
-        told = ("True", "SufficientPods", "") if allowed else ("False", "InsufficientPods", "")
-        self._write(budget, status, told)
+        given = ("True", "SufficientPods", "") if allowed else ("False", "InsufficientPods", "")
+        self._write(budget, status, given)
         if pause is not None:
             self._queue.add_after(key, pause, scaled=False)
 
-    def _write(self, budget: Obj, status: Obj, told: tuple[str, str, str]) -> None:
-        value, reason, message = told
+    def _write(self, budget: Obj, status: Obj, given: tuple[str, str, str]) -> None:
+        value, reason, message = given
         last = budget.get("status") or {}
         conditions = list(last.get("conditions") or ())
         before = next((one for one in conditions if one["type"] == _ALLOWED), None)
@@ -190,7 +190,7 @@ class DisruptionController:
         if status != last:
             self._api.update_status(_BUDGETS, {**budget, "status": status})
 
-    def _fail(self, budget: Obj, message: str) -> None:
+    def _record_failure(self, budget: Obj, message: str) -> None:
         """Allow nothing while nothing is known."""
         status = {**(budget.get("status") or {}), "disruptionsAllowed": 0}
         self._write(budget, status, ("False", "SyncFailed", message))
@@ -199,11 +199,11 @@ class DisruptionController:
         self, budget: Obj, pods: Sequence[Obj], now: float
     ) -> tuple[dict[str, str], float | None]:
         """Return the pods that are about to go, and seconds until the first is overdue."""
-        told = (budget.get("status") or {}).get("disruptedPods") or {}
+        given = (budget.get("status") or {}).get("disruptedPods") or {}
         going: dict[str, str] = {}
         pause: float | None = None
-        for pod in pods if told else ():
-            since = told.get(name_of(pod))
+        for pod in pods if given else ():
+            since = given.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
             left = parse_time(since) + _DELETION_TIMEOUT * self._api.clock.scale - now
@@ -283,8 +283,8 @@ class DisruptionController:
         if pod is None or not _is_disruption_target(pod):
             return
         conditions = pod["status"]["conditions"]
-        told = next(one for one in conditions if one["type"] == _DISRUPTED)
-        since, now = parse_time(told["lastTransitionTime"]), self._api.clock.time()
+        given = next(one for one in conditions if one["type"] == _DISRUPTED)
+        since, now = parse_time(given["lastTransitionTime"]), self._api.clock.time()
         left = since + _STALE_DISRUPTION_TIMEOUT * self._api.clock.scale - now
         if left > 0:
             self._stale.add_after(key, left, scaled=False)
@@ -296,7 +296,7 @@ class DisruptionController:
             "lastTransitionTime": self._api.clock.stamp(),
         }
         status = {**pod["status"]}
-        status["conditions"] = [calm if one is told else one for one in conditions]
+        status["conditions"] = [calm if one is given else one for one in conditions]
         self._api.update_status("pods", {**pod, "status": status})
 
 

@@ -65,7 +65,7 @@ __all__ = [
 def add_nominated_pods(
     lister: NodeLister,
     nodes: Mapping[str, NodeInfo],
-    promised: Mapping[str, Mapping[str, Obj]],
+    nominated_node: Mapping[str, Mapping[str, Obj]],
     pod: Obj,
 ) -> NodeLister:
     """Return the nodes with the nominated pods of at least `pod`'s priority added.
@@ -76,20 +76,20 @@ def add_nominated_pods(
     Args:
         lister: the nodes as they are.
         nodes: the same by name.
-        promised: the nominated pods by node.
+        nominated_node: the nominated pods by node.
         pod: the pod to schedule.
     """
     changed: dict[str, NodeInfo] = {}
     own = get_pod_priority(pod)
-    for name, pods in promised.items():
-        guests = [
+    for name, pods in nominated_node.items():
+        added = [
             one
             for one in pods.values()
             if get_pod_priority(one) >= own and uid_of(one) != uid_of(pod)
         ]
-        if guests and name in nodes:
+        if added and name in nodes:
             changed[name] = clone_node_info(nodes[name])
-            for one in guests:
+            for one in added:
                 changed[name].add(one)
     return OverlayNodeLister(lister, changed) if changed else lister
 
@@ -126,7 +126,7 @@ def find_candidate(
     if nominated is not None and _has_terminating_victims(nominated, pod):
         return None, format_fit_error([*error.rejections.values()], preemption=TERMINATING)
     budgets = api.list(_BUDGETS)
-    told: list[Rejection] = []
+    rejections: list[Rejection] = []
     candidates: list[Candidate] = []
     most = max(len(nodes) // 10, _MIN_CANDIDATES)
     for name, rejection in error.rejections.items():
@@ -134,14 +134,14 @@ def find_candidate(
         if rejection.resolvable and len(candidates) < most:
             found = _try_preemption(algorithm, lister, nodes[name], pod, budgets)
         if isinstance(found, Rejection):
-            told.append(found)
+            rejections.append(found)
         else:
             candidates.append(found)
     if candidates:
         return pick_one_candidate(candidates), format_fit_error(
             [*error.rejections.values()], preemption=""
         )
-    return None, format_fit_error([*error.rejections.values()], tried=told)
+    return None, format_fit_error([*error.rejections.values()], tried=rejections)
 
 
 def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
@@ -159,9 +159,9 @@ def _try_preemption(
     if not any(get_pod_priority(one.pod) < own for one in info.pods):
         return NO_VICTIMS
     copy = clone_node_info(info)
-    stand = OverlayNodeLister(lister, {info.name: copy})
+    changed_lister = OverlayNodeLister(lister, {info.name: copy})
     return select_victims_on_node(
-        copy, pod, budgets, lambda node: algorithm.rejection(pod, stand, node)
+        copy, pod, budgets, lambda node: algorithm.rejection(pod, changed_lister, node)
     )
 
 
@@ -208,8 +208,8 @@ def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
 
 # Seconds before a pod that fitted nowhere is tried again when something changed; doubling with
 # each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
-_BACKOFF_FIRST = 1.0
-_BACKOFF_MOST = 10.0
+_INITIAL_BACKOFF = 1.0
+_MAX_BACKOFF = 10.0
 
 _OWNERS = {
     "ReplicationController": "replicationcontrollers",
@@ -243,8 +243,8 @@ class EmbeddedScheduler:
         self._volumes = VolumeBinding(api, self._claim_changed)
         self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
-        self._homeless: dict[str, dict[str, Obj]] = {}
-        self._refused: dict[str, _UnschedulablePod] = {}
+        self._pods_of_missing_nodes: dict[str, dict[str, Obj]] = {}
+        self._unschedulable: dict[str, _UnschedulablePod] = {}
         self._nominated: dict[str, dict[str, Obj]] = {}
         self._queue: Workqueue[str] = Workqueue(api.clock, self._schedule, "scheduler")
         api.subscribe("nodes", self._node_changed)
@@ -276,33 +276,33 @@ class EmbeddedScheduler:
         info = self._nodes.get(name)
         if info is None:
             info = self._nodes[name] = NodeInfo(new)
-            for pod in self._homeless.pop(name, {}).values():
+            for pod in self._pods_of_missing_nodes.pop(name, {}).values():
                 info.add(pod)
         else:
             info.set_node(new)
         if old is None or _scheduling_fields(new) != _scheduling_fields(old):
-            self._try_refused()
+            self._retry_unschedulable()
 
     def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, node = key_of(new), new["spec"].get("nodeName")
         self._update_nomination(key, change, new, old)
         ended = (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if change == "DELETED" or ended:
-            self._refused.pop(key, None)
+            self._unschedulable.pop(key, None)
             self._queue.forget(key)
-            if node and self._leave(node, new):
-                self._try_refused()
+            if node and self._remove_from_node(node, new):
+                self._retry_unschedulable()
         elif node:
-            self._refused.pop(key, None)
+            self._unschedulable.pop(key, None)
             if node in self._nodes:
                 self._nodes[node].add(new)
             else:
-                self._homeless.setdefault(node, {})[new["metadata"]["uid"]] = new
+                self._pods_of_missing_nodes.setdefault(node, {})[new["metadata"]["uid"]] = new
             if old is None or not old["spec"].get("nodeName") or _labels(old) != _labels(new):
-                self._try_refused(_depends_on_other_pods)
-        elif key not in self._refused and self._is_ours(new):
+                self._retry_unschedulable(_depends_on_other_pods)
+        elif key not in self._unschedulable and self._is_ours(new):
             self._queue.add(key)
-        elif key in self._refused and old is not None and old["spec"] != new["spec"]:
+        elif key in self._unschedulable and old is not None and old["spec"] != new["spec"]:
             self._retry(key)
 
     def _update_nomination(self, key: str, change: str, new: Obj, old: Obj | None) -> None:
@@ -316,11 +316,11 @@ class EmbeddedScheduler:
         if after is not None:
             self._nominated.setdefault(after, {})[key] = new
 
-    def _leave(self, node: str, pod: Obj) -> bool:
+    def _remove_from_node(self, node: str, pod: Obj) -> bool:
         info = self._nodes.get(node)
         if info is not None:
             return info.remove(pod)
-        self._homeless.get(node, {}).pop(pod["metadata"]["uid"], None)
+        self._pods_of_missing_nodes.get(node, {}).pop(pod["metadata"]["uid"], None)
         return False
 
     def _is_ours(self, pod: Obj) -> bool:
@@ -331,24 +331,24 @@ class EmbeddedScheduler:
             and not list_scheduling_gates(pod)
         )
 
-    def _try_refused(self, whom: Callable[[Obj], bool] | None = None) -> None:
-        for key in self._refused:
-            if whom is None or self._is(whom, key):
+    def _retry_unschedulable(self, condition: Callable[[Obj], bool] | None = None) -> None:
+        for key in self._unschedulable:
+            if condition is None or self._matches(condition, key):
                 self._retry(key)
 
-    def _is(self, whom: Callable[[Obj], bool], key: str) -> bool:
+    def _matches(self, condition: Callable[[Obj], bool], key: str) -> bool:
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
-        return pod is not None and whom(pod)
+        return pod is not None and condition(pod)
 
     def _claim_changed(self, key: str) -> None:
-        if key in self._refused:
+        if key in self._unschedulable:
             self._queue.add(key)
 
     def _retry(self, key: str) -> None:
-        refusal = self._refused.get(key, _UnschedulablePod(0.0))
-        pause = min(_BACKOFF_FIRST * 2 ** min(refusal.tries - 1, 8), _BACKOFF_MOST)
-        until = refusal.at + pause * self._api.clock.scale
+        attempt = self._unschedulable.get(key, _UnschedulablePod(0.0))
+        pause = min(_INITIAL_BACKOFF * 2 ** min(attempt.tries - 1, 8), _MAX_BACKOFF)
+        until = attempt.at + pause * self._api.clock.scale
         self._queue.add_after(key, until - self._api.clock.monotonic(), scaled=False)
 
     def _schedule(self, key: str) -> None:
@@ -357,17 +357,17 @@ class EmbeddedScheduler:
         if pod is None or pod["spec"].get("nodeName") or not self._is_ours(pod):
             return
         try:
-            chosen = self._choose(pod)
+            chosen = self._select_node(pod)
         except FitError as error:
-            self._make_room(key, pod, error)
+            self._preempt(key, pod, error)
             return
         except InvalidPod as error:
-            self._refuse(key, pod, str(error), reason="SchedulerError")
+            self._report_unschedulable(key, pod, str(error), reason="SchedulerError")
             return
         try:
             if not self._volumes.reserve(pod, chosen):
                 # It is bound once its claims have their volumes.
-                self._refused.setdefault(key, _UnschedulablePod(self._api.clock.monotonic()))
+                self._unschedulable.setdefault(key, _UnschedulablePod(self._api.clock.monotonic()))
                 return
             self._api.bind(namespace, name, chosen)
         except StatusError as error:
@@ -377,45 +377,45 @@ class EmbeddedScheduler:
         message = f"Successfully assigned {key} to {chosen}"
         self._recorder.event(pod, NORMAL, "Scheduled", "Binding", message)
 
-    def _choose(self, pod: Obj) -> str:
+    def _select_node(self, pod: Obj) -> str:
         """Return the node for a pod; its nominated node if it fits there.
 
         Source: kube-scheduler, schedule_one.go, `findNodesThatFitPod`.
         """
-        lister = self._try_nominated_node(pod)
-        promised = _get_nominated_node(pod)
-        for info in lister.list() if promised else ():
-            if info.name == promised and self._algorithm.rejection(pod, lister, info) is None:
+        lister = self._list_with_nominated_pods(pod)
+        nominated_node = _get_nominated_node(pod)
+        for info in lister.list() if nominated_node else ():
+            if info.name == nominated_node and self._algorithm.rejection(pod, lister, info) is None:
                 return info.name
         return self._algorithm.schedule(pod, lister)
 
-    def _try_nominated_node(self, pod: Obj) -> NodeLister:
+    def _list_with_nominated_pods(self, pod: Obj) -> NodeLister:
         """Return the nodes with nominated pods added."""
         if not self._nominated:
             return self
 
         return add_nominated_pods(self, self._nodes, self._nominated, pod)
 
-    def _make_room(self, key: str, pod: Obj, error: FitError) -> None:
+    def _preempt(self, key: str, pod: Obj, error: FitError) -> None:
         """Preempt less important pods if that helps; report the pod unschedulable either way."""
         if not any(one.resolvable for one in error.rejections.values()):
-            self._refuse(key, pod, str(error), promised="")
+            self._report_unschedulable(key, pod, str(error), nominated_node="")
             return
 
-        lister = self._try_nominated_node(pod)
+        lister = self._list_with_nominated_pods(pod)
         candidate, message = find_candidate(self._api, self._algorithm, lister, pod, error)
         if candidate is None:
             waits = message.endswith(TERMINATING) or not error.may_preempt
-            self._refuse(key, pod, message, promised=None if waits else "")
+            self._report_unschedulable(key, pod, message, nominated_node=None if waits else "")
             return
-        self._refuse(key, pod, message, promised=candidate.node)
+        self._report_unschedulable(key, pod, message, nominated_node=candidate.node)
         evict_victims(self._api, self._recorder, pod, candidate)
-        mine = pod["spec"].get("priority") or 0
+        own_priority = pod["spec"].get("priority") or 0
         for other in [*self._nominated.get(candidate.node, {}).values()]:
-            if (other["spec"].get("priority") or 0) < mine:
-                self._withdraw(other)
+            if (other["spec"].get("priority") or 0) < own_priority:
+                self._remove_nomination(other)
 
-    def _withdraw(self, pod: Obj) -> None:
+    def _remove_nomination(self, pod: Obj) -> None:
         """Remove a pod's nomination."""
 
         def withdraw(changed: Obj) -> None:
@@ -424,14 +424,14 @@ class EmbeddedScheduler:
         namespace, name = split_key(key_of(pod))
         self._api.modify("pods", name, namespace, withdraw, subresource="status")
 
-    def _refuse(
+    def _report_unschedulable(
         self,
         key: str,
         pod: Obj,
         message: str,
         *,
         reason: str = "Unschedulable",
-        promised: str | None = None,
+        nominated_node: str | None = None,
     ) -> None:
         """Report a pod unschedulable by event and condition.
 
@@ -440,15 +440,15 @@ class EmbeddedScheduler:
             pod: the pod.
             message: the text of the event and the condition.
             reason: the condition's reason.
-            promised: the nominated node; empty to remove it; None to keep it.
+            nominated_node: the nominated node; empty to remove it; None to keep it.
         """
-        tries = self._refused[key].tries + 1 if key in self._refused else 1
-        self._refused[key] = _UnschedulablePod(self._api.clock.monotonic(), tries)
+        tries = self._unschedulable[key].tries + 1 if key in self._unschedulable else 1
+        self._unschedulable[key] = _UnschedulablePod(self._api.clock.monotonic(), tries)
         self._recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", message)
         last = get_condition(pod, "PodScheduled")
         now = (pod.get("status") or {}).get("nominatedNodeName") or ""
         same = last is not None and last["status"] == "False" and last.get("message") == message
-        if same and promised in (None, now):
+        if same and nominated_node in (None, now):
             return
         stamp = self._api.clock.stamp()
         since = (
@@ -466,9 +466,9 @@ class EmbeddedScheduler:
         status = dict(pod.get("status") or {})
         others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
         status["conditions"] = [*others, condition]
-        if promised:
-            status["nominatedNodeName"] = promised
-        elif promised is not None:
+        if nominated_node:
+            status["nominatedNodeName"] = nominated_node
+        elif nominated_node is not None:
             status.pop("nominatedNodeName", None)
         try:
             self._api.update_status("pods", {**pod, "status": status})

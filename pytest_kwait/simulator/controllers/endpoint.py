@@ -190,7 +190,7 @@ class ServicePods:
         """Return the pods of a service."""
         return list(self._pods.get(key, {}).values())
 
-    def _tell(self, key: str, pause: float) -> None:
+    def _notify(self, key: str, pause: float) -> None:
         for listener in self._listeners:
             listener(key, pause)
 
@@ -213,7 +213,7 @@ class ServicePods:
                 for pod in self._api.list("pods", namespace)
                 if selector.items() <= labels_of(pod).items()
             }
-        self._tell(key, 0.0)
+        self._notify(key, 0.0)
 
     def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         selectors = self._selectors.get(namespace_of(new))
@@ -234,7 +234,7 @@ class ServicePods:
             else:
                 continue
             if matters:
-                self._tell(key, len(pods) * _PAUSE_PER_POD)
+                self._notify(key, len(pods) * _PAUSE_PER_POD)
 
     def service(self, key: str) -> Obj | None:
         """Return the service with this key; None if it does not exist."""
@@ -384,9 +384,9 @@ class EndpointsController:
             labels[HEADLESS] = ""
         present = self._api.find(ENDPOINTS, name, namespace)
         if present is not None:
-            told = _OVER_CAPACITY in (present["metadata"].get("annotations") or {})
+            was_truncated = _OVER_CAPACITY in (present["metadata"].get("annotations") or {})
             same = (present.get("subsets") or []) == subsets and labels_of(present) == labels
-            if same and told == truncated:
+            if same and was_truncated == truncated:
                 return
         metadata: Obj = {"name": name} if present is None else dict(present["metadata"])
         annotations = {**(metadata.get("annotations") or {})}

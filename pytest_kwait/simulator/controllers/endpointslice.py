@@ -429,9 +429,11 @@ class EndpointSliceMirroringController:
             SERVICE_NAME_LABEL: name,
             SLICE_MANAGED_BY_LABEL: _MIRRORING_CONTROLLER,
         }
-        told = endpoints["metadata"].get("annotations") or {}
+        present_annotations = endpoints["metadata"].get("annotations") or {}
         annotations = {
-            key: value for key, value in told.items() if key not in (TRIGGER_TIME, _LAST_APPLIED)
+            key: value
+            for key, value in present_annotations.items()
+            if key not in (TRIGGER_TIME, _LAST_APPLIED)
         }
         groups = mirror_endpoints(endpoints)
         for family in sorted({*groups, *(one["addressType"] for one in existing)}):

@@ -34,7 +34,7 @@ class EventTTL:
         self._written: OrderedDict[str, float] = OrderedDict()
         self._planned = False
         api.subscribe(_EVENTS, self._changed)
-        api.clock.call_later(_CHECK_PERIOD, self._look, scaled=False)
+        api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         key = key_of(new)
@@ -45,18 +45,18 @@ class EventTTL:
         self._written.move_to_end(key)
         if len(self._written) > self._most and not self._planned:
             self._planned = True
-            self._api.clock.call_soon(self._thin)
+            self._api.clock.call_soon(self._remove_surplus)
 
-    def _thin(self) -> None:
+    def _remove_surplus(self) -> None:
         self._planned = False
         while len(self._written) > self._most:
             self._remove()
 
-    def _look(self) -> None:
+    def _remove_expired(self) -> None:
         until = self._api.clock.monotonic() - _TTL_SECONDS
         while self._written and next(iter(self._written.values())) <= until:
             self._remove()
-        self._api.clock.call_later(_CHECK_PERIOD, self._look, scaled=False)
+        self._api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
 
     def _remove(self) -> None:
         key, _ = self._written.popitem(last=False)

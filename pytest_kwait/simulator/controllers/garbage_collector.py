@@ -80,10 +80,10 @@ class GarbageCollector:
             # Controllers that count dependents see the deletion first, as upstream: a Job's pods
             # are released.
             if not self._left:
-                self._api.clock.call_later(0, self._follow)
+                self._api.clock.call_later(0, self._process_deleted_owners)
             self._left += dependents
 
-    def _follow(self) -> None:
+    def _process_deleted_owners(self) -> None:
         """Process the dependents of deleted owners."""
         left, self._left = self._left, []
         for dependent in left:

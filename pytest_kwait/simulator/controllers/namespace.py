@@ -208,8 +208,8 @@ class NamespaceController:
                         remaining[f"{kind.plural}.{kind.group}"] = left
             wrong.update(_format_remaining(remaining))
         if errors:
-            told = ", ".join(sorted(errors))
-            text = f"Failed to delete all resource types, {len(errors)} remaining: {told}"
+            names = ", ".join(sorted(errors))
+            text = f"Failed to delete all resource types, {len(errors)} remaining: {names}"
             wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
         self._write_conditions(namespace, wrong)
         if pods or remaining or errors:
@@ -263,12 +263,12 @@ class NamespaceController:
 def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, str]]:
     wrong: dict[str, tuple[str, str]] = {}
     if remaining:
-        told = ", ".join(
+        names = ", ".join(
             sorted(f"{name} has {len(left)} resource instances" for name, left in remaining.items())
         )
         wrong["NamespaceContentRemaining"] = (
             "SomeResourcesRemain",
-            f"Some resources are remaining: {told}",
+            f"Some resources are remaining: {names}",
         )
     finalizers = Counter(
         finalizer
@@ -277,9 +277,9 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
         for finalizer in obj["metadata"].get("finalizers") or ()
     )
     if finalizers:
-        told = ", ".join(
+        names = ", ".join(
             sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
         )
-        message = f"Some content in the namespace has finalizers remaining: {told}"
+        message = f"Some content in the namespace has finalizers remaining: {names}"
         wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
     return wrong

@@ -137,12 +137,12 @@ class _NodeHealth:
     """The last known health of a node.
 
     Args:
-        heard: the time of the last heartbeat, of the monotonic clock.
-        beat: the heartbeat of its Ready condition; None without one.
+        heartbeat_at: the time of the last heartbeat, of the monotonic clock.
+        heartbeat: the heartbeat of its Ready condition; None without one.
     """
 
-    heard: float
-    beat: object = None
+    heartbeat_at: float
+    heartbeat: object = None
 
 
 class NodeLifecycleController:
@@ -163,7 +163,7 @@ class NodeLifecycleController:
         self._due = api.clock.monotonic() + _MONITOR_PERIOD * api.clock.scale
         api.subscribe("nodes", self._node_changed)
         api.subscribe(_LEASES, self._lease_changed)
-        api.clock.call_later(_MONITOR_PERIOD, self._look)
+        api.clock.call_later(_MONITOR_PERIOD, self._monitor)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -172,59 +172,59 @@ class NodeLifecycleController:
             self._leaving.pop(name, None)
             return
         ready = get_condition(new, "Ready")
-        beat = None if ready is None else ready.get("lastHeartbeatTime") or ""
+        heartbeat = None if ready is None else ready.get("lastHeartbeatTime") or ""
         seen = self._seen.get(name)
         if seen is None:
-            self._seen[name] = _NodeHealth(self._api.clock.monotonic(), beat)
-        elif seen.beat != beat:
-            seen.beat, seen.heard = beat, self._api.clock.monotonic()
+            self._seen[name] = _NodeHealth(self._api.clock.monotonic(), heartbeat)
+        elif seen.heartbeat != heartbeat:
+            seen.heartbeat, seen.heartbeat_at = heartbeat, self._api.clock.monotonic()
 
     def _lease_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and namespace_of(new) == "kube-node-lease":
             seen = self._seen.get(name_of(new))
             if seen is not None:
-                seen.heard = self._api.clock.monotonic()
+                seen.heartbeat_at = self._api.clock.monotonic()
 
-    def _look(self) -> None:
+    def _monitor(self) -> None:
         clock = self._api.clock
-        clock.call_later(_MONITOR_PERIOD, self._look)
+        clock.call_later(_MONITOR_PERIOD, self._monitor)
         # While this process was suspended no heartbeat could arrive: that is not silence.
         late = clock.monotonic() - self._due
         self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
         nodes = self._api.list("nodes")
-        self._tell_of_changes({name_of(node): node for node in nodes})
+        self._record_node_changes({name_of(node): node for node in nodes})
         observed: dict[str, str] = {}
         for node in nodes:
             name = name_of(node)
             seen = self._seen[name]
-            seen.heard += late
-            if self._silent(name, seen):
-                self._give_up(node)
+            seen.heartbeat_at += late
+            if self._is_silent(name, seen):
+                self._mark_unknown(node)
             ready = get_condition(node, "Ready")
             observed[name] = "Unknown" if ready is None else ready["status"]
-            self._judge(node, observed[name])
+            self._handle_readiness(node, observed[name])
         self._evict(nodes, observed)
 
-    def _tell_of_changes(self, nodes: dict[str, Obj]) -> None:
+    def _record_node_changes(self, nodes: dict[str, Obj]) -> None:
         for name, node in nodes.items():
             if name not in self._known:
-                told = f"Node {name} event: Registered Node {name} in Controller"
-                self._tell(node, "RegisteredNode", told)
+                message = f"Node {name} event: Registered Node {name} in Controller"
+                self._record_event(node, "RegisteredNode", message)
         for name, node in self._known.items():
             if name not in nodes:
-                told = f"Node {name} event: Removing Node {name} from Controller"
-                self._tell(node, "RemovingNode", told)
+                message = f"Node {name} event: Removing Node {name} from Controller"
+                self._record_event(node, "RemovingNode", message)
         self._known = nodes
 
-    def _silent(self, name: str, seen: _NodeHealth) -> bool:
-        grace = _STARTUP_GRACE_PERIOD if seen.beat is None else _MONITOR_GRACE_PERIOD
+    def _is_silent(self, name: str, seen: _NodeHealth) -> bool:
+        grace = _STARTUP_GRACE_PERIOD if seen.heartbeat is None else _MONITOR_GRACE_PERIOD
         if name in self._api.kubelets:
             self._ours.add(name)
         if name in self._ours:
             grace *= self._api.clock.scale
-        return self._api.clock.monotonic() > seen.heard + grace
+        return self._api.clock.monotonic() > seen.heartbeat_at + grace
 
-    def _give_up(self, node: Obj) -> None:
+    def _mark_unknown(self, node: Obj) -> None:
         """Set the conditions reported by the kubelet to Unknown."""
         status = clone(node.get("status") or {})
         conditions = status.setdefault("conditions", [])
@@ -249,11 +249,11 @@ class NodeLifecycleController:
                 )
                 changed = True
         if changed:
-            heard = self._seen[name_of(node)].heard
+            heartbeat_at = self._seen[name_of(node)].heartbeat_at
             self._update("nodes", {**node, "status": status})
-            self._seen[name_of(node)].heard = heard
+            self._seen[name_of(node)].heartbeat_at = heartbeat_at
 
-    def _judge(self, node: Obj, observed: str) -> None:
+    def _handle_readiness(self, node: Obj, observed: str) -> None:
         """Act on a node's readiness before and after this check."""
         name = name_of(node)
         if observed == "True":
@@ -268,7 +268,7 @@ class NodeLifecycleController:
         now = self._api.find("nodes", name)
         ready = None if now is None else get_condition(now, "Ready")
         if observed == "True" and ready is not None and ready["status"] != "True":
-            self._tell(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._record_event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             self._pods_not_ready(name)
 
     def _pods_not_ready(self, node: str) -> None:
@@ -280,8 +280,8 @@ class NodeLifecycleController:
             if ready is None or ready["status"] == "False":
                 continue
             changed = clone(pod)
-            told = get_condition(changed, "Ready") or {}
-            told.update(status="False", lastTransitionTime=self._api.clock.stamp())
+            ready = get_condition(changed, "Ready") or {}
+            ready.update(status="False", lastTransitionTime=self._api.clock.stamp())
             if self._update("pods", changed):
                 kind = ("v1", "Pod")
                 self._recorder.event(pod, kind, WARNING, "NodeNotReady", "Node is not ready")
@@ -334,7 +334,7 @@ class NodeLifecycleController:
             return False
         return True
 
-    def _tell(self, node: Obj, reason: str, message: str) -> None:
+    def _record_event(self, node: Obj, reason: str, message: str) -> None:
         self._recorder.event(node, ("v1", "Node"), NORMAL, reason, message)
 
 

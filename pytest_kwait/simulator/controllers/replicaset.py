@@ -227,14 +227,14 @@ def calculate_status(
         status["terminatingReplicas"] = counts.terminating
     status["observedGeneration"] = obj["metadata"].get("generation", 0)
     others = [one for one in last.get("conditions") or () if one["type"] != "ReplicaFailure"]
-    told = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
-    if failure is not None and not told:
+    failures = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
+    if failure is not None and not failures:
         missing = counts.active < spec.get("replicas", 1)
-        told = [{
+        failures = [{
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": stamp,
             "reason": "FailedCreate" if missing else "FailedDelete", "message": failure.message,
         }]  # fmt: skip
-    conditions = [*others, *(told if failure is not None else [])]
+    conditions = [*others, *(failures if failure is not None else [])]
     if conditions:
         status["conditions"] = conditions
     return status
@@ -275,11 +275,11 @@ class ReplicaSetController:
         if tally.counts.strangers or self._pods.has_orphans(namespace):
             self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
         # The status reports the pods before this sync changes them.
-        counts, patience = tally.counts, spec.get("minReadySeconds") or 0
+        counts, delay = tally.counts, spec.get("minReadySeconds") or 0
         waits: list[float | None] = []
         available, now = counts.ready, self._api.clock.time()
-        if patience:
-            waits = [seconds_until_available(pod, patience, now) for pod in tally.active()]
+        if delay:
+            waits = [seconds_until_available(pod, delay, now) for pod in tally.active()]
             available = waits.count(0.0)
         failure = None
         if not is_being_deleted(obj):

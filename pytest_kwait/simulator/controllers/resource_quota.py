@@ -60,7 +60,7 @@ class ResourceQuotaController:
             self._queue.forget(key)
             return
         self._by_namespace.setdefault(namespace, set()).add(key)
-        if old is None or old.get("spec") != new.get("spec") or _uncounted(new):
+        if old is None or old.get("spec") != new.get("spec") or _lacks_usage(new):
             self._queue.add(key)
 
     def _changed(self, resource: str, change: str, new: Obj, old: Obj | None) -> None:
@@ -69,7 +69,7 @@ class ResourceQuotaController:
         keys = self._by_namespace.get(namespace_of(new))
         if not keys:
             return
-        if change == "DELETED" or (old is not None and self._gives_back(resource, new, old)):
+        if change == "DELETED" or (old is not None and self._frees_quota(resource, new, old)):
             for key in keys:
                 quota = self._api.find(_QUOTAS, split_key(key)[1], namespace_of(new))
                 if quota is not None and matching_resource_names(
@@ -77,7 +77,7 @@ class ResourceQuotaController:
                 ):
                     self._queue.add(key)
 
-    def _gives_back(self, resource: str, new: Obj, old: Obj) -> bool:
+    def _frees_quota(self, resource: str, new: Obj, old: Obj) -> bool:
         match resource:
             case "pods":
                 now = self._api.clock.time()
@@ -104,7 +104,7 @@ class ResourceQuotaController:
         }
         used.update(self._count(quota, namespace))
         present = parse_resource_list(status.get("used"))
-        if hard != status.get("hard", {}) or used != present or _unwritten(status, hard):
+        if hard != status.get("hard", {}) or used != present or _lacks_status(status, hard):
             shown = {one: str(amount) for one, amount in used.items()}
             self._api.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
         self._queue.add_after(key, _RESYNC_PERIOD)
@@ -132,10 +132,10 @@ class ResourceQuotaController:
         return total
 
 
-def _unwritten(status: Obj, hard: Obj) -> bool:
+def _lacks_status(status: Obj, hard: Obj) -> bool:
     return bool(hard) and not ("hard" in status and "used" in status)
 
 
-def _uncounted(quota: Obj) -> bool:
+def _lacks_usage(quota: Obj) -> bool:
     hard, used = quota["spec"].get("hard", {}), quota.get("status", {}).get("used", {})
     return any(name not in used and resource_of_quota_name(name) for name in hard)

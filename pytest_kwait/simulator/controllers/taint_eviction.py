@@ -87,7 +87,7 @@ class TaintEvictionController:
             planned = self._planned.pop(key, None)
             if planned is not None:
                 planned.timer.cancel()
-                self._tell(new, f"Cancelling deletion of Pod {key}")
+                self._record_event(new, f"Cancelling deletion of Pod {key}")
         elif new["spec"].get("nodeName") in self._taints or key in self._planned:
             self._consider(new)
 
@@ -112,14 +112,14 @@ class TaintEvictionController:
         planned = self._planned.pop(key_of(pod), None)
         if planned is not None:
             planned.timer.cancel()
-            self._tell(pod, f"Cancelling deletion of Pod {key_of(pod)}")
+            self._record_event(pod, f"Cancelling deletion of Pod {key_of(pod)}")
 
     def _due(self, key: str) -> None:
         planned = self._planned.pop(key)
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
         if pod is not None and uid_of(pod) == planned.uid:
-            self._tell(pod, f"Marking for deletion Pod {key}")
+            self._record_event(pod, f"Marking for deletion Pod {key}")
             self._queue.add(key)
 
     def _evict(self, key: str) -> None:
@@ -142,5 +142,5 @@ class TaintEvictionController:
             self._api.update_status("pods", changed)
         self._api.delete("pods", name, namespace, uid=uid_of(pod))
 
-    def _tell(self, pod: Obj, message: str) -> None:
+    def _record_event(self, pod: Obj, message: str) -> None:
         self._recorder.event(pod, ("v1", "Pod"), NORMAL, "TaintManagerEviction", message)

@@ -45,7 +45,7 @@ class PolicyStatusController:
         warnings = type_check_warnings(policy, self._api.kinds)
         checked: Obj = {"expressionWarnings": warnings} if warnings else {}
 
-        def told(changed: Obj) -> None:
+        def set_status(changed: Obj) -> None:
             status = changed.get("status") or {}
             changed["status"] = {
                 **status,
@@ -53,4 +53,4 @@ class PolicyStatusController:
                 "typeChecking": checked,
             }
 
-        self._api.modify(POLICIES, name, "", told, subresource="status")
+        self._api.modify(POLICIES, name, "", set_status, subresource="status")

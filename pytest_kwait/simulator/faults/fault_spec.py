@@ -25,32 +25,34 @@ _VERBS = (
 _MAX_SECONDS = 86_400.0
 
 
-def make_fault(api: Cluster, asked: Obj) -> ActiveFault | None:
+def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
     """Start the requested fault; None if it is over at once.
 
     Raises:
         StatusError: 400 for an invalid request, 404 for an unknown pod.
     """
-    kind = asked.get("kind")
+    kind = request.get("kind")
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is None:
         raise bad_request(f"kind: {kind!r} is none of {', '.join(sorted(_KINDS))}")
     make, fields = made
     known = {"kind": str, "holder": str, **fields}
-    for name, value in asked.items():
+    for name, value in request.items():
         wanted = known.get(name)
         if wanted is None:
             raise bad_request(f"{name}: {kind} has {', '.join(sorted(known))}")
         number = wanted is float and isinstance(value, int) and not isinstance(value, bool)
         if not number and (not isinstance(value, wanted) or isinstance(value, bool)):
             raise bad_request(f"{name}: {value!r} is no {wanted.__name__}")
-    if not api.faults.has_holder(asked.get("holder", "")):
-        raise bad_request(f"holder: {asked.get('holder')!r} is not there: it ends with its request")
-    return make(api, asked)
+    if not api.faults.has_holder(request.get("holder", "")):
+        raise bad_request(
+            f"holder: {request.get('holder')!r} is not there: it ends with its request"
+        )
+    return make(api, request)
 
 
-def _scope(asked: Mapping[str, Any]) -> FaultScope:
-    resources, verbs = asked.get("resources", []), asked.get("verbs", [])
+def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
+    resources, verbs = request.get("resources", []), request.get("verbs", [])
     for verb in verbs:
         if verb not in _VERBS:
             raise bad_request(f"verbs: {verb!r} is none of {', '.join(_VERBS)}")
@@ -58,125 +60,127 @@ def _scope(asked: Mapping[str, Any]) -> FaultScope:
         if not isinstance(resource, str):
             raise bad_request(f"resources: {resource!r} is no name")
     return FaultScope(
-        asked.get("namespace", ""), asked.get("client", ""), tuple(resources), tuple(verbs)
+        request.get("namespace", ""), request.get("client", ""), tuple(resources), tuple(verbs)
     )
 
 
-def _seconds(asked: Mapping[str, Any], name: str = "seconds") -> float:
-    seconds = float(asked.get(name, 0.0))
+def _parse_seconds(request: Mapping[str, Any], name: str = "seconds") -> float:
+    seconds = float(request.get(name, 0.0))
     if not 0 < seconds <= _MAX_SECONDS:
         raise bad_request(f"{name}: {seconds:g} is not above 0 and at most {_MAX_SECONDS:g}")
     return seconds
 
 
-def _add_request_fault(api: Cluster, asked: Obj, fault: RequestFault) -> ActiveFault:
-    times = asked.get("times")
+def _add_request_fault(api: Cluster, request: Obj, fault: RequestFault) -> ActiveFault:
+    times = request.get("times")
     if times is not None and times < 1:
         raise bad_request(f"times: {times} is less than 1")
     fault.times = times
     api.faults.requests.append(fault)
     return api.faults.add(
-        asked["holder"], lambda: api.faults.requests.remove(fault), lambda: fault.hits
+        request["holder"], lambda: api.faults.requests.remove(fault), lambda: fault.hits
     )
 
 
-def _refusal(api: Cluster, asked: Obj) -> ActiveFault:
-    status, retry = asked.get("status"), asked.get("retryAfter", 0)
+def _start_refusal(api: Cluster, request: Obj) -> ActiveFault:
+    status, retry = request.get("status"), request.get("retryAfter", 0)
     if status not in (429, 500):
         raise bad_request(f"status: {status!r} is neither 429 nor 500")
     if retry < 0:
         raise bad_request(f"retryAfter: {retry} is negative")
-    return _add_request_fault(api, asked, RequestFault(_scope(asked), status, retry))
+    return _add_request_fault(api, request, RequestFault(_parse_scope(request), status, retry))
 
 
-def _latency(api: Cluster, asked: Obj) -> ActiveFault:
-    return _add_request_fault(api, asked, RequestFault(_scope(asked), delay=_seconds(asked)))
+def _start_latency(api: Cluster, request: Obj) -> ActiveFault:
+    return _add_request_fault(
+        api, request, RequestFault(_parse_scope(request), delay=_parse_seconds(request))
+    )
 
 
-def _cut_watches(api: Cluster, asked: Obj) -> ActiveFault:
-    hits = api.faults.cut_watches(_scope(asked))
-    return api.faults.add(asked["holder"], _no_undo, lambda: hits)
+def _cut_watches(api: Cluster, request: Obj) -> ActiveFault:
+    hits = api.faults.cut_watches(_parse_scope(request))
+    return api.faults.add(request["holder"], _no_undo, lambda: hits)
 
 
-def _expiry(api: Cluster, asked: Obj) -> ActiveFault:
+def _start_expiry(api: Cluster, request: Obj) -> ActiveFault:
     """Watches that are open end, and no revision up to now can be watched from."""
-    scope = _scope(asked)
+    scope = _parse_scope(request)
     # As a write of another client: revisions from now on are not expired.
     api.store.revision += 1
     fault = RequestFault(scope, floor=api.store.revision)
-    record = _add_request_fault(api, asked, fault)
+    record = _add_request_fault(api, request, fault)
     api.faults.cut_watches(scope)
     return record
 
 
-def _pulls(api: Cluster, asked: Obj) -> ActiveFault:
-    failure = asked.get("message", "")
-    delay = _seconds(asked) if "seconds" in asked else 0.0
+def _start_pull_fault(api: Cluster, request: Obj) -> ActiveFault:
+    failure = request.get("message", "")
+    delay = _parse_seconds(request) if "seconds" in request else 0.0
     if bool(failure) == bool(delay):
         raise bad_request("pulls: either message or seconds")
-    fault = PullFault(asked.get("namespace", ""), asked.get("image", ""), delay, failure)
+    fault = PullFault(request.get("namespace", ""), request.get("image", ""), delay, failure)
     api.faults.pulls.append(fault)
     return api.faults.add(
-        asked["holder"], lambda: api.faults.pulls.remove(fault), lambda: fault.hits
+        request["holder"], lambda: api.faults.pulls.remove(fault), lambda: fault.hits
     )
 
 
-def _node(api: Cluster, asked: Obj) -> FaultableNode:
-    name = asked.get("node", "")
+def _find_node(api: Cluster, request: Obj) -> FaultableNode:
+    name = request.get("node", "")
     node = api.faults.nodes.get(name)
     if node is None:
         raise bad_request(f"node: {name!r} is none of {', '.join(sorted(api.faults.nodes))}")
     return node
 
 
-def _outage(api: Cluster, asked: Obj, *, dead: bool) -> ActiveFault:
-    node = _node(api, asked)
+def _start_outage(api: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
+    node = _find_node(api, request)
     node.begin(dead=dead)
-    return api.faults.add(asked["holder"], lambda: node.end(dead=dead))
+    return api.faults.add(request["holder"], lambda: node.end(dead=dead))
 
 
-def _pressure(api: Cluster, asked: Obj) -> ActiveFault:
-    node, what = _node(api, asked), asked.get("resource", "")
+def _start_pressure(api: Cluster, request: Obj) -> ActiveFault:
+    node, what = _find_node(api, request), request.get("resource", "")
     if what not in ("disk", "memory"):
         raise bad_request(f"resource: {what!r} is neither disk nor memory")
     node.start_pressure(what)
-    return api.faults.add(asked["holder"], lambda: node.end_pressure(what))
+    return api.faults.add(request["holder"], lambda: node.end_pressure(what))
 
 
-def _out_of_memory(api: Cluster, asked: Obj) -> None:
-    namespace, name = asked.get("namespace", ""), asked.get("pod", "")
+def _kill_container(api: Cluster, request: Obj) -> None:
+    namespace, name = request.get("namespace", ""), request.get("pod", "")
     pod = api.get("pods", name, namespace)
     names = [one["name"] for one in pod["spec"]["containers"]]
-    container = asked.get("container") or names[0]
+    container = request.get("container") or names[0]
     node = api.faults.nodes.get(pod["spec"].get("nodeName") or "")
     if node is None or not node.run_out_of_memory(namespace, name, container):
         raise bad_request(f"container: {container!r} of pod {name} does not run")
 
 
-def _clock_jump(api: Cluster, asked: Obj) -> ActiveFault:
-    seconds = float(asked.get("seconds", 0.0))
+def _start_clock_jump(api: Cluster, request: Obj) -> ActiveFault:
+    seconds = float(request.get("seconds", 0.0))
     if not seconds or abs(seconds) > _MAX_SECONDS:
         raise bad_request(f"seconds: {seconds:g} is 0, or more than {_MAX_SECONDS:g} away from it")
     api.clock.jump(seconds)
-    return api.faults.add(asked["holder"], lambda: api.clock.jump(-seconds))
+    return api.faults.add(request["holder"], lambda: api.clock.jump(-seconds))
 
 
-def _script(api: Cluster, asked: Obj) -> ActiveFault:
+def _start_script(api: Cluster, request: Obj) -> ActiveFault:
     """A rule for containers, which is no fault but ends as one."""
     try:
-        script = script_from_mapping(asked.get("script", {}))
+        script = script_from_mapping(request.get("script", {}))
     except ScriptError as error:
         raise bad_request(f"script: {error}") from None
-    label = asked.get("label", "")
+    label = request.get("label", "")
     rule = ScriptRule(
-        asked.get("namespace", ""),
+        request.get("namespace", ""),
         parse_labels(label) if label else None,
-        asked.get("pod", ""),
-        asked.get("container", ""),
+        request.get("pod", ""),
+        request.get("container", ""),
         script,
     )
     api.scripts.add(rule)
-    return api.faults.add(asked["holder"], lambda: api.scripts.remove(rule))
+    return api.faults.add(request["holder"], lambda: api.scripts.remove(rule))
 
 
 def _no_undo() -> None:
@@ -185,18 +189,21 @@ def _no_undo() -> None:
 
 _MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]
 _KINDS: _MAKERS = {
-    "refusal": (_refusal, {**_SCOPE, "status": int, "retryAfter": int, "times": int}),
-    "latency": (_latency, {**_SCOPE, "seconds": float, "times": int}),
+    "refusal": (_start_refusal, {**_SCOPE, "status": int, "retryAfter": int, "times": int}),
+    "latency": (_start_latency, {**_SCOPE, "seconds": float, "times": int}),
     "cut-watches": (_cut_watches, _SCOPE),
-    "expired-history": (_expiry, _SCOPE),
-    "pulls": (_pulls, {"namespace": str, "image": str, "message": str, "seconds": float}),
-    "partition": (lambda api, asked: _outage(api, asked, dead=False), {"node": str}),
-    "dead-kubelet": (lambda api, asked: _outage(api, asked, dead=True), {"node": str}),
-    "pressure": (_pressure, {"node": str, "resource": str}),
-    "out-of-memory": (_out_of_memory, {"namespace": str, "pod": str, "container": str}),
+    "expired-history": (_start_expiry, _SCOPE),
+    "pulls": (
+        _start_pull_fault,
+        {"namespace": str, "image": str, "message": str, "seconds": float},
+    ),
+    "partition": (lambda api, request: _start_outage(api, request, dead=False), {"node": str}),
+    "dead-kubelet": (lambda api, request: _start_outage(api, request, dead=True), {"node": str}),
+    "pressure": (_start_pressure, {"node": str, "resource": str}),
+    "out-of-memory": (_kill_container, {"namespace": str, "pod": str, "container": str}),
     "script": (
-        _script,
+        _start_script,
         {"namespace": str, "label": str, "pod": str, "container": str, "script": dict},
     ),
-    "clock-jump": (_clock_jump, {"seconds": float}),
+    "clock-jump": (_start_clock_jump, {"seconds": float}),
 }

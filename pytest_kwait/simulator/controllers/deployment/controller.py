@@ -103,7 +103,7 @@ class DeploymentView:
         """Write the status, and the revision with it."""
         self.deployment = clone(self.api.update_status(DEPLOYMENT_RESOURCE, self.deployment))
 
-    def tell(self, message: str) -> None:
+    def record_scaling(self, message: str) -> None:
         """Record a ScalingReplicaSet event."""
         self.recorder.event(self.deployment, KIND, NORMAL, "ScalingReplicaSet", message)
 
@@ -129,17 +129,17 @@ class DeploymentView:
         if before == size:
             return False
         way = "up" if before < size else "down"
-        self.tell(f"Scaled {way} replica set {name_of(stored)} from {before} to {size}")
+        self.record_scaling(f"Scaled {way} replica set {name_of(stored)} from {before} to {size}")
         return True
 
 
 def _has_same_template(replica_set: Obj, template: Obj) -> bool:
     """Whether the ReplicaSet was made from `template`, its hash label aside."""
-    theirs = clone(replica_set["spec"]["template"])
-    (theirs.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
-    ours = clone(template)
-    (ours.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
-    return bool(theirs == ours)
+    other = clone(replica_set["spec"]["template"])
+    (other.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
+    own = clone(template)
+    (own.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
+    return bool(other == own)
 
 
 class ProgressSync:
@@ -188,25 +188,25 @@ class ProgressSync:
         )
         if deployment_util.is_complete(deployment, status):
             message = f"{subject} has successfully progressed."
-            told = deployment_util.make_condition(
+            condition = deployment_util.make_condition(
                 "Progressing", "True", "NewReplicaSetAvailable", message, stamp
             )
-            return deployment_util.set_condition(conditions, told)
+            return deployment_util.set_condition(conditions, condition)
         if deployment_util.is_progressing(deployment, status):
             message = f"{subject} is progressing."
-            told = deployment_util.make_condition(
+            condition = deployment_util.make_condition(
                 "Progressing", "True", "ReplicaSetUpdated", message, stamp
             )
             if current is not None and current["status"] == "True":
-                told["lastTransitionTime"] = current["lastTransitionTime"]
+                condition["lastTransitionTime"] = current["lastTransitionTime"]
             # Written even if only its update time changes: the deadline counts from that.
-            return [*others, told]
+            return [*others, condition]
         if deployment_util.has_timed_out(deployment, status, self.view.api.clock.time()):
             message = f"{subject} has timed out progressing."
-            told = deployment_util.make_condition(
+            condition = deployment_util.make_condition(
                 "Progressing", "False", "ProgressDeadlineExceeded", message, stamp
             )
-            return deployment_util.set_condition(conditions, told)
+            return deployment_util.set_condition(conditions, condition)
         return list(conditions)
 
     def _failures(self, conditions: list[Obj]) -> list[Obj]:
@@ -217,8 +217,8 @@ class ProgressSync:
         for one in sets:
             found = get_condition(one, "ReplicaFailure")
             if found is not None:
-                told = {"lastUpdateTime": found["lastTransitionTime"], **found}
-                return deployment_util.set_condition(conditions, told)
+                condition = {"lastUpdateTime": found["lastTransitionTime"], **found}
+                return deployment_util.set_condition(conditions, condition)
         return [one for one in conditions if one["type"] != "ReplicaFailure"]
 
     def _requeue_at_deadline(self, status: Obj) -> None:
@@ -326,10 +326,12 @@ class Revisions:
                 REPLICA_SET_RESOURCE, new_set, namespace_of(deployment)
             )
         except StatusError as error:
-            self._creation_refused(error, name_of(new_set))
+            self._record_failure(error, name_of(new_set))
             raise
         if count > 0:
-            self.view.tell(f"Scaled up replica set {name_of(self.view.new_set)} from 0 to {count}")
+            self.view.record_scaling(
+                f"Scaled up replica set {name_of(self.view.new_set)} from 0 to {count}"
+            )
         self._set_revision(number)
         if deployment_util.get_progress_deadline(deployment) is not None:
             message = f'Created new replica set "{name_of(self.view.new_set)}"'
@@ -337,7 +339,7 @@ class Revisions:
         else:
             self.view.write()
 
-    def _creation_refused(self, error: StatusError, name: str) -> None:
+    def _record_failure(self, error: StatusError, name: str) -> None:
         if error.reason == "AlreadyExists":
             # Another template has this name: the next try computes another one.
             status = self.view.deployment.setdefault("status", {})
@@ -428,7 +430,7 @@ class Rollout:
             if one is not None:
                 self.view.scale_set(one, wanted, always=True)
             return
-        if self._saturated(wanted):
+        if self._is_saturated(wanted):
             for old in self.view.active_old:
                 self.view.scale_set(old, 0)
             return
@@ -437,7 +439,7 @@ class Rollout:
             for one in active:
                 self.view.scale_set(one, sizes[name_of(one)], always=True)
 
-    def _saturated(self, wanted: int) -> bool:
+    def _is_saturated(self, wanted: int) -> bool:
         new_set = self.view.new_set
         return (
             new_set is not None
@@ -454,7 +456,7 @@ class Rollout:
         """
         self._revisions.sync(create=False)
         scaled = [self.view.scale_set(old, 0) for old in self.view.active_old]
-        if any(scaled) or self._old_pods_run():
+        if any(scaled) or self._has_old_pods():
             self._progress.sync()
             return
         if self.view.new_set is None:
@@ -466,7 +468,7 @@ class Rollout:
         self._clean_up_if_complete()
         self._progress.sync()
 
-    def _old_pods_run(self) -> bool:
+    def _has_old_pods(self) -> bool:
         if deployment_util.sum_replicas(self.view.old_sets, "replicas") > 0:
             return True
         return any(

@@ -199,15 +199,15 @@ def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, 
         status["collisionCount"] = last["collisionCount"]
     _, unavailable = resolve_fenceposts(deployment)
     if available >= get_desired_replicas(deployment) - unavailable:
-        told = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        availability = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
-        told = (
+        availability = (
             "False",
             "MinimumReplicasUnavailable",
             "Deployment does not have minimum availability.",
         )
     status["conditions"] = set_condition(
-        list(last.get("conditions") or ()), make_condition("Available", *told, stamp)
+        list(last.get("conditions") or ()), make_condition("Available", *availability, stamp)
     )
     return status
 

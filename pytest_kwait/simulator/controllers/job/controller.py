@@ -96,9 +96,9 @@ class FinalizerTracking:
             self.view.write()
         if finished and ending is not None:
             if ending.kind == "Complete":
-                self.view.tell(NORMAL, "Completed", "Job completed")
+                self.view.record_event(NORMAL, "Completed", "Job completed")
             else:
-                self.view.tell(WARNING, ending.reason, ending.message)
+                self.view.record_event(WARNING, ending.reason, ending.message)
 
     def _count_released(self, tracked: set[str]) -> bool:
         """Count the recorded pods without a finalizer; return whether there were any."""
@@ -382,7 +382,7 @@ class JobSync:
         if "startTime" not in status and not self.view.spec.get("suspend"):
             status["startTime"] = self.view.context.api.clock.stamp()
             flush = True
-        self.view.ending = self._decided() or self._failure()
+        self.view.ending = self._get_interim_outcome() or self._failure()
         self.view.count_indexes()
         active = len(self.view.active)
         refusal: StatusError | None = None
@@ -411,7 +411,7 @@ class JobSync:
         if refusal is not None:
             raise refusal
 
-    def _decided(self) -> JobOutcome | None:
+    def _get_interim_outcome(self) -> JobOutcome | None:
         """Return the outcome that an earlier sync decided but has not finished."""
         met = get_condition(self.view.job, "SuccessCriteriaMet")
         if met is not None and met["status"] == "True":
@@ -450,7 +450,7 @@ class JobSync:
             if not self.view.set_condition("Suspended", "True", "JobSuspended", "Job suspended"):
                 return False
             status.pop("startTime", None)
-            self.view.tell(NORMAL, "Suspended", "Job suspended")
+            self.view.record_event(NORMAL, "Suspended", "Job suspended")
             return True
         if get_condition(self.view.job, "Suspended") is None:
             return False
@@ -458,7 +458,7 @@ class JobSync:
             return False
         # The deadline counts from the last resumption.
         status["startTime"] = self.view.context.api.clock.stamp()
-        self.view.tell(NORMAL, "Resumed", "Job resumed")
+        self.view.record_event(NORMAL, "Resumed", "Job resumed")
         return True
 
 

@@ -277,7 +277,7 @@ class SyncJobContext:
         limit: int = self.spec["backoffLimitPerIndex"]
         return failure.counts and indexed_jobs.get_index_failure_count(pod) >= limit
 
-    def tell(self, severity: str, reason: str, message: str) -> None:
+    def record_event(self, severity: str, reason: str, message: str) -> None:
         """Record an event of the Job."""
         self.context.recorder.event(self.job, KIND, severity, reason, message)
 

@@ -58,7 +58,7 @@ Step = tuple[int, str, str]
 class ScalingHistory:
     """The recommendations and scale events of an autoscaler, with their times."""
 
-    wishes: list[tuple[float, int]] = field(default_factory=list)
+    recommendations: list[tuple[float, int]] = field(default_factory=list)
     ups: list[tuple[float, int]] = field(default_factory=list)
     downs: list[tuple[float, int]] = field(default_factory=list)
 
@@ -73,16 +73,21 @@ def _stabilization_window(rules: Obj, default: float) -> float:
 
 
 def stabilize_recommendation(
-    memory: ScalingHistory, behavior: Obj, now: float, current: int, wish: int, scale: float
+    history: ScalingHistory,
+    behavior: Obj,
+    now: float,
+    current: int,
+    recommendation: int,
+    scale: float,
 ) -> Step:
     """Return the stabilized recommendation.
 
     Args:
-        memory: the autoscaler's history.
+        history: the autoscaler's history.
         behavior: the spec's behavior.
         now: seconds.
         current: the present number of replicas.
-        wish: the recommendation of the metrics.
+        recommendation: the recommendation of the metrics.
         scale: the length of a second of the controller's own constants.
 
     Source: `stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`.
@@ -90,15 +95,20 @@ def stabilize_recommendation(
     window_up = _stabilization_window(behavior.get("scaleUp") or {}, 0.0)
     window_down = _stabilization_window(behavior.get("scaleDown") or {}, _WINDOW_DOWN * scale)
     keep = now - max(window_up, window_down)
-    least = min([one for at, one in memory.wishes if at > now - window_up], default=wish)
-    most = max([one for at, one in memory.wishes if at > now - window_down], default=wish)
-    memory.wishes = [one for one in memory.wishes if one[0] > keep]
-    memory.wishes.append((now, wish))
-    found = max(current, min(least, wish))
-    found = min(found, max(most, wish))
-    if found == wish:
+    least = min(
+        [one for at, one in history.recommendations if at > now - window_up], default=recommendation
+    )
+    most = max(
+        [one for at, one in history.recommendations if at > now - window_down],
+        default=recommendation,
+    )
+    history.recommendations = [one for one in history.recommendations if one[0] > keep]
+    history.recommendations.append((now, recommendation))
+    found = max(current, min(least, recommendation))
+    found = min(found, max(most, recommendation))
+    if found == recommendation:
         return found, "ReadyForNewScale", "recommended size matches current size"
-    if wish >= current:
+    if recommendation >= current:
         text = "recent recommendations were lower than current one, applying the lowest recent"
         return found, "ScaleUpStabilized", f"{text} recommendation"
     text = "recent recommendations were higher than current one, applying the highest recent"
@@ -106,46 +116,46 @@ def stabilize_recommendation(
 
 
 def limit_scaling_rate(
-    memory: ScalingHistory,
+    history: ScalingHistory,
     behavior: Obj,
     now: float,
     current: int,
-    wish: int,
+    recommendation: int,
     bounds: tuple[int, int],
 ) -> Step:
     """Return the recommendation limited by the scaling policies.
 
     Args:
-        memory: the autoscaler's history.
+        history: the autoscaler's history.
         behavior: the spec's behavior; may be empty.
         now: seconds.
         current: the present number of replicas.
-        wish: the stabilized recommendation.
+        recommendation: the stabilized recommendation.
         bounds: the minimum and maximum of the spec.
 
     Source: `convertDesiredReplicasWithRules`, `convertDesiredReplicasWithBehaviorRate`.
     """
     least, most = bounds
-    if wish > current or not behavior:
-        limit = _up_limit(memory, behavior, now, current)
-        if wish > min(limit, most):
+    if recommendation > current or not behavior:
+        limit = _up_limit(history, behavior, now, current)
+        if recommendation > min(limit, most):
             if limit < most:
                 text = "the desired replica count is increasing faster than the maximum scale rate"
                 return limit, "ScaleUpLimit", text
             text = "the desired replica count is more than the maximum replica count"
             return most, "TooManyReplicas", text
-    if behavior and wish < current:
-        limit = _down_limit(memory, behavior, now, current)
-        if wish < limit and limit > least:
+    if behavior and recommendation < current:
+        limit = _down_limit(history, behavior, now, current)
+        if recommendation < limit and limit > least:
             text = "the desired replica count is decreasing faster than the maximum scale rate"
             return limit, "ScaleDownLimit", text
-    if wish < least:
+    if recommendation < least:
         text = "the desired replica count is less than the minimum replica count"
         return least, "TooFewReplicas", text
-    return wish, "DesiredWithinRange", "the desired count is within the acceptable range"
+    return recommendation, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
-def _up_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
+def _up_limit(history: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
     if not behavior:
         return max(2 * current, 4)
     rules = behavior.get("scaleUp") or {}
@@ -153,7 +163,7 @@ def _up_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -
         return current
     proposals: list[int] = []
     for policy in rules.get("policies") or _POLICIES_UP:
-        start = _replicas_at_period_start(memory, policy, now, current)
+        start = _replicas_at_period_start(history, policy, now, current)
         if policy["type"] == "Pods":
             proposals.append(start + policy["value"])
         else:
@@ -162,13 +172,13 @@ def _up_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -
     return max(chosen, current)
 
 
-def _down_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
+def _down_limit(history: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
     rules = behavior.get("scaleDown") or {}
     if rules.get("selectPolicy") == "Disabled":
         return current
     proposals: list[int] = []
     for policy in rules.get("policies") or _POLICIES_DOWN:
-        start = _replicas_at_period_start(memory, policy, now, current)
+        start = _replicas_at_period_start(history, policy, now, current)
         if policy["type"] == "Pods":
             proposals.append(start - policy["value"])
         else:
@@ -177,10 +187,12 @@ def _down_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int)
     return min(chosen, current)
 
 
-def _replicas_at_period_start(memory: ScalingHistory, policy: Obj, now: float, current: int) -> int:
+def _replicas_at_period_start(
+    history: ScalingHistory, policy: Obj, now: float, current: int
+) -> int:
     """Return the number of replicas at the start of a policy's period."""
     since = now - policy["periodSeconds"]
-    return current - _changes_since(memory.ups, since) + _changes_since(memory.downs, since)
+    return current - _changes_since(history.ups, since) + _changes_since(history.downs, since)
 
 
 def _changes_since(changes: Sequence[tuple[float, int]], since: float) -> int:
@@ -229,7 +241,7 @@ class HorizontalController:
     def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
-        self._memories: dict[str, ScalingHistory] = {}
+        self._histories: dict[str, ScalingHistory] = {}
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "horizontal-pod-autoscaler-controller"
         )
@@ -238,11 +250,11 @@ class HorizontalController:
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         if change == "DELETED":
             self._queue.forget(key_of(new))
-            self._memories.pop(uid_of(new), None)
+            self._histories.pop(uid_of(new), None)
         elif old is None:
             self._queue.add_after(key_of(new), _RESYNC_PERIOD)
 
-    def _tell(self, obj: Obj, severity: str, reason: str, message: str) -> None:
+    def _record_event(self, obj: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(obj, _KIND, severity, reason, message)
 
     def _sync(self, key: str) -> None:
@@ -254,28 +266,28 @@ class HorizontalController:
         if is_being_deleted(found):
             return
         obj = clone(found)
-        self._look(obj)
+        self._reconcile(obj)
         if obj["status"] != found.get("status"):
             self._api.update_status(_AUTOSCALERS, obj)
 
-    def _look(self, obj: Obj) -> None:
+    def _reconcile(self, obj: Obj) -> None:
         status = obj.setdefault("status", {})
         status.setdefault("desiredReplicas", 0)
         try:
             kind, target = self._target(obj)
         except StatusError as error:
-            self._tell(obj, WARNING, "FailedGetScale", error.message)
+            self._record_event(obj, WARNING, "FailedGetScale", error.message)
             text = "the HPA controller was unable to get the target's current scale: "
-            self._say(obj, "AbleToScale", "False", "FailedGetScale", text + error.message)
+            self._set_condition(obj, "AbleToScale", "False", "FailedGetScale", text + error.message)
             return
         text = "the HPA controller was able to get the target's current scale"
-        self._say(obj, "AbleToScale", "True", "SucceededGetScale", text)
+        self._set_condition(obj, "AbleToScale", "True", "SucceededGetScale", text)
         current = read_scale(kind, target)["spec"].get("replicas", 0)
         spec = obj["spec"]
         least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
         if current == 0 and least != 0:
             text = "scaling is disabled since the replica count of the target is zero"
-            self._say(obj, "ScalingActive", "False", "ScalingDisabled", text)
+            self._set_condition(obj, "ScalingActive", "False", "ScalingDisabled", text)
             status.update(currentReplicas=0, desiredReplicas=0)
         elif current > most:
             self._scale(obj, kind, target, current, most, f"{_CURRENT} above Spec.MaxReplicas")
@@ -283,34 +295,36 @@ class HorizontalController:
             self._scale(obj, kind, target, current, least, f"{_CURRENT} below Spec.MinReplicas")
         elif spec.get("metrics"):
             status["currentReplicas"] = current
-            self._follow(obj, kind, target, current)
+            self._scale_by_metrics(obj, kind, target, current)
 
-    def _follow(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
+    def _scale_by_metrics(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
         """Scale the target by its metrics.
 
         Source: horizontal.go, `reconcileAutoscaler`, `computeReplicasForMetrics`.
         """
-        proposal = self._measure(obj, self._pods(kind, target), current)
+        proposal = self._compute_replicas(obj, self._pods(kind, target), current)
         if proposal is None:
             return
 
-        wish, metric = proposal
+        recommendation, metric = proposal
         spec, now = obj["spec"], self._api.clock.time()
-        memory = self._memories.setdefault(uid_of(obj), ScalingHistory())
+        history = self._histories.setdefault(uid_of(obj), ScalingHistory())
         behavior, bounds = (
             spec.get("behavior") or {},
             (spec.get("minReplicas", 1), spec["maxReplicas"]),
         )
-        why = f"{metric} above target" if wish > current else "All metrics below target"
+        why = f"{metric} above target" if recommendation > current else "All metrics below target"
         scale = self._api.clock.scale
-        agreed, reason, text = stabilize_recommendation(memory, behavior, now, current, wish, scale)
-        self._say(obj, "AbleToScale", "True", reason, text)
-        wanted, reason, text = limit_scaling_rate(memory, behavior, now, current, agreed, bounds)
+        agreed, reason, text = stabilize_recommendation(
+            history, behavior, now, current, recommendation, scale
+        )
+        self._set_condition(obj, "AbleToScale", "True", reason, text)
+        wanted, reason, text = limit_scaling_rate(history, behavior, now, current, agreed, bounds)
         limited = "False" if reason == "DesiredWithinRange" else "True"
-        self._say(obj, "ScalingLimited", limited, reason, text)
+        self._set_condition(obj, "ScalingLimited", limited, reason, text)
         obj["status"]["desiredReplicas"] = wanted
         if wanted != current and self._scale(obj, kind, target, current, wanted, why):
-            memory.note(now, wanted - current)
+            history.note(now, wanted - current)
 
     def _pods(self, kind: Kind, target: Obj) -> list[Obj]:
         text = read_scale(kind, target)["status"].get("selector", "")
@@ -347,20 +361,20 @@ class HorizontalController:
             self._api.modify(kind.bucket, name_of(target), namespace_of(target), resize)
         except StatusError as error:
             text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
-            self._tell(obj, WARNING, "FailedRescale", text)
+            self._record_event(obj, WARNING, "FailedRescale", text)
             text = f"the HPA controller was unable to update the target scale: {error.message}"
-            self._say(obj, "AbleToScale", "False", "FailedUpdateScale", text)
+            self._set_condition(obj, "AbleToScale", "False", "FailedUpdateScale", text)
             status["currentReplicas"] = current
             return False
         text = f"the HPA controller was able to update the target scale to {wanted}"
-        self._say(obj, "AbleToScale", "True", "SucceededRescale", text)
+        self._set_condition(obj, "AbleToScale", "True", "SucceededRescale", text)
         message = f"New size: {wanted}; reason: {reason}"
-        self._tell(obj, NORMAL, "SuccessfulRescale", message)
+        self._record_event(obj, NORMAL, "SuccessfulRescale", message)
         status.update(currentReplicas=current, desiredReplicas=wanted)
         status["lastScaleTime"] = self._api.clock.stamp()
         return True
 
-    def _measure(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
+    def _compute_replicas(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
         """Return the replicas recommended by the metrics, and the metric; None if none is known."""
         metrics = obj["spec"]["metrics"]
         first: tuple[str, str, str] | None = None
@@ -368,11 +382,11 @@ class HorizontalController:
         failed = 0
         shown: list[Obj] = []
         for metric in metrics:
-            reading, refusal = self._read(obj, metric, pods, current)
+            reading, refusal = self._read_metric(obj, metric, pods, current)
             if reading is None:
                 failed += 1
                 first = first or refusal
-                self._tell(obj, WARNING, *refusal[:2])
+                self._record_event(obj, WARNING, *refusal[:2])
                 shown.append({"type": ""})
                 continue
             shown.append(reading.status)
@@ -382,17 +396,17 @@ class HorizontalController:
         if first is not None and (most is None or most[0] < current):
             reason, why, summary = first
             text = f"the HPA was unable to compute the replica count: {why}"
-            self._say(obj, "ScalingActive", "False", reason, text)
+            self._set_condition(obj, "ScalingActive", "False", reason, text)
             count = f"{failed} invalid out of {len(metrics)}"
             text = f"invalid metrics ({count}), first error is: {summary}"
-            self._tell(obj, WARNING, "FailedComputeMetricsReplicas", text)
+            self._record_event(obj, WARNING, "FailedComputeMetricsReplicas", text)
             return None
         if most is not None:
             text = "the HPA was able to successfully calculate a replica count from "
-            self._say(obj, "ScalingActive", "True", "ValidMetricFound", text + most[1])
+            self._set_condition(obj, "ScalingActive", "True", "ValidMetricFound", text + most[1])
         return most
 
-    def _read(
+    def _read_metric(
         self, obj: Obj, metric: Obj, pods: list[Obj], current: int
     ) -> tuple[MetricReading | None, tuple[str, str, str]]:
         """Return the reading of a metric, or reason, text and summary of its failure."""
@@ -407,12 +421,12 @@ class HorizontalController:
             return None, format_metric_failure(metric, str(error))
         return reading, format_metric_failure(metric)
 
-    def _say(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
+    def _set_condition(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
         conditions = obj["status"].setdefault("conditions", [])
-        told = next((one for one in conditions if one["type"] == kind), None)
-        if told is None:
-            told = {"type": kind}
-            conditions.append(told)
-        if told.get("status") != value:
-            told["lastTransitionTime"] = self._api.clock.stamp()
-        told.update(status=value, reason=reason, message=message)
+        condition = next((one for one in conditions if one["type"] == kind), None)
+        if condition is None:
+            condition = {"type": kind}
+            conditions.append(condition)
+        if condition.get("status") != value:
+            condition["lastTransitionTime"] = self._api.clock.stamp()
+        condition.update(status=value, reason=reason, message=message)

@@ -174,10 +174,10 @@ def _ratio(
     average = total // len(usage)
     if requests is None:
         return average / target, average, None
-    asked = sum(requests[name] for name in usage)
-    if not asked:
+    requested = sum(requests[name] for name in usage)
+    if not requested:
         raise MetricError("no metrics returned matched known pods")
-    utilization = total * 100 // asked
+    utilization = total * 100 // requested
     return utilization / target, average, utilization
 
 
@@ -216,12 +216,12 @@ def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
     for one in pod["spec"]["containers"]:
         if container and one["name"] != container:
             continue
-        asked = ((one.get("resources") or {}).get("requests") or {}).get(resource)
-        if asked is None:
+        requested = ((one.get("resources") or {}).get("requests") or {}).get(resource)
+        if requested is None:
             raise MetricError(
                 f"missing request for {resource} in container {one['name']} of Pod {name_of(pod)}"
             )
-        total += parse_milli_value(asked)
+        total += parse_milli_value(requested)
     return total
 
 

@@ -197,7 +197,7 @@ class StatefulSetControl:
 
     def run(self) -> tuple[Obj, StatusError | None]:
         """Sync the pods; return the status and the first error."""
-        replicas, condemned = self._members()
+        replicas, condemned = self._list_replicas()
         status = self._status(self._pods)
         if is_being_deleted(self._set):
             return status, None
@@ -206,7 +206,7 @@ class StatefulSetControl:
                 self._first_unavailable = pod
                 break
         steps = (
-            (replicas, self._keep),
+            (replicas, self._ensure_pod),
             (condemned, self._own),
             (condemned, self._delete_condemned),
         )
@@ -225,7 +225,7 @@ class StatefulSetControl:
             return status, error
         return status, None
 
-    def _members(self) -> tuple[list[Obj], list[Obj]]:
+    def _list_replicas(self) -> tuple[list[Obj], list[Obj]]:
         """Return the set's pods, missing ones as they would be created, and the condemned ones."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
         found = {get_ordinal(pod): pod for pod in self._pods}
@@ -265,7 +265,7 @@ class StatefulSetControl:
             raise error.cause from None
         return False
 
-    def _keep(self, pod: Obj) -> bool:
+    def _ensure_pod(self, pod: Obj) -> bool:
         """Create or repair a pod; return whether the following ones have to wait for it."""
         if get_phase(pod) in ("Failed", "Succeeded"):
             if not is_being_deleted(pod):
@@ -328,10 +328,10 @@ class StatefulSetControl:
             self._api.create("pods", pod, namespace_of(self._set))
         except StatusError as error:
             if error.reason != "AlreadyExists":
-                self._tell("create", pod, error)
+                self._record_event("create", pod, error)
             raise
         self._own(pod)
-        self._tell("create", pod)
+        self._record_event("create", pod)
 
     def _repair_pod(self, pod: Obj) -> None:
         try:
@@ -339,20 +339,20 @@ class StatefulSetControl:
             self._own(pod)
             self._api.update("pods", add_identity_labels(pod))
         except StatusError as error:
-            self._tell("update", pod, error)
+            self._record_event("update", pod, error)
             raise
-        self._tell("update", pod)
+        self._record_event("update", pod)
 
     def _delete(self, pod: Obj) -> None:
         try:
             self._api.delete("pods", name_of(pod), namespace_of(pod))
         except StatusError as error:
             if error.reason != "NotFound":
-                self._tell("delete", pod, error)
+                self._record_event("delete", pod, error)
                 raise
-        self._tell("delete", pod)
+        self._record_event("delete", pod)
 
-    def _tell(self, verb: str, pod: Obj, error: StatusError | None = None) -> None:
+    def _record_event(self, verb: str, pod: Obj, error: StatusError | None = None) -> None:
         title = verb.capitalize()
         message = f"{title} Pod {name_of(pod)} in StatefulSet {name_of(self._set)} "
         if error is None:

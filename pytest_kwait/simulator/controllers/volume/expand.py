@@ -91,8 +91,8 @@ class ExpandController:
 def _is_expansion_requested(claim: Obj) -> bool:
     """Whether a bound claim requests more than its capacity."""
     status = claim.get("status") or {}
-    asked = (claim["spec"].get("resources") or {}).get("requests") or {}
+    requested = (claim["spec"].get("resources") or {}).get("requests") or {}
     has = (status.get("capacity") or {}).get("storage", 0)
     return status.get("phase") == "Bound" and parse_value(has) < parse_value(
-        asked.get("storage", 0)
+        requested.get("storage", 0)
     )

@@ -144,7 +144,7 @@ class VolumeProvisioner:
         self._api = api
         self._recorder = recorder
 
-    def give_default_class(self, claim: Obj) -> bool:
+    def set_default_class(self, claim: Obj) -> bool:
         """Give a claim that names no class the default one; whether that changed it."""
         name = find_default_class(self._api) if has_no_class(claim) else None
         if name is None:
@@ -154,38 +154,38 @@ class VolumeProvisioner:
         self._api.update("persistentvolumeclaims", changed)
         return True
 
-    def provide(self, claim: Obj) -> None:
+    def provision(self, claim: Obj) -> None:
         """Provision a volume for the claim, or record the failure."""
         name = storage_class_of(claim)
         found = self._api.find(_CLASSES, name)
         if found is None:
             why = f'storageclass.storage.k8s.io "{name}" not found'
-            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            self._record_event(claim, WARNING, "ProvisioningFailed", why)
             return
         provisioner = found["provisioner"]
         if provisioner.startswith("kubernetes.io/"):
             why = f"no volume plugin matched name: {provisioner}"
-            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            self._record_event(claim, WARNING, "ProvisioningFailed", why)
             return
         annotations = claim["metadata"].get("annotations") or {}
         if any(annotations.get(one) != provisioner for one in _PROVISIONERS):
             changed = clone(claim)
-            told = dict.fromkeys(_PROVISIONERS, provisioner)
-            changed["metadata"].setdefault("annotations", {}).update(told)
+            added = dict.fromkeys(_PROVISIONERS, provisioner)
+            changed["metadata"].setdefault("annotations", {}).update(added)
             claim = self._api.update("persistentvolumeclaims", changed)
         message = (
             "Waiting for a volume to be created either by the external provisioner "
             f"'{provisioner}' or manually by the system administrator. If volume creation is "
             "delayed, please verify that the provisioner is running and correctly registered."
         )
-        self._tell(claim, NORMAL, "ExternalProvisioning", message)
+        self._record_event(claim, NORMAL, "ExternalProvisioning", message)
         if provisioner == HOST_PATH:
             self._make(claim, found)
 
     def _make(self, claim: Obj, storage_class: Obj) -> None:
         spec, name = claim["spec"], f"pvc-{uid_of(claim)}"
         about = f'External provisioner is provisioning volume for claim "{key_of(claim)}"'
-        self._tell(claim, NORMAL, "Provisioning", about)
+        self._record_event(claim, NORMAL, "Provisioning", about)
         volume: Obj = {
             "metadata": {
                 "name": name,
@@ -218,12 +218,12 @@ class VolumeProvisioner:
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 why = f'failed to provision volume with StorageClass "{name_of(storage_class)}"'
-                self._tell(claim, WARNING, "ProvisioningFailed", f"{why}: {error.message}")
+                self._record_event(claim, WARNING, "ProvisioningFailed", f"{why}: {error.message}")
             return
         done = f"Successfully provisioned volume {name}"
-        self._tell(claim, NORMAL, "ProvisioningSucceeded", done)
+        self._record_event(claim, NORMAL, "ProvisioningSucceeded", done)
 
-    def _tell(self, claim: Obj, severity: str, reason: str, message: str) -> None:
+    def _record_event(self, claim: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(claim, _KIND, severity, reason, message)
 
 
@@ -285,14 +285,16 @@ class PersistentVolumeController:
         if claim is None:
             return
         if _BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
-            self._keep(claim)
+            self._sync_bound(claim)
             return
         volume_name = claim["spec"].get("volumeName")
-        bound = self._find(claim) if not volume_name else self._take(claim, volume_name)
+        bound = (
+            self._bind_matching(claim) if not volume_name else self._bind_named(claim, volume_name)
+        )
         if not bound:
             self._claims.add_after(key, _RESYNC_PERIOD)
 
-    def _find(self, claim: Obj) -> bool:
+    def _bind_matching(self, claim: Obj) -> bool:
         """Bind a claim to a matching volume; return whether there was one."""
         delayed = is_binding_delayed(self._api, claim)
         candidates = self._by_class.get(storage_class_of(claim), {}).values()
@@ -300,18 +302,18 @@ class PersistentVolumeController:
         if volume is not None:
             self._bind(volume, claim)
             return True
-        if self._provisioning.give_default_class(claim):
+        if self._provisioning.set_default_class(claim):
             return True
         if not storage_class_of(claim):
             message = "no persistent volumes available for this claim and no storage class is set"
-            self._tell(claim, NORMAL, "FailedBinding", message)
+            self._record_event(claim, NORMAL, "FailedBinding", message)
         elif delayed:
-            self._tell(claim, NORMAL, *self._awaited(claim))
+            self._record_event(claim, NORMAL, *self._make_delayed_event(claim))
         else:
-            self._provisioning.provide(claim)
+            self._provisioning.provision(claim)
         return False
 
-    def _awaited(self, claim: Obj) -> tuple[str, str]:
+    def _make_delayed_event(self, claim: Obj) -> tuple[str, str]:
         """Return the event of a claim with delayed binding.
 
         Source: pv_controller.go, `emitEventForUnboundDelayBindingClaim`.
@@ -327,7 +329,7 @@ class PersistentVolumeController:
         pods = f"pod {names[0]}" if len(names) == 1 else f"pods {','.join(names)}"
         return "WaitForPodScheduled", f"waiting for {pods} to be scheduled"
 
-    def _take(self, claim: Obj, name: str) -> bool:
+    def _bind_named(self, claim: Obj, name: str) -> bool:
         """Bind a claim to the volume that it names; whether that is its own."""
         volume = self._api.find(_VOLUMES, name)
         if volume is None:
@@ -336,38 +338,38 @@ class PersistentVolumeController:
             why = find_mismatch(volume, claim)
             if why is not None:
                 message = f'Cannot bind to requested volume "{name}": {why}'
-                self._tell(claim, WARNING, "VolumeMismatch", message)
+                self._record_event(claim, WARNING, "VolumeMismatch", message)
                 return False
         elif not is_bound_to_claim(volume, claim):
             message = f'volume "{name}" already bound to a different claim.'
-            self._tell(claim, WARNING, "FailedBinding", message)
+            self._record_event(claim, WARNING, "FailedBinding", message)
             return False
         self._bind(volume, claim)
         return True
 
-    def _keep(self, claim: Obj) -> None:
+    def _sync_bound(self, claim: Obj) -> None:
         """Update the phase of a bound claim by its volume."""
         name = claim["spec"].get("volumeName")
         volume = self._api.find(_VOLUMES, name) if name else None
         if not name:
             lost = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
-            self._lose(claim, "ClaimLost", lost)
+            self._mark_lost(claim, "ClaimLost", lost)
         elif volume is None:
             lost = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            self._lose(claim, "ClaimLost", lost)
+            self._mark_lost(claim, "ClaimLost", lost)
         elif not volume["spec"].get("claimRef") or is_bound_to_claim(volume, claim):
             self._bind(volume, claim)
         else:
             lost = "Two claims are bound to the same volume, this one is bound incorrectly"
-            self._lose(claim, "ClaimMisbound", lost)
+            self._mark_lost(claim, "ClaimMisbound", lost)
 
-    def _lose(self, claim: Obj, reason: str, message: str) -> None:
+    def _mark_lost(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") == "Lost":
             return
         stored = self._api.update_status(_CLAIMS, {**claim, "status": {"phase": "Lost"}})
-        self._tell(stored, WARNING, reason, message)
+        self._record_event(stored, WARNING, reason, message)
 
-    def _tell(self, claim: Obj, severity: str, reason: str, message: str) -> None:
+    def _record_event(self, claim: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(claim, _KIND, severity, reason, message)
 
     # -- both
@@ -410,8 +412,8 @@ class PersistentVolumeController:
         status = volume.get("status") or {}
         if status.get("phase") == phase:
             return volume
-        told = {"phase": phase, "lastPhaseTransitionTime": self._api.clock.stamp()}
-        return self._api.update_status(_VOLUMES, {**volume, "status": told})
+        status = {"phase": phase, "lastPhaseTransitionTime": self._api.clock.stamp()}
+        return self._api.update_status(_VOLUMES, {**volume, "status": status})
 
     # -- volumes
 
@@ -437,7 +439,7 @@ class PersistentVolumeController:
             self._phase(volume, "Bound")
             self._claims.add(key_of(claim))
         else:
-            self._let_go(volume)
+            self._release_volume(volume)
 
     def _reclaim(self, volume: Obj) -> None:
         spec = volume["spec"]
@@ -446,7 +448,7 @@ class PersistentVolumeController:
         if spec.get("persistentVolumeReclaimPolicy") == "Delete" and ours and not going:
             self._api.delete(_VOLUMES, name_of(volume))
 
-    def _let_go(self, volume: Obj) -> None:
+    def _release_volume(self, volume: Obj) -> None:
         """Free a volume whose claim got another one."""
         changed = clone(volume)
         annotations = changed["metadata"].get("annotations") or {}

@@ -88,11 +88,11 @@ class VolumeBinding:
             claim = self._api.find("persistentvolumeclaims", name, namespace_of(pod))
             if claim is None:
                 self._wait(pod, name)
-                told = f'persistentvolumeclaim "{name}"'
+                claim_name = f'persistentvolumeclaim "{name}"'
                 if name in own:
-                    awaited = f"waiting for ephemeral volume controller to create the {told}"
+                    awaited = f"waiting for ephemeral volume controller to create the {claim_name}"
                     raise NoNodeError(awaited)
-                raise NoNodeError(f"{told} not found")
+                raise NoNodeError(f"{claim_name} not found")
             if (claim.get("status") or {}).get("phase") == "Lost":
                 volume = claim["spec"].get("volumeName", "")
                 raise NoNodeError(
