@@ -59,18 +59,18 @@ _BOTH = Rejection(("Insufficient cpu", "Insufficient memory"), resolvable=False)
         ),
     ],
 )
-def test_no_fit_is_said_in_the_schedulers_words(rejections: list[Rejection], text: str) -> None:
+def test_fit_error_has_kube_scheduler_text(rejections: list[Rejection], text: str) -> None:
     assert format_fit_error(rejections) == text
 
 
-def test_a_pod_that_never_preempts_says_so() -> None:
+def test_fit_error_of_a_never_preempting_pod() -> None:
     assert format_fit_error([_CPU], may_preempt=False) == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: not eligible due to preemptionPolicy=Never."
     )
 
 
-def test_a_pod_for_which_no_node_was_looked_at_says_why() -> None:
+def test_fit_error_without_tried_nodes_has_reason() -> None:
     assert format_fit_error([_TAINT, _TAINT], reason="pod affinity terms conflict") == (
         "0/2 nodes are available: pod affinity terms conflict. not found"
     )
@@ -88,18 +88,18 @@ def own_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_the_emptier_node_is_taken() -> None:
+def test_emptier_node_is_selected() -> None:
     busy, idle = info(pod("a", cpu="1"), name="a"), info(name="b")
     assert Algorithm().schedule(pod(cpu="500m"), Nodes(busy, idle)) == "b"
 
 
-def test_of_equal_nodes_the_one_with_fewer_pods_is_taken_then_the_first_by_name() -> None:
+def test_ties_are_broken_by_pod_count_then_name() -> None:
     algorithm = Algorithm(priorities={})
     busy, idle, late = info(pod("a"), name="a"), info(name="b"), info(name="c")
     assert algorithm.schedule(pod(), Nodes(busy, late, idle)) == "b"
 
 
-def test_a_pod_that_fits_nowhere_raises_with_each_nodes_reason() -> None:
+def test_fit_error_has_the_reason_of_each_node() -> None:
     small = info(name="small", allocatable={"cpu": "1"})
     tainted = info(name="t", spec={"taints": [{"key": "a", "effect": "NoSchedule"}]})
     with pytest.raises(FitError) as caught:
@@ -116,7 +116,7 @@ def test_a_pod_that_fits_nowhere_raises_with_each_nodes_reason() -> None:
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_names_that_exclude_one_another_leave_no_node() -> None:
+def test_disjoint_node_names_leave_no_node() -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
     terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -171,7 +171,7 @@ def test_functions_can_be_given_and_names_registered(own_names: None) -> None:
         named.schedule(pod(), Nodes(info(labels={"rank": "1"})))
 
 
-def test_a_priority_per_pod_scores_all_nodes_at_once() -> None:
+def test_priority_per_pod_scores_all_nodes_at_once() -> None:
     def by_pods(cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
         return [sum(one.name == "there" for one in info.pods) for info in fitting]
 
@@ -186,7 +186,7 @@ def test_node_cache_is_bounded() -> None:
     assert 0 < len(on.cached) <= 64
 
 
-def test_a_predicate_per_pod_is_prepared_once() -> None:
+def test_predicate_per_pod_is_prepared_once() -> None:
     seen: list[str] = []
 
     def prepare(cycle: CycleState) -> None:
@@ -216,7 +216,7 @@ def test_a_predicate_per_pod_is_prepared_once() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_named(arguments: dict[str, Any], text: str) -> None:
+def test_unknown_names_are_refused(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         Algorithm(**arguments)
     assert str(caught.value).startswith(text)
@@ -247,14 +247,16 @@ def test_defaults_are_upstreams() -> None:
         (150, 0, 100),
     ],
 )
-def test_a_share_of_a_large_cluster_is_enough(nodes: int, percentage: int, enough: int) -> None:
+def test_search_ends_after_a_share_of_a_large_cluster(
+    nodes: int, percentage: int, enough: int
+) -> None:
     assert (
         Algorithm(percentage_of_nodes_to_score=percentage)._num_feasible_nodes_to_find(nodes)
         == enough
     )
 
 
-def test_in_a_large_cluster_every_node_has_its_turn() -> None:
+def test_search_rotates_through_a_large_cluster() -> None:
     nodes = Nodes(*(info(name=f"n{number:03}") for number in range(250)))
     looked: list[str] = []
 
@@ -336,13 +338,13 @@ _NODE_AFFINITY = {
         (None, "pod=None (from pod default/) is not valid: a mapping is wanted"),
     ],
 )
-def test_a_malformed_pod_is_said_to_be_one(wanted: Any, text: str) -> None:
+def test_malformed_pod_raises_invalid_pod(wanted: Any, text: str) -> None:
     with pytest.raises(InvalidPod) as caught:
         Algorithm().schedule(wanted, Nodes(info()))
     assert str(caught.value).startswith(text)
 
 
-def test_null_fields_are_absent_ones() -> None:
+def test_null_fields_count_as_absent() -> None:
     nothing = dict.fromkeys(
         (
             "affinity", "containers", "initContainers", "nodeName", "nodeSelector", "overhead",
@@ -356,7 +358,7 @@ def test_null_fields_are_absent_ones() -> None:
             Algorithm().schedule(wanted, Nodes(info(allocatable={"pods": "0"})))
 
 
-def test_a_malformed_node_is_said_to_be_one_and_changes_nothing() -> None:
+def test_malformed_node_raises_invalid_node() -> None:
     with pytest.raises(InvalidNode, match=r"^metadata.name=None .from node . is not valid"):
         NodeInfo({"metadata": {}})
     with pytest.raises(InvalidNode, match=r"^node=None .from node. is not valid: a mapping is"):
@@ -368,7 +370,7 @@ def test_a_malformed_node_is_said_to_be_one_and_changes_nothing() -> None:
     assert good.allocatable["cpu"] == 2000
 
 
-def test_a_malformed_pod_is_not_counted() -> None:
+def test_malformed_pod_is_not_counted() -> None:
     counted = info()
     with pytest.raises(InvalidPod, match=r"^metadata.uid=None .from pod default/p. is not valid"):
         counted.add({"metadata": {"name": "p"}, "spec": {}})

@@ -62,14 +62,14 @@ def bench() -> Iterator[Bench]:
     bench.dispatcher.close()
 
 
-def test_calls_of_other_keys_go_on_beside_one_another(bench: Bench) -> None:
+def test_calls_of_different_keys_run_concurrently(bench: Bench) -> None:
     bench.dispatcher.submit("a", bench.call("one", held=True))
     bench.until("one begins")
     bench.dispatcher.submit("b", bench.call("two"))
     bench.until("two ends")
 
 
-def test_calls_of_one_key_follow_one_another_and_only_the_last_of_those_that_wait(
+def test_calls_of_one_key_are_serial_and_only_the_last_waiting_one_runs(
     bench: Bench,
 ) -> None:
     bench.dispatcher.submit("a", bench.call("one", held=True))
@@ -81,7 +81,7 @@ def test_calls_of_one_key_follow_one_another_and_only_the_last_of_those_that_wai
     assert bench.log == ["one begins", "two dropped", "one ends", "three begins", "three ends"]
 
 
-def test_a_call_that_fails_stops_no_other(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_call_does_not_stop_others(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_deadline: Deadline) -> None:
         raise RuntimeError("no")
 
@@ -92,7 +92,7 @@ def test_a_call_that_fails_stops_no_other(bench: Bench, caplog: pytest.LogCaptur
     assert "a call of the scheduler failed" in caplog.messages
 
 
-def test_closing_ends_what_is_under_way_and_drops_the_rest() -> None:
+def test_close_finishes_running_calls_and_drops_the_rest() -> None:
     bench = Bench(threads=1)
     bench.dispatcher.start()
     bench.dispatcher.submit("a", bench.call("one", held=True))
@@ -106,7 +106,7 @@ def test_closing_ends_what_is_under_way_and_drops_the_rest() -> None:
     assert bench.log[-1] == "four dropped"
 
 
-def test_with_a_flush_what_was_given_is_still_sent() -> None:
+def test_flush_sends_waiting_calls() -> None:
     bench = Bench(threads=1, flush=1.0)
     bench.dispatcher.start()
     bench.dispatcher.submit("a", bench.call("one", held=True))
@@ -117,7 +117,7 @@ def test_with_a_flush_what_was_given_is_still_sent() -> None:
     assert bench.log == ["one begins", "one ends", "two begins", "two ends"]
 
 
-def test_closing_does_not_wait_for_the_rate_limit() -> None:
+def test_close_does_not_wait_for_rate_limit() -> None:
     bench = Bench(threads=1)
     limiter = TokenBucket(0.001, 1, bench.clock)
     bench.dispatcher = APIDispatcher("test", 1, limiter, request_timeout=10, clock=bench.clock)
@@ -130,7 +130,7 @@ def test_closing_does_not_wait_for_the_rate_limit() -> None:
     assert bench.log[-1] == "two dropped"
 
 
-def test_each_call_has_the_time_of_a_request(bench: Bench) -> None:
+def test_call_deadline_is_the_request_timeout(bench: Bench) -> None:
     left: list[float] = []
     done = threading.Event()
 
@@ -143,14 +143,14 @@ def test_each_call_has_the_time_of_a_request(bench: Bench) -> None:
     assert left == [10]
 
 
-def test_closing_what_was_never_started_drops_all() -> None:
+def test_close_before_start_drops_all() -> None:
     bench = Bench()
     bench.dispatcher.submit("a", bench.call("one"))
     assert bench.dispatcher.close()
     assert bench.log == ["one dropped"]
 
 
-def test_closing_does_not_wait_longer_than_a_request_may_take() -> None:
+def test_close_returns_within_request_timeout() -> None:
     bench = Bench()
     bench.dispatcher = APIDispatcher("test", 1, NoLimit(), request_timeout=0.01, clock=bench.clock)
     bench.dispatcher.start()
@@ -162,7 +162,7 @@ def test_closing_does_not_wait_longer_than_a_request_may_take() -> None:
 
 
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "4"])
-def test_threads_that_make_no_sense(threads: Any) -> None:
+def test_invalid_thread_counts_are_refused(threads: Any) -> None:
     with pytest.raises(InvalidArgument) as raised:
         APIDispatcher("test", threads, NoLimit(), request_timeout=1)
     assert str(raised.value) == f"bind_threads={threads!r} is not valid: a whole number, at least 1"

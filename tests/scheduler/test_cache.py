@@ -19,7 +19,7 @@ def on(name: str, where: str, **more: str) -> dict[str, object]:
     return pod(name, nodeName=where, **more)  # type: ignore[arg-type]
 
 
-def test_pods_count_on_their_nodes_whichever_comes_first() -> None:
+def test_pods_and_nodes_may_arrive_in_any_order() -> None:
     cache = SchedulerCache()
     cache.set_pod(on("early", "n1"))
     cache.set_node(node("n1"))
@@ -28,7 +28,7 @@ def test_pods_count_on_their_nodes_whichever_comes_first() -> None:
     assert used(cache) == {"n1": 1100, "n2": 0}
 
 
-def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
+def test_assumed_pod_counts_until_forgotten() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     assumed = cache.assume(pod("a"), "n1")
@@ -40,13 +40,13 @@ def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
     assert used(cache) == {"n1": 0}
 
 
-def test_the_pod_that_is_assumed_is_left_as_it_was() -> None:
+def test_assume_does_not_change_its_argument() -> None:
     cache, given = SchedulerCache(), pod("a")
     cache.assume(given, "n1")
     assert given == pod("a")
 
 
-def test_a_confirmed_pod_counts_once_and_can_no_longer_be_forgotten() -> None:
+def test_confirmed_pod_counts_once_and_is_not_forgotten() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.assume(pod("a"), "n1")
@@ -56,7 +56,7 @@ def test_a_confirmed_pod_counts_once_and_can_no_longer_be_forgotten() -> None:
     assert used(cache) == {"n1": 100}
 
 
-def test_a_pod_that_somebody_bound_elsewhere_counts_there(
+def test_assumed_pod_bound_elsewhere_moves(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache = SchedulerCache()
@@ -68,14 +68,14 @@ def test_a_pod_that_somebody_bound_elsewhere_counts_there(
     assert caplog.messages == ["pod default/a was assumed on node n1 and is bound to n2"]
 
 
-def test_nothing_is_assumed_twice() -> None:
+def test_pod_is_not_assumed_twice() -> None:
     cache = SchedulerCache()
     cache.assume(pod("a"), "n1")
     with pytest.raises(ValueError, match=r"^pod default/a is on node n1 already$"):
         cache.assume(pod("a"), "n2")
 
 
-def test_what_is_listed_does_not_change_until_the_next_list() -> None:
+def test_listed_nodes_change_only_with_next_list() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     (info,) = cache.list()
@@ -86,7 +86,7 @@ def test_what_is_listed_does_not_change_until_the_next_list() -> None:
     assert (info.requested["cpu"], info.allocatable["cpu"]) == (100, 8000)
 
 
-def test_a_changed_pod_counts_as_it_is_now() -> None:
+def test_updated_pod_replaces_old_counts() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
@@ -94,7 +94,7 @@ def test_a_changed_pod_counts_as_it_is_now() -> None:
     assert used(cache) == {"n1": 2000}
 
 
-def test_a_change_of_status_alone_is_none() -> None:
+def test_status_change_alone_is_ignored() -> None:
     cache = SchedulerCache()
     cache.set_pod(on("a", "n1"))
     before = list(cache._changes)
@@ -102,7 +102,7 @@ def test_a_change_of_status_alone_is_none() -> None:
     assert cache._changes == before
 
 
-def test_removed_pods_count_no_longer_assumed_or_not() -> None:
+def test_removed_pods_do_not_count() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
@@ -113,7 +113,7 @@ def test_removed_pods_count_no_longer_assumed_or_not() -> None:
     assert not cache.is_assumed(pod("b"))
 
 
-def test_a_node_that_goes_and_comes_back_has_the_pods_that_stayed() -> None:
+def test_returning_node_has_its_remaining_pods() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
@@ -127,7 +127,7 @@ def test_a_node_that_goes_and_comes_back_has_the_pods_that_stayed() -> None:
     assert cache.has_node("n1")
 
 
-def test_bound_pods_stay_assumed_until_the_watch_shows_them() -> None:
+def test_bound_pods_stay_assumed_until_watched() -> None:
     clock = FakeClock()
     cache = SchedulerCache(clock=clock)
     cache.set_node(node("n1"))
@@ -137,7 +137,7 @@ def test_bound_pods_stay_assumed_until_the_watch_shows_them() -> None:
     assert used(cache) == {"n1": 100}
 
 
-def test_with_a_time_to_live_they_stay_so_long(caplog: pytest.LogCaptureFixture) -> None:
+def test_assumed_pods_expire_after_ttl(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     cache = SchedulerCache(assumed_pod_ttl="30s", clock=clock)
     cache.set_node(node("n1"))
@@ -154,7 +154,7 @@ def test_with_a_time_to_live_they_stay_so_long(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_what_makes_no_sense_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_objects_are_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     cache = SchedulerCache()
     cache.set_node(node("bad", cpu="much"))
     cache.set_node(node("good"))
@@ -204,18 +204,18 @@ def lister(*rules: str, objects: tuple[Obj, ...] = ()) -> SharedLister:
         ),
     ],
 )
-def test_only_what_the_rules_look_at_is_watched(rules: tuple[str, ...], watched: list[str]) -> None:
+def test_only_needed_resources_are_watched(rules: tuple[str, ...], watched: list[str]) -> None:
     assert sorted(one.resource.qualified for one in lister(*rules).informers) == watched
 
 
-def test_nodes_are_those_of_the_cache() -> None:
+def test_lister_returns_cached_nodes() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     made = SharedLister(cache, SharedInformerFactory(FakeServer()), ())
     assert [info.name for info in made.list()] == ["n1"]
 
 
-def test_labels_of_namespaces() -> None:
+def test_lister_returns_namespace_labels() -> None:
     made = lister(
         "InterPodAffinity",
         objects=(obj("Namespace", "a", labels={"team": "x"}), obj("Namespace", "bare")),
@@ -225,7 +225,7 @@ def test_labels_of_namespaces() -> None:
     assert made.namespace_labels("gone") is None
 
 
-def test_selectors_of_services_and_of_the_controller() -> None:
+def test_lister_returns_selectors_of_services_and_controller() -> None:
     selector = {"matchLabels": {"tier": "web"}}
     made = lister(
         "PodTopologySpread",
@@ -243,5 +243,5 @@ def test_selectors_of_services_and_of_the_controller() -> None:
     assert list(made.spread_selectors(mine)) == [{"matchLabels": {"app": "web"}}]
 
 
-def test_what_is_not_watched_is_not_known() -> None:
+def test_unwatched_resources_are_unknown() -> None:
     assert list(lister().spread_selectors(pod("p", labels={"app": "web"}))) == []

@@ -65,7 +65,7 @@ def on(name: str, **more: Any) -> Obj:
         (lambda w: w.add_pod(pod("theirs", scheduler="other")), False, False),
     ],
 )
-def test_which_changes_help_pods_that_fit_nowhere(
+def test_changes_that_help_unschedulable_pods(
     change: Any, helps: bool, helps_those_with_affinity: bool
 ) -> None:
     dependent: Obj = {"affinity": AFFINITY}
@@ -79,7 +79,7 @@ def test_which_changes_help_pods_that_fit_nowhere(
         assert bench.next() == ("waiting" if helped else None)
 
 
-def test_a_pod_that_is_assumed_is_not_queued_again() -> None:
+def test_assumed_pod_is_not_queued() -> None:
     bench = Bench()
     bench.cache.assume(pod("a"), "n")
     bench.watch.add_pod(pod("a"))
@@ -87,7 +87,7 @@ def test_a_pod_that_is_assumed_is_not_queued_again() -> None:
     assert bench.next() is None
 
 
-def test_an_assumed_pod_that_is_being_deleted_makes_room() -> None:
+def test_deleted_assumed_pod_frees_resources() -> None:
     bench = Bench()
     bench.watch.add_node(node("n"))
     bench.fail(pod("waiting"))
@@ -100,7 +100,7 @@ def test_an_assumed_pod_that_is_being_deleted_makes_room() -> None:
 
 
 @pytest.mark.parametrize("final", [pod("a"), on("a")], ids=["an old state", "the last state"])
-def test_a_pod_that_is_gone_counts_nowhere(final: Obj) -> None:
+def test_deleted_pod_leaves_queue_and_cache(final: Obj) -> None:
     bench = Bench()
     bench.watch.add_node(node("n"))
     bench.watch.add_pod(pod("a"))
@@ -109,7 +109,7 @@ def test_a_pod_that_is_gone_counts_nowhere(final: Obj) -> None:
     assert (len(bench.cache), len(bench.queue)) == (0, 0)
 
 
-def test_a_pod_that_was_over_when_it_came_is_nobodys() -> None:
+def test_finished_pod_is_ignored() -> None:
     bench = Bench()
     bench.watch.add_pod(on("a", phase="Succeeded"))
     bench.watch.add_pod(pod("b", phase="Failed"))

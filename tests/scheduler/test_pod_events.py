@@ -55,7 +55,7 @@ def bench() -> Iterator[Bench]:
     bench.dispatcher.close()
 
 
-def test_an_event_has_the_fields_that_kube_scheduler_writes(bench: Bench) -> None:
+def test_event_has_fields_of_kube_scheduler(bench: Bench) -> None:
     bench.fail()
     ((method, path, event),) = bench.until(1)
     assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
@@ -81,7 +81,7 @@ def test_an_event_has_the_fields_that_kube_scheduler_writes(bench: Bench) -> Non
     }
 
 
-def test_the_same_again_is_a_series_that_is_written_once(bench: Bench) -> None:
+def test_repeated_event_becomes_a_series_written_once(bench: Bench) -> None:
     bench.fail()
     bench.until(1)
     bench.clock.advance(5)
@@ -98,7 +98,7 @@ def test_the_same_again_is_a_series_that_is_written_once(bench: Bench) -> None:
 LAST_AT_5 = {"lastObservedTime": "2026-01-01T00:00:05.000000Z"}
 
 
-def test_a_series_is_written_again_when_it_is_over(bench: Bench) -> None:
+def test_series_is_written_again_at_its_end(bench: Bench) -> None:
     bench.fail()
     bench.until(1)
     bench.fail()
@@ -116,7 +116,7 @@ def test_a_series_is_written_again_when_it_is_over(bench: Bench) -> None:
     assert bench.until(4)[3][0] == "POST"
 
 
-def test_a_long_series_is_written_every_half_hour(bench: Bench) -> None:
+def test_long_series_is_written_every_half_hour(bench: Bench) -> None:
     bench.fail()
     bench.until(1)
     bench.fail()
@@ -133,7 +133,7 @@ def test_a_long_series_is_written_every_half_hour(bench: Bench) -> None:
     [pod("b"), pod("a", version=2), pod("a", uid="2"), pod("a", scheduler="other")],
     ids=["pod", "version", "uid", "scheduler"],
 )
-def test_what_is_not_the_same_is_an_event_of_its_own(bench: Bench, other: Obj) -> None:
+def test_different_events_are_separate(bench: Bench, other: Obj) -> None:
     bench.fail()
     bench.fail(other)
     assert [method for method, _, _ in bench.until(2)] == ["POST", "POST"]
@@ -149,17 +149,17 @@ def test_what_is_not_the_same_is_an_event_of_its_own(bench: Bench, other: Obj) -
         ("ä" * 600, "ä" * 510 + " ..."),
     ],
 )
-def test_a_note_that_is_too_long_is_cut(bench: Bench, note: str, written: str) -> None:
+def test_long_note_is_cut(bench: Bench, note: str, written: str) -> None:
     bench.fail(note=note)
     assert bench.until(1)[0][2]["note"] == written
 
 
-def test_a_name_that_would_be_too_long_is_another_one(bench: Bench) -> None:
+def test_long_event_name_is_replaced(bench: Bench) -> None:
     bench.fail(pod("a" * 250))
     assert len(bench.until(1)[0][2]["metadata"]["name"]) == 36
 
 
-def test_what_the_server_refuses_is_logged_and_left(
+def test_refused_event_is_logged_and_dropped(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.answer(ApiError("no events for you", status=403, reason="Forbidden"))
@@ -172,7 +172,7 @@ def test_what_the_server_refuses_is_logged_and_left(
     assert len(bench.server.written) == 1
 
 
-def test_what_did_not_reach_the_server_is_sent_again_after_ten_seconds(bench: Bench) -> None:
+def test_failed_event_is_retried_after_ten_seconds(bench: Bench) -> None:
     bench.answer(ApiError("refused", reason="ConnectionRefused"))
     bench.fail()
     bench.until(1)
@@ -186,7 +186,9 @@ def test_what_did_not_reach_the_server_is_sent_again_after_ten_seconds(bench: Be
     assert first == second
 
 
-def test_after_twelve_times_it_is_given_up(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_event_is_dropped_after_twelve_attempts(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     bench.answer(*[ApiError("refused", reason="ConnectionRefused")] * 20)
     bench.fail()
     for tries in range(1, 12):
@@ -200,7 +202,7 @@ def test_after_twelve_times_it_is_given_up(bench: Bench, caplog: pytest.LogCaptu
     assert not bench.recorder._retries
 
 
-def test_a_series_whose_event_is_gone_is_written_whole(bench: Bench) -> None:
+def test_series_of_a_deleted_event_is_created_again(bench: Bench) -> None:
     bench.answer(None, ApiError("gone", status=404, reason="NotFound"))
     bench.fail()
     bench.until(1)

@@ -40,15 +40,15 @@ def changed(obj: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("status.images", [{}], False),
     ],
 )
-def test_what_of_a_node_can_help_a_pod(path: str, value: Any, matters: bool) -> None:
+def test_node_changes_that_help_pods(path: str, value: Any, matters: bool) -> None:
     assert bool(has_node_scheduling_change(node("n"), changed(node("n"), path, value))) is matters
 
 
-def test_a_node_that_is_uncordoned_can_help_a_pod() -> None:
+def test_uncordoned_node_helps_pods() -> None:
     assert has_node_scheduling_change(node("n", unschedulable=True), node("n"))
 
 
-def test_a_heartbeat_helps_nobody() -> None:
+def test_heartbeat_helps_no_pod() -> None:
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1"}
     old = changed(node("n"), "status.conditions", [ready])
     new = changed(node("n"), "status.conditions", [{**ready, "lastHeartbeatTime": "2"}])
@@ -71,7 +71,7 @@ def test_a_heartbeat_helps_nobody() -> None:
         ("status.conditions", [{}], False),
     ],
 )
-def test_what_of_a_pod_can_help_itself(path: str, value: Any, matters: bool) -> None:
+def test_pod_changes_that_help_itself(path: str, value: Any, matters: bool) -> None:
     assert has_pod_scheduling_change(pod("p"), changed(pod("p"), path, value)) is matters
 
 
@@ -83,7 +83,7 @@ def test_scaling_down(before: str, after: str, down: bool) -> None:
     assert is_scaled_down(pod("p", cpu=before), pod("p", cpu=after)) is down
 
 
-def test_null_everywhere_is_no_crash() -> None:
+def test_null_fields_do_not_crash_hints() -> None:
     nothing = {"metadata": None, "spec": None, "status": None}
     assert not has_node_scheduling_change(nothing, nothing)
     assert not has_pod_scheduling_change(nothing, nothing)

@@ -112,7 +112,7 @@ def bench() -> Iterator[Bench]:
     assert not bench.errors
 
 
-def test_pods_are_bound_and_told_so(bench: Bench) -> None:
+def test_pods_are_bound_with_events(bench: Bench) -> None:
     bench.server.put(node("n1"))
     bench.server.put(pod("before"))
     bench.run()
@@ -142,7 +142,7 @@ def test_two_requests_bind_a_pod(bench: Bench) -> None:
     assert [path.rpartition("/")[2] for _, path, _ in bench.server.written] == ["binding", "events"]
 
 
-def test_pods_of_other_schedulers_and_pods_that_are_over_are_left_alone(bench: Bench) -> None:
+def test_pods_of_other_schedulers_and_finished_pods_are_ignored(bench: Bench) -> None:
     bench.server.put(node("n1"))
     bench.server.put(pod("theirs", scheduler="default-scheduler"))
     bench.server.put(pod("over", phase="Failed"))
@@ -152,7 +152,7 @@ def test_pods_of_other_schedulers_and_pods_that_are_over_are_left_alone(bench: B
     assert len(bench.server.sent("/binding")) == 1
 
 
-def test_nothing_is_overcommitted_though_the_watch_is_late(bench: Bench) -> None:
+def test_late_watch_does_not_overcommit(bench: Bench) -> None:
     for name in ("n1", "n2"):
         bench.server.put(node(name, cpu="1"))
     for number in range(4):
@@ -166,7 +166,7 @@ def test_nothing_is_overcommitted_though_the_watch_is_late(bench: Bench) -> None
     assert sorted(targets) == ["n1", "n2"]
 
 
-def test_an_unschedulable_pod_is_told_why_and_scheduled_once_a_node_comes(bench: Bench) -> None:
+def test_unschedulable_pod_is_scheduled_once_a_node_is_added(bench: Bench) -> None:
     bench.server.put(node("small", cpu="1"))
     bench.run()
     bench.server.put(pod("big", cpu="3"))
@@ -185,7 +185,7 @@ def test_an_unschedulable_pod_is_told_why_and_scheduled_once_a_node_comes(bench:
     assert ("attempt", "mine", "unschedulable") in bench.counted
 
 
-def test_room_that_a_pod_leaves_is_given_to_one_that_waits(bench: Bench) -> None:
+def test_deleted_pod_makes_room_for_a_waiting_one(bench: Bench) -> None:
     bench.server.put(node("n1", cpu="1"))
     bench.server.put(pod("old", cpu="1", nodeName="n1"))
     bench.run()
@@ -195,7 +195,7 @@ def test_room_that_a_pod_leaves_is_given_to_one_that_waits(bench: Bench) -> None
     bench.until_bound("new")
 
 
-def test_room_of_a_pod_that_is_over_is_free(bench: Bench) -> None:
+def test_finished_pod_frees_resources(bench: Bench) -> None:
     bench.server.put(node("n1", cpu="1"))
     old = bench.server.put(pod("old", cpu="1", nodeName="n1", phase="Running"))
     bench.run()
@@ -205,7 +205,7 @@ def test_room_of_a_pod_that_is_over_is_free(bench: Bench) -> None:
     bench.until_bound("new")
 
 
-def test_a_gated_pod_waits_for_its_gates(bench: Bench) -> None:
+def test_gated_pod_waits_for_its_gates(bench: Bench) -> None:
     bench.server.put(node("n1"))
     gated = bench.server.put(pod("a", schedulingGates=[{"name": "x"}]))
     bench.run()
@@ -231,7 +231,7 @@ def refuse(status: int, reason: str, message: str) -> Any:
         (0, "ConnectionReset", "connection reset"),
     ],
 )
-def test_a_binding_that_fails_gives_its_room_back_and_is_tried_again(
+def test_failed_binding_frees_resources_and_is_retried(
     bench: Bench, status: int, reason: str, message: str
 ) -> None:
     bench.server.put(node("n1", cpu="1"))
@@ -251,7 +251,7 @@ def test_a_binding_that_fails_gives_its_room_back_and_is_tried_again(
     bench.until_bound("a")
 
 
-def test_a_pod_that_somebody_else_has_bound_is_left_to_them(bench: Bench) -> None:
+def test_pod_bound_by_another_scheduler_is_skipped(bench: Bench) -> None:
     bench.server.put(node("n1"))
 
     def conflict(_body: Obj) -> None:
@@ -274,7 +274,7 @@ def test_a_pod_that_somebody_else_has_bound_is_left_to_them(bench: Bench) -> Non
     assert not bench.server.sent("/pods/a/status")
 
 
-def test_a_pod_that_is_gone_by_its_binding_is_not_tried_again(
+def test_pod_deleted_before_binding_is_not_retried(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.server.put(node("n1", cpu="1"))
@@ -297,7 +297,7 @@ def test_a_pod_that_is_gone_by_its_binding_is_not_tried_again(
     assert not bench.server.sent("/pods/a/status")
 
 
-def test_a_pod_is_not_bound_to_a_node_that_has_vanished(bench: Bench) -> None:
+def test_pod_is_not_bound_to_a_deleted_node(bench: Bench) -> None:
     vanishing = node("n1")
     bench.server.put(vanishing)
 
@@ -313,7 +313,7 @@ def test_a_pod_is_not_bound_to_a_node_that_has_vanished(bench: Bench) -> None:
     assert not bench.server.sent("/binding")
 
 
-def test_an_algorithm_that_raises_is_told_and_the_next_pod_has_its_turn(bench: Bench) -> None:
+def test_algorithm_error_is_reported_and_next_pod_follows(bench: Bench) -> None:
     class Picky(Algorithm):
         def schedule(self, pod: Any, node_lister: Any) -> str:
             if pod["metadata"]["name"] == "odd":
@@ -329,7 +329,7 @@ def test_an_algorithm_that_raises_is_told_and_the_next_pod_has_its_turn(bench: B
     assert bench.condition("odd")["reason"] == "SchedulerError"
 
 
-def test_a_malformed_pod_is_told_and_the_next_pod_has_its_turn(bench: Bench) -> None:
+def test_malformed_pod_is_reported_and_next_pod_follows(bench: Bench) -> None:
     bench.server.put(node("n1"))
     bench.run()
     bench.server.put(pod("odd", cpu="a lot"))
@@ -340,7 +340,7 @@ def test_a_malformed_pod_is_told_and_the_next_pod_has_its_turn(bench: Bench) -> 
     bench.until_bound("empty")
 
 
-def test_a_pod_that_is_being_deleted_is_told_and_not_scheduled(bench: Bench) -> None:
+def test_terminating_pod_is_reported_and_not_scheduled(bench: Bench) -> None:
     leaving = pod("a")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     bench.server.put(node("n1"))
@@ -351,7 +351,7 @@ def test_a_pod_that_is_being_deleted_is_told_and_not_scheduled(bench: Bench) -> 
     assert not bench.server.sent("/binding")
 
 
-def test_each_name_can_have_an_algorithm_of_its_own(bench: Bench) -> None:
+def test_each_scheduler_name_can_have_an_algorithm(bench: Bench) -> None:
     class To(Algorithm):
         def __init__(self, where: str) -> None:
             super().__init__()
@@ -369,7 +369,7 @@ def test_each_name_can_have_an_algorithm_of_its_own(bench: Bench) -> None:
     bench.until_bound("b", "n2")
 
 
-def test_a_binder_of_ones_own(bench: Bench) -> None:
+def test_custom_binder_is_used(bench: Bench) -> None:
     bench.server.put(node("n1"))
     bound: list[tuple[str, str]] = []
 
@@ -382,7 +382,7 @@ def test_a_binder_of_ones_own(bench: Bench) -> None:
     assert bound == [("a", "n1")]
 
 
-def test_the_callers_informers_are_shared_and_go_on(bench: Bench) -> None:
+def test_shared_informers_outlive_the_run(bench: Bench) -> None:
     informers = SharedInformerFactory(bench.server)
     bench.server.put(node("n1"))
     bench.run(informers=informers, algorithm=None)
@@ -406,13 +406,13 @@ def test_the_callers_informers_are_shared_and_go_on(bench: Bench) -> None:
     informers.stop()
 
 
-def test_informers_of_ones_own_end_with_the_run(bench: Bench) -> None:
+def test_own_informers_end_with_the_run(bench: Bench) -> None:
     bench.run()
     bench.end()
     assert all(informer.stopped for informer in bench.scheduler.config.informers.informers)
 
 
-def test_a_run_that_is_stopped_before_the_caches_have_synced_ends_too() -> None:
+def test_run_stops_before_caches_have_synced() -> None:
     bench = Bench()
     stop, cancel = wait.with_cancel(wait.background(bench.clock))
     config = ConfigFactory(bench.server, clock=bench.clock).create()
@@ -421,7 +421,7 @@ def test_a_run_that_is_stopped_before_the_caches_have_synced_ends_too() -> None:
     assert all(informer.stopped for informer in config.informers.informers)
 
 
-def test_caches_that_cannot_sync_end_the_run() -> None:
+def test_failed_cache_sync_ends_the_run() -> None:
     bench = Bench()
 
     def forbidden(*_: Any, **__: Any) -> Any:
@@ -434,7 +434,7 @@ def test_caches_that_cannot_sync_end_the_run() -> None:
     assert "cannot sync: list failed: 403 Forbidden: no pods for you" in str(error)
 
 
-def test_stopping_ends_a_binding_first_and_forgets_those_that_wait(bench: Bench) -> None:
+def test_stop_finishes_bindings_and_drops_waiting_pods(bench: Bench) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold(_body: Obj) -> None:
@@ -475,19 +475,19 @@ def test_stopping_ends_a_binding_first_and_forgets_those_that_wait(bench: Bench)
         ),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         ConfigFactory(FakeServer(), **options)
     assert str(raised.value) == message
 
 
-def test_an_algorithm_is_given_once() -> None:
+def test_algorithm_given_twice_is_refused() -> None:
     algorithm = Algorithm()
     with pytest.raises(InvalidArgument, match="None where scheduler_names has the algorithms"):
         ConfigFactory(FakeServer(), scheduler_names={"a": algorithm}, algorithm=algorithm)
 
 
-def test_informers_of_one_namespace_are_not_enough() -> None:
+def test_informers_of_one_namespace_are_refused() -> None:
     informers = SharedInformerFactory(FakeServer(), "default")
     with pytest.raises(InvalidArgument) as raised:
         ConfigFactory(FakeServer(), informers=informers).create()

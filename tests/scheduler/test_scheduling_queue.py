@@ -43,7 +43,7 @@ class Bench:
         self.queue.add_unschedulable(entry, entry.pod, error=error)
 
 
-def test_pods_come_by_priority_and_then_in_the_order_in_which_they_were_queued() -> None:
+def test_pods_are_ordered_by_priority_then_time() -> None:
     bench = Bench()
     for name, priority in (("a", 0), ("b", 10), ("c", None), ("d", 10)):
         bench.queue.add(pod(name, priority=priority))
@@ -51,7 +51,7 @@ def test_pods_come_by_priority_and_then_in_the_order_in_which_they_were_queued()
     assert bench.names() == ["b", "d", "a", "c"]
 
 
-def test_a_pod_is_queued_once() -> None:
+def test_pod_is_queued_once() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     bench.queue.add(pod("a"))
@@ -73,7 +73,7 @@ def test_a_pod_is_queued_once() -> None:
         (5, True, 10),
     ],
 )
-def test_the_back_off_doubles_up_to_its_limit(failures: int, error: bool, pause: float) -> None:
+def test_backoff_doubles_up_to_its_limit(failures: int, error: bool, pause: float) -> None:
     bench = Bench(pop_from_backoff=False)
     bench.queue.add(pod("a"))
     for _ in range(failures - 1):
@@ -86,14 +86,14 @@ def test_the_back_off_doubles_up_to_its_limit(failures: int, error: bool, pause:
     assert name_of(bench.pop_soon(0.001)) == "a"
 
 
-def test_no_back_off_at_all() -> None:
+def test_backoff_can_be_disabled() -> None:
     bench = Bench(max_backoff=0)
     bench.queue.add(pod("a"))
     bench.fail(bench.pop(), error=True)
     assert bench.names() == ["a"]
 
 
-def test_an_unschedulable_pod_waits_until_something_changes() -> None:
+def test_unschedulable_pod_waits_for_a_change() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
@@ -103,7 +103,7 @@ def test_an_unschedulable_pod_waits_until_something_changes() -> None:
     assert bench.names() == ["a"]
 
 
-def test_a_change_during_the_attempt_is_not_lost() -> None:
+def test_change_during_attempt_counts() -> None:
     bench = Bench(pop_from_backoff=False)
     bench.queue.add(pod("a"))
     entry = bench.pop()
@@ -113,7 +113,7 @@ def test_a_change_during_the_attempt_is_not_lost() -> None:
     assert name_of(bench.pop_soon(1)) == "a"
 
 
-def test_a_change_before_the_attempt_does_not_count() -> None:
+def test_change_before_attempt_does_not_count() -> None:
     bench = Bench()
     bench.queue.move_all()
     bench.queue.add(pod("a"))
@@ -121,7 +121,7 @@ def test_a_change_before_the_attempt_does_not_count() -> None:
     assert len(bench.queue.pods(QueueState.UNSCHEDULABLE)) == 1
 
 
-def test_a_change_of_the_pod_itself_during_the_attempt_is_not_lost() -> None:
+def test_pod_update_during_attempt_counts() -> None:
     bench = Bench()
     old, new = pod("a"), pod("a", labels={"new": "1"})
     bench.queue.add(old)
@@ -143,7 +143,7 @@ SPREAD: list[dict[str, Any]] = [{"maxSkew": 1}]
     ("spec", "moved"),
     [({}, False), ({"affinity": AFFINITY}, True), ({"topologySpreadConstraints": SPREAD}, True)],
 )
-def test_other_pods_matter_to_those_that_look_at_them(spec: dict[str, Any], moved: bool) -> None:
+def test_pod_changes_matter_only_to_dependent_pods(spec: dict[str, Any], moved: bool) -> None:
     bench = Bench()
     bench.queue.add(pod("a", **spec))
     bench.fail(bench.pop())
@@ -156,7 +156,7 @@ def test_other_pods_matter_to_those_that_look_at_them(spec: dict[str, Any], move
         assert len(bench.queue.pods(QueueState.BACKOFF)) == 1
 
 
-def test_when_nothing_else_is_to_be_done_a_back_off_is_cut_short_but_not_after_errors() -> None:
+def test_idle_queue_cuts_backoff_short_but_not_after_errors() -> None:
     bench = Bench()
     for name in ("unfit", "broken"):
         bench.queue.add(pod(name))
@@ -167,7 +167,7 @@ def test_when_nothing_else_is_to_be_done_a_back_off_is_cut_short_but_not_after_e
     assert name_of(bench.pop_soon(2)) == "broken"
 
 
-def test_back_offs_that_end_in_the_same_second_end_by_priority() -> None:
+def test_backoffs_of_the_same_second_end_by_priority() -> None:
     bench = Bench()
     for name, priority in (("low", 0), ("high", 5)):
         bench.queue.add(pod(name, priority=priority))
@@ -177,7 +177,7 @@ def test_back_offs_that_end_in_the_same_second_end_by_priority() -> None:
     assert bench.names() == ["high", "low"]
 
 
-def test_after_five_minutes_a_pod_is_tried_again_in_any_case() -> None:
+def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
@@ -189,7 +189,7 @@ def test_after_five_minutes_a_pod_is_tried_again_in_any_case() -> None:
     assert bench.names() == ["a"]
 
 
-def test_a_gated_pod_is_held_until_its_last_gate_is_gone() -> None:
+def test_gated_pod_waits_for_its_last_gate() -> None:
     bench = Bench()
     both = pod("a", schedulingGates=[{"name": "x"}, {"name": "y"}])
     one = pod("a", schedulingGates=[{"name": "y"}])
@@ -202,7 +202,7 @@ def test_a_gated_pod_is_held_until_its_last_gate_is_gone() -> None:
     assert bench.names() == ["a"]
 
 
-def test_a_pod_that_waits_is_tried_in_its_latest_state() -> None:
+def test_waiting_pod_is_tried_in_its_latest_state() -> None:
     bench = Bench()
     new = pod("a", version=2)
     bench.queue.add(pod("a"))
@@ -210,7 +210,7 @@ def test_a_pod_that_waits_is_tried_in_its_latest_state() -> None:
     assert bench.pop().pod is new
 
 
-def test_an_update_of_an_unschedulable_pod_counts_only_if_it_is_not_just_its_status() -> None:
+def test_status_update_of_unschedulable_pod_does_not_retry_it() -> None:
     bench = Bench()
     old = pod("a")
     bench.queue.add(old)
@@ -222,14 +222,14 @@ def test_an_update_of_an_unschedulable_pod_counts_only_if_it_is_not_just_its_sta
     assert bench.names() == ["a"]
 
 
-def test_an_update_of_a_pod_that_is_not_there_queues_it() -> None:
+def test_update_of_an_unknown_pod_queues_it() -> None:
     bench = Bench()
     bench.queue.update(pod("a"), pod("a", version=2))
     assert bench.names() == ["a"]
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_a_deleted_pod_does_not_come(failed: bool) -> None:
+def test_deleted_pod_is_not_popped(failed: bool) -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     if failed:
@@ -241,7 +241,7 @@ def test_a_deleted_pod_does_not_come(failed: bool) -> None:
     bench.queue.delete(pod("a"))
 
 
-def test_a_pod_that_is_deleted_while_it_is_tried_does_not_come_back() -> None:
+def test_pod_deleted_during_attempt_does_not_return() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     entry = bench.pop()
@@ -250,7 +250,7 @@ def test_a_pod_that_is_deleted_while_it_is_tried_does_not_come_back() -> None:
     assert len(bench.queue) == 0
 
 
-def test_a_successor_of_the_same_name_is_another_pod() -> None:
+def test_recreated_pod_is_another_pod() -> None:
     bench = Bench()
     bench.queue.add(pod("a", uid="1"))
     first = bench.pop()
@@ -260,7 +260,7 @@ def test_a_successor_of_the_same_name_is_another_pod() -> None:
     assert bench.pop().uid == "2"
 
 
-def test_a_pod_that_is_done_is_forgotten_unless_it_is_queued_again() -> None:
+def test_done_pod_is_forgotten_unless_queued_again() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     entry = bench.pop()
@@ -271,7 +271,7 @@ def test_a_pod_that_is_done_is_forgotten_unless_it_is_queued_again() -> None:
     assert bench.names() == ["a"]
 
 
-def test_attempts_and_the_first_moment_are_counted() -> None:
+def test_attempts_and_first_active_time_are_recorded() -> None:
     bench = Bench(pop_from_backoff=False)
     bench.queue.add(pod("a", schedulingGates=[{"name": "x"}]))
     bench.clock.advance(5)
@@ -283,7 +283,7 @@ def test_attempts_and_the_first_moment_are_counted() -> None:
     assert (entry.attempts, entry.first_active) == (2, 1005)
 
 
-def test_an_error_after_a_rejection_begins_to_count_anew_and_a_rejection_ends_it() -> None:
+def test_error_count_is_reset_by_a_rejection() -> None:
     bench = Bench()
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
@@ -330,7 +330,7 @@ def test_waiting_ends_with_the_context() -> None:
     assert taken == [None]
 
 
-def test_the_lengths_are_told() -> None:
+def test_queue_lengths_are_measured() -> None:
     lengths: dict[str, int] = {}
 
     class Metrics:
@@ -366,7 +366,7 @@ def test_the_lengths_are_told() -> None:
         ),
     ],
 )
-def test_back_offs_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+def test_invalid_backoffs_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         SchedulingQueue(**options)
     assert str(raised.value) == message

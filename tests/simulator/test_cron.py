@@ -47,7 +47,7 @@ def _times(text: str, start: str, count: int = 3, zone: str = "UTC") -> list[str
         ("@every 1h30m", "UTC", "2026-01-01T00:00", ["01-01T01:30", "01-01T03:00", "01-01T04:30"]),
     ],
 )
-def test_the_times_of_a_schedule(text: str, zone: str, start: str, times: list[str]) -> None:
+def test_times_of_a_schedule(text: str, zone: str, start: str, times: list[str]) -> None:
     wanted = [f"{time}:00" for time in times]
     assert _times(text, start, len(times), zone) == wanted
 
@@ -85,17 +85,17 @@ def test_the_times_of_a_schedule(text: str, zone: str, start: str, times: list[s
         ),
     ],
 )
-def test_what_is_no_schedule(text: str, why: str) -> None:
+def test_invalid_schedules(text: str, why: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared whole
         parse_schedule(text)
     assert str(caught.value) == why
 
 
-def test_a_day_that_never_comes() -> None:
+def test_schedule_without_times() -> None:
     assert parse_schedule("0 0 31 2 *").after(0) is None
 
 
-def test_a_zone_that_a_schedule_names_counts() -> None:
+def test_time_zone_prefix_counts() -> None:
     assert _times("TZ=Asia/Tokyo 0 9 * * *", "2026-01-01T00:00:01", 1) == ["01-02T00:00:00"]
 
 

@@ -42,14 +42,14 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_kubeconfig_leads_to_its_current_context(kubeconfig: str) -> None:
+def test_kubeconfig_current_context_is_used(kubeconfig: str) -> None:
     configuration: Any = make_scheduler_client(kubeconfig, "").configuration
     assert configuration.host == "https://b.example:6443"
     assert configuration.api_key["BearerToken"] == "Bearer secret"
     assert configuration.proxy == "http://proxy.example:3128"
 
 
-def test_master_wins_over_the_kubeconfig(kubeconfig: str) -> None:
+def test_master_overrides_kubeconfig(kubeconfig: str) -> None:
     configuration: Any = make_scheduler_client(kubeconfig, "https://127.0.0.1:7/").configuration
     assert configuration.host == "https://127.0.0.1:7"
     assert configuration.api_key["BearerToken"] == "Bearer secret"
@@ -64,13 +64,13 @@ def test_master_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("master", ["unix:///x", "https://", "//"])
-def test_master_that_is_no_address_is_refused(master: str) -> None:
+def test_invalid_master_address_is_refused(master: str) -> None:
     with pytest.raises(CommandError) as caught:
         make_scheduler_client("", master)
     assert str(caught.value) == f"host must be a URL or a host:port pair: {master!r}"
 
 
-def test_somebody_must_say_where_the_server_is() -> None:
+def test_missing_server_address_is_refused() -> None:
     assert make_in_cluster_client() is None
     with pytest.raises(CommandError) as caught:
         make_scheduler_client("", "")
@@ -81,7 +81,7 @@ def test_somebody_must_say_where_the_server_is() -> None:
 
 
 @pytest.mark.usefixtures("kubeconfig")
-def test_kubeconfig_without_its_context_is_named(tmp_path: Path) -> None:
+def test_kubeconfig_without_its_context_is_refused(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text((tmp_path / "kubeconfig").read_text().replace('"b"', '"c"', 1))
     with pytest.raises(CommandError) as caught:

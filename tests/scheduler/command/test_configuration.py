@@ -30,7 +30,7 @@ def configure(folder: Path, text: str, *flags: str) -> Configuration:
     return load_configuration(parse_flags([f"--config={file}", *flags]))
 
 
-def test_what_nobody_says_has_its_default(tmp_path: Path) -> None:
+def test_absent_fields_have_defaults(tmp_path: Path) -> None:
     written = tmp_path / "written.yaml"
     without_file = load_configuration(parse_flags([]))
     write_configuration(without_file, written)
@@ -58,7 +58,7 @@ def test_what_nobody_says_has_its_default(tmp_path: Path) -> None:
         " {name: SchedulingGates}, {name: PrioritySort}, {name: DefaultBinder}]}}}]\n",
     ],
 )
-def test_what_is_written_reads_back_the_same(tmp_path: Path, text: str) -> None:
+def test_written_configuration_reads_back_the_same(tmp_path: Path, text: str) -> None:
     configuration = configure(tmp_path, KIND + text)
     written = tmp_path / "written.yaml"
     write_configuration(configuration, written)
@@ -69,7 +69,7 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path, text: str) -> None:
     assert again.read_text() == written.read_text()
 
 
-def test_flags_win_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_file(tmp_path: Path) -> None:
     text = (
         f"{KIND}leaderElection: {{leaseDuration: 20s, retryPeriod: 3s, resourceName: file}}\n"
         "clientConnection: {kubeconfig: file, qps: 1, burst: 1}\n"
@@ -326,7 +326,7 @@ def test_default_profile_is_the_default_algorithm() -> None:
         ),
     ],
 )
-def test_unsound_configuration_is_refused_whole(tmp_path: Path, text: str, error: str) -> None:
+def test_all_errors_of_a_configuration_are_reported(tmp_path: Path, text: str, error: str) -> None:
     with pytest.raises(CommandError) as caught:
         configure(tmp_path, text)
     assert str(caught.value) == error.replace("%API%", "kubescheduler.config.k8s.io/v1")
@@ -352,7 +352,7 @@ def test_unsound_configuration_is_refused_whole(tmp_path: Path, text: str, error
         ),
     ],
 )
-def test_unknown_plugin_is_named_with_those_there_are(
+def test_unknown_plugin_is_refused_with_the_known_ones(
     tmp_path: Path, part: str, starts: str
 ) -> None:
     with pytest.raises(CommandError) as caught:
@@ -384,12 +384,12 @@ def test_empty_names_of_the_lock_are_refused() -> None:
     )
 
 
-def test_election_is_not_checked_where_there_is_none(tmp_path: Path) -> None:
+def test_disabled_election_is_not_validated(tmp_path: Path) -> None:
     text = f"{KIND}leaderElection: {{leaderElect: false, leaseDuration: 1s, renewDeadline: 9s}}"
     assert configure(tmp_path, text).leader_election.renew_deadline == 9
 
 
-def test_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+def test_unreadable_or_unwritable_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "file"
     with pytest.raises(CommandError) as caught:
         load_configuration(parse_flags([f"--config={missing}"]))

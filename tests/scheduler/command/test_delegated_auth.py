@@ -63,13 +63,13 @@ def by_token(spec: dict[str, Any]) -> dict[str, Any]:
         (None, {}, ANONYMOUS),
     ],
 )
-def test_caller_is_found(
+def test_caller_is_authenticated(
     header: str | None, certificate: dict[str, Any] | None, user: UserInfo | None
 ) -> None:
     assert Authenticator(Reviewer(by_token).session).authenticate(header, certificate) == user
 
 
-def test_tokens_mean_nothing_where_nobody_reviews_them() -> None:
+def test_tokens_are_ignored_without_a_reviewer() -> None:
     assert Authenticator(None).authenticate("Bearer good", None) == ANONYMOUS
 
 
@@ -80,7 +80,7 @@ def test_every_user_is_authenticated() -> None:
     assert read_certificate_user({}) is None
 
 
-def test_answers_are_kept_for_their_time() -> None:
+def test_token_answers_are_cached_until_they_expire() -> None:
     clock = FakeClock()
     reviewer = Reviewer(by_token)
     authenticator = Authenticator(reviewer.session, 10, clock)
@@ -92,14 +92,14 @@ def test_answers_are_kept_for_their_time() -> None:
     assert len(reviewer.asked) == 3
 
 
-def test_answers_are_not_kept_without_a_time() -> None:
+def test_token_answers_are_not_cached_without_ttl() -> None:
     reviewer = Reviewer(by_token)
     authenticator = Authenticator(reviewer.session, 0)
     assert [authenticator.authenticate("Bearer good", None) for _ in range(2)] == [ANN, ANN]
     assert len(reviewer.asked) == 2
 
 
-def test_nobody_is_let_in_when_nobody_can_say(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_token_review_denies_access(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(_spec: dict[str, Any]) -> dict[str, Any]:
         raise ApiError("not for you", status=403, reason="Forbidden")
 
@@ -126,13 +126,13 @@ class Extended(Reviewer):
         return self._found
 
 
-def test_authorities_are_looked_up() -> None:
+def test_client_authorities_are_fetched() -> None:
     found = Extended({"data": {"client-ca-file": "PEM"}})
     assert fetch_client_authorities(found.session, tolerate=False) == "PEM"
     assert fetch_client_authorities(Extended({}).session, tolerate=False) is None
 
 
-def test_authorities_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_client_authorities_can_be_tolerated(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert fetch_client_authorities(Extended(None).session, tolerate=True) is None
     assert caplog.messages == [
@@ -171,12 +171,12 @@ def by_user(spec: dict[str, Any]) -> dict[str, Any]:
         (ANONYMOUS, "/", ALLOWED),
     ],
 )
-def test_access_is_decided(user: UserInfo, path: str, permission: AccessDecision) -> None:
+def test_access_is_authorized(user: UserInfo, path: str, permission: AccessDecision) -> None:
     authorizer = Authorizer(Reviewer(by_user).session, ("/healthz", "open/*", "/"))
     assert authorizer.authorize(user, "get", path) == permission
 
 
-def test_review_says_who_asks_for_what() -> None:
+def test_access_review_has_user_and_path() -> None:
     reviewer = Reviewer(by_user)
     authorizer = Authorizer(reviewer.session)
     authorizer.authorize(AUTHORIZATION_ANN, "post", "/x")
@@ -193,13 +193,13 @@ def test_review_says_who_asks_for_what() -> None:
     ]
 
 
-def test_nothing_more_is_allowed_where_nobody_reviews() -> None:
+def test_only_listed_paths_are_allowed_without_a_reviewer() -> None:
     authorizer = Authorizer(None, ("/healthz",))
     assert authorizer.authorize(AUTHORIZATION_ANN, "get", "/metrics") == AccessDecision(False)
     assert authorizer.authorize(AUTHORIZATION_ANN, "get", "/healthz") == ALLOWED
 
 
-def test_answers_are_kept_each_for_its_time() -> None:
+def test_access_answers_are_cached_by_their_own_ttl() -> None:
     clock = FakeClock()
     reviewer = Reviewer(by_user)
     authorizer = Authorizer(reviewer.session, (), 10, 5, clock)
@@ -212,7 +212,7 @@ def test_answers_are_kept_each_for_its_time() -> None:
     assert [spec["user"] for spec in reviewer.asked] == ["ann", "bob", "bob"]
 
 
-def test_failure_to_review_is_not_an_answer() -> None:
+def test_failed_access_review_is_not_cached() -> None:
     def refuse(_spec: dict[str, Any]) -> dict[str, Any]:
         raise ApiError("not for you", status=403, reason="Forbidden")
 
@@ -224,7 +224,7 @@ def test_failure_to_review_is_not_an_answer() -> None:
     assert len(reviewer.asked) == 2
 
 
-def test_the_oldest_answers_go_first() -> None:
+def test_oldest_cached_answers_are_evicted_first() -> None:
     answers: TTLCache[int] = TTLCache(FakeClock(), most=2)
     for number in range(3):
         answers.put(number, number, 60)

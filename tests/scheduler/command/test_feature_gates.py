@@ -23,7 +23,7 @@ def test_gates_have_their_defaults() -> None:
         (["GangScheduling=false"], True),
     ],
 )
-def test_gate_is_turned(pairs: list[str], on: bool) -> None:
+def test_gate_can_be_set(pairs: list[str], on: bool) -> None:
     assert FeatureGates.parse(pairs).enabled("ComponentFlagz") is on
 
 
@@ -60,7 +60,7 @@ def test_gate_is_refused(pairs: list[str], error: str) -> None:
     assert str(caught.value) == error
 
 
-def test_help_names_those_that_can_be_turned() -> None:
+def test_help_lists_gates_that_can_be_set() -> None:
     assert describe_gates() == [
         "kube:ComponentFlagz=true|false (BETA - default=true)",
         "kube:SchedulerPopFromBackoffQ=true|false (BETA - default=true)",

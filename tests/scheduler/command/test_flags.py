@@ -20,7 +20,7 @@ def test_help_shows_the_flags_in_their_groups(monkeypatch: pytest.MonkeyPatch) -
     assert help_text() == HELP.read_text()
 
 
-def test_defaults_are_those_of_the_scheduler_of_kubernetes() -> None:
+def test_defaults_match_kube_scheduler() -> None:
     assert parse_flags([]) == Flags(
         config="",
         master="",
@@ -90,7 +90,7 @@ def test_defaults_are_those_of_the_scheduler_of_kubernetes() -> None:
         (["--", ""], {}),
     ],
 )
-def test_flag_is_taken(argv: list[str], expected: dict[str, object]) -> None:
+def test_valid_flag_is_parsed(argv: list[str], expected: dict[str, object]) -> None:
     assert given(*argv) == expected
 
 
@@ -143,7 +143,7 @@ def test_flag_is_taken(argv: list[str], expected: dict[str, object]) -> None:
         ),
     ],
 )
-def test_flag_is_refused(argv: list[str], error: str) -> None:
+def test_invalid_flag_is_refused(argv: list[str], error: str) -> None:
     with pytest.raises(CommandError) as caught:
         parse_flags(argv)
     assert str(caught.value) == error
@@ -178,7 +178,7 @@ def test_flag_is_refused(argv: list[str], error: str) -> None:
         ),
     ],
 )
-def test_flags_are_checked(argv: list[str], errors: list[str]) -> None:
+def test_flags_are_validated(argv: list[str], errors: list[str]) -> None:
     assert parse_flags(argv).errors() == errors
 
 

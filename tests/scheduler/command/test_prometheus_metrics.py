@@ -18,7 +18,7 @@ def shown(metrics: PrometheusMetrics) -> dict[str, float]:
     }
 
 
-def test_names_are_those_of_the_scheduler_of_kubernetes() -> None:
+def test_metric_names_match_kube_scheduler() -> None:
     metrics = PrometheusMetrics()
     leads = True
     metrics.features(FeatureGates({"ComponentFlagz": False}))
@@ -55,13 +55,13 @@ def test_names_are_those_of_the_scheduler_of_kubernetes() -> None:
     assert shown(metrics)["leader_election_master_status{name=kube-scheduler}"] == 0
 
 
-def test_each_program_counts_for_itself() -> None:
+def test_metrics_of_programs_are_separate() -> None:
     first, second = PrometheusMetrics(), PrometheusMetrics()
     first.queue_length("gated", 2)
     assert shown(second)["scheduler_pending_pods{queue=gated}"] == 0
 
 
-def test_form_is_what_the_caller_accepts() -> None:
+def test_metrics_format_follows_accept_header() -> None:
     metrics = PrometheusMetrics()
     assert metrics.expose("")[0].startswith("text/plain; version=0.0.4")
     kind, text = metrics.expose("application/openmetrics-text; version=1.0.0")

@@ -59,7 +59,7 @@ def started(how: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_first_signal_ends_in_good_order(number: signal.Signals) -> None:
+def test_first_signal_stops_gracefully(number: signal.Signals) -> None:
     with started("well") as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
@@ -67,7 +67,7 @@ def test_first_signal_ends_in_good_order(number: signal.Signals) -> None:
     assert err.endswith(f"] Received {number.name}, stopping\n")
 
 
-def test_second_signal_ends_at_once() -> None:
+def test_second_signal_exits_at_once() -> None:
     with started("stuck") as process:
         process.send_signal(signal.SIGTERM)
         assert process.stdout is not None
@@ -139,9 +139,7 @@ def test_error_is_one_line_and_status_1(
     assert call(capsys, *argv) == (1, "", f"Error: {error}\n")
 
 
-def test_kubeconfig_that_is_none_is_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_invalid_kubeconfig_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text("a: b\n")
     status, _, err = call(capsys, f"--kubeconfig={file}")
@@ -161,7 +159,7 @@ def test_configuration_is_written_and_read_back(
     assert second.read_text() == first.read_text()
 
 
-def test_configuration_is_logged_where_asked(
+def test_configuration_is_logged_at_verbosity_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run([f"--write-config-to={tmp_path}/x", "-v=2"], threading.Event())
@@ -169,7 +167,7 @@ def test_configuration_is_logged_where_asked(
     assert "] Using component config:\napiVersion: kubescheduler.config.k8s.io/v1\n" in err
 
 
-def test_logs_have_the_form_of_kubernetes() -> None:
+def test_logs_have_klog_format() -> None:
     stream = io.StringIO()
     ours, logger = logging.getLogger("pytest_kwait"), logging.getLogger("pytest_kwait.scheduler")
     before = ours.level, ours.propagate, ours.handlers[:]
@@ -186,7 +184,7 @@ def test_logs_have_the_form_of_kubernetes() -> None:
     )
 
 
-def test_help_and_configuration_cost_no_client(tmp_path: Path) -> None:
+def test_help_and_configuration_import_no_client(tmp_path: Path) -> None:
     code = (
         "import sys, threading\n"
         "from pytest_kwait.scheduler.command.scheduler_main import main, run\n"

@@ -113,7 +113,7 @@ def test_reason_of_a_failed_check_is_logged(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == ["healthz check failed: bad\n[-]bad failed: it is <ill>"]
 
 
-def test_stranger_is_told_that_it_is_not_known() -> None:
+def test_invalid_credentials_get_401() -> None:
     answer = ask("/healthz", "stranger")
     assert (answer.status, answer.content_type) == (401, "application/json")
     assert json.loads(answer.body) == {
@@ -136,7 +136,7 @@ def test_stranger_is_told_that_it_is_not_known() -> None:
         ("why", 'forbidden: User "why" cannot get path "/metrics": no <role>'),
     ],
 )
-def test_caller_without_the_right_is_told_so(user: str | None, message: str) -> None:
+def test_unauthorized_caller_gets_403(user: str | None, message: str) -> None:
     answer = ask("/metrics", user)
     assert (answer.status, answer.content_type, answer.headers) == (403, "application/json", SNIFF)
     assert json.loads(answer.body) == {
@@ -151,12 +151,12 @@ def test_caller_without_the_right_is_told_so(user: str | None, message: str) -> 
     }
 
 
-def test_unknown_paths_are_nobodys_business() -> None:
+def test_unknown_path_gets_403_before_404() -> None:
     assert ask("/nope", None).status == 403
     assert ask("/nope").status == 404
 
 
-def test_nothing_is_shown_when_nobody_can_say() -> None:
+def test_failed_review_shows_nothing() -> None:
     answer = ask("/metrics", "nobody-can-say")
     assert answer == HTTPResponse(
         500,
@@ -165,7 +165,7 @@ def test_nothing_is_shown_when_nobody_can_say() -> None:
     )
 
 
-def test_only_reading_is_served() -> None:
+def test_only_get_and_head_are_served() -> None:
     assert ask("/metrics", method="POST") == HTTPResponse(
         405, b"405 method not allowed\n", headers={**SNIFF, "Allow": "GET"}
     )
@@ -173,7 +173,7 @@ def test_only_reading_is_served() -> None:
     assert ask("/livez", method="HEAD").status == 200
 
 
-def test_insecure_port_asks_nobody() -> None:
+def test_insecure_port_has_no_authentication() -> None:
     answer = ENDPOINTS.insecure().answer(HTTPRequest("GET", "/metrics", {"accept": "x"}))
     assert (answer.status, answer.content_type, answer.body) == (200, "text/x", b"as x")
 
@@ -217,14 +217,14 @@ def trusting(folder: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(folder / "kube-scheduler.crt"))
 
 
-def test_kept_certificate_can_be_trusted(server: Server, tmp_path: Path) -> None:
+def test_saved_certificate_can_be_trusted(server: Server, tmp_path: Path) -> None:
     url = f"https://127.0.0.1:{server.port}"
     assert fetch(f"{url}/healthz", trusting(tmp_path)) == (200, "ok")
     assert fetch(f"{url}/metrics", trusting(tmp_path))[0] == 403
     assert fetch(f"https://localhost:{server.port}/healthz", trusting(tmp_path))[0] == 200
 
 
-def test_client_certificate_says_who_asks(
+def test_client_certificate_authenticates(
     server: Server, tmp_path: Path, authority: trustme.CA
 ) -> None:
     tls = trusting(tmp_path)
@@ -233,7 +233,7 @@ def test_client_certificate_says_who_asks(
     assert fetch(f"https://127.0.0.1:{server.port}/metrics", tls) == (200, "metrics")
 
 
-def test_certificate_of_a_stranger_gets_nowhere(server: Server, tmp_path: Path) -> None:
+def test_untrusted_client_certificate_is_rejected(server: Server, tmp_path: Path) -> None:
     tls = trusting(tmp_path)
     client = trustme.CA().issue_cert(common_name="ann", organization_name="system:masters")
     client.configure_cert(tls)
@@ -241,7 +241,7 @@ def test_certificate_of_a_stranger_gets_nowhere(server: Server, tmp_path: Path) 
         fetch(f"https://127.0.0.1:{server.port}/metrics", tls)
 
 
-def test_silent_clients_keep_nobody_waiting(server: Server, tmp_path: Path) -> None:
+def test_silent_clients_do_not_block_others(server: Server, tmp_path: Path) -> None:
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
     try:
         assert fetch(f"https://127.0.0.1:{server.port}/healthz", trusting(tmp_path))[0] == 200
@@ -253,7 +253,7 @@ def test_silent_clients_keep_nobody_waiting(server: Server, tmp_path: Path) -> N
             connection.close()
 
 
-def test_client_without_a_handshake_is_left(
+def test_client_without_handshake_is_dropped(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "_READ_TIMEOUT", 0.05)
@@ -261,7 +261,7 @@ def test_client_without_a_handshake_is_left(
         assert silent.recv(1) == b""
 
 
-def test_connection_is_kept_for_the_next_request(server: Server, tmp_path: Path) -> None:
+def test_connection_is_kept_alive(server: Server, tmp_path: Path) -> None:
     with (
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain,
         trusting(tmp_path).wrap_socket(plain, server_hostname="127.0.0.1") as connection,
@@ -279,7 +279,7 @@ def test_connection_is_kept_for_the_next_request(server: Server, tmp_path: Path)
         assert b"\r\nConnection: close\r\n" in answer
 
 
-def test_plain_http_is_served_to_everybody() -> None:
+def test_plain_http_is_served() -> None:
     server = Server("127.0.0.1", 0, Routes({"healthz": []}, PAGES), None)
     server.start()
     try:
@@ -299,7 +299,7 @@ def test_all_addresses_of_both_families_are_served() -> None:
         server.stop()
 
 
-def test_port_that_is_taken_is_named() -> None:
+def test_port_in_use_is_named() -> None:
     taken = Server("127.0.0.1", 0, Routes({}, {}), None)
     try:
         with pytest.raises(CommandError) as caught:
@@ -312,7 +312,7 @@ def test_port_that_is_taken_is_named() -> None:
     )
 
 
-def test_certificate_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_certificate_is_generated_once(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     mask = os.umask(0o022)
     try:
@@ -337,7 +337,7 @@ def test_half_a_pair_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_files_that_are_no_pair_are_refused(tmp_path: Path) -> None:
+def test_mismatched_certificate_and_key_are_refused(tmp_path: Path) -> None:
     context(tmp_path / "a")
     context(tmp_path / "b")
     certificate, key = tmp_path / "a/kube-scheduler.crt", tmp_path / "b/kube-scheduler.key"
@@ -354,14 +354,14 @@ def test_files_that_are_no_pair_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+def test_unwritable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandError) as caught:
         context(tmp_path / "file")
     assert str(caught.value) == f"open {tmp_path}/file/kube-scheduler.crt: File exists"
 
 
-def test_authorities_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_invalid_client_authorities_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     with pytest.raises(CommandError) as caught:
         read_client_authorities(str(file))

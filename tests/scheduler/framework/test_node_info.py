@@ -68,7 +68,7 @@ def _node(random: Random, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nodes_that_were_asked_before_answer_as_new_ones(seed: int) -> None:
+def test_cached_counts_equal_fresh_ones(seed: int) -> None:
     random = Random(seed)
     algorithm = Algorithm()
     namespaces = {name: random.choice(_TEAMS) for name in ("one", "two")}
@@ -104,7 +104,7 @@ def test_nodes_that_were_asked_before_answer_as_new_ones(seed: int) -> None:
             assert asked == algorithm.scores(wanted, Nodes(*fresh, namespaces=namespaces))
 
 
-def test_more_selectors_than_a_node_counts_for_are_answered_right() -> None:
+def test_counts_are_right_beyond_the_selector_limit() -> None:
     random, info = Random(1), NodeInfo(node("n", allocatable={"pods": "200"}))
     pods = []
     for number in range(60):

@@ -34,13 +34,11 @@ def _c(cpu: str, *, always: bool = False) -> Container:
         ({"containers": [_c("1")], "resources": {"requests": {"cpu": "4"}}}, 4000),
     ],
 )
-def test_a_pod_needs_its_containers_or_the_peak_of_its_start(
-    spec: dict[str, object], cpu: int
-) -> None:
+def test_pod_requests_are_containers_or_init_peak(spec: dict[str, object], cpu: int) -> None:
     assert sum_pod_requests({"spec": spec}) == {"cpu": cpu}
 
 
-def test_resources_have_their_own_units_and_absent_ones_are_absent() -> None:
+def test_resources_have_own_units_and_absent_ones_are_omitted() -> None:
     requests = {"memory": "1Ki", "example.com/gpu": "2"}
     spec = {"containers": [{"resources": {"requests": requests}}, {}]}
     assert sum_pod_requests({"spec": spec}) == {"memory": 1024, "example.com/gpu": 2}
@@ -70,13 +68,13 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
         (("TCP", "10.0.0.1", 81), False),
     ],
 )
-def test_a_port_conflicts_on_the_same_address_or_on_all(
+def test_port_conflicts_on_the_same_address_or_on_all(
     used: tuple[str, str, int], conflict: bool
 ) -> None:
     assert has_port_conflict({("TCP", "10.0.0.1", 80)}, {used}) is conflict
 
 
-def test_what_the_pod_level_requests_replaces_only_what_it_may() -> None:
+def test_pod_level_requests_replace_only_pod_level_resources() -> None:
     resources = {"requests": {"cpu": "4", "hugepages-2Mi": "2Mi", "example.com/gpu": "9"}}
     container = {"resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}
     spec = {"containers": [container], "resources": resources}
@@ -87,7 +85,7 @@ def test_what_the_pod_level_requests_replaces_only_what_it_may() -> None:
     }
 
 
-def test_resources_that_no_scheduler_counts_are_left_out() -> None:
+def test_untracked_resources_are_left_out() -> None:
     requests = {"cpu": "1", "pods": "1", "something": "3"}
     spec = {"containers": [{"resources": {"requests": requests}}]}
     assert sum_pod_requests({"spec": spec}) == {"cpu": 1000}
@@ -156,13 +154,11 @@ def _resized(spec: str, actuated: str, allocated: str, **status: object) -> dict
         ({"spec": {"containers": [_c("1")]}, "status": {"containerStatuses": None}}, 1000),
     ],
 )
-def test_a_pod_that_is_resized_needs_what_it_has_and_what_it_will_have(
-    pod: dict[str, object], cpu: int
-) -> None:
+def test_resized_pod_requests_are_the_larger_of_both(pod: dict[str, object], cpu: int) -> None:
     assert sum_pod_requests(pod, started=True) == {"cpu": cpu}
 
 
-def test_a_pod_that_is_resized_as_a_whole_too() -> None:
+def test_pod_level_resize_requests_are_the_larger_of_both() -> None:
     pod = {
         "spec": {"containers": [{}], "resources": {"requests": {"cpu": "1"}}},
         "status": {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"}},

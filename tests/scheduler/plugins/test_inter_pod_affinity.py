@@ -138,7 +138,7 @@ def _selecting(**expression: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_node_fits_by_the_pods_of_its_place(
+def test_node_fits_by_pods_in_its_domain(
     wanted: dict[str, Any], on_first: list[dict[str, Any]], fitting: str
 ) -> None:
     cluster = nodes(on_first, [], [])
@@ -172,7 +172,7 @@ def test_a_node_fits_by_the_pods_of_its_place(
         ),
     ],
 )
-def test_pods_that_are_there_keep_others_away(there: dict[str, Any], fitting: str) -> None:
+def test_existing_anti_affinity_rejects_pods(there: dict[str, Any], fitting: str) -> None:
     newcomer = labelled(namespace="red")
     cluster = nodes([there], [], [])
     assert _AFFINITY.feasible(newcomer, cluster) == [f"n{number}" for number in fitting]
@@ -180,7 +180,7 @@ def test_pods_that_are_there_keep_others_away(there: dict[str, Any], fitting: st
     assert _AFFINITY.feasible(newcomer, cluster) == ["n0", "n1", "n2"]
 
 
-def test_the_reasons_are_upstreams() -> None:
+def test_rejection_reasons_match_upstream() -> None:
     keeping = labelled("there", "db", affinity=apart(term("host")))
     cluster = nodes([keeping], [labelled("web")], [])
     wanted = labelled(affinity=beside(term()) | apart(term("host")))
@@ -194,7 +194,7 @@ def test_the_reasons_are_upstreams() -> None:
     )
 
 
-def test_without_a_word_on_namespaces_they_have_their_name() -> None:
+def test_namespaces_without_labels_have_the_name_label() -> None:
     class Bare:
         def list(self) -> list[NodeInfo]:
             return [info(*_ELSEWHERE, name="n0", labels={"host": "n0"})]
@@ -207,7 +207,7 @@ def test_without_a_word_on_namespaces_they_have_their_name() -> None:
     assert _AFFINITY.feasible(wanted, Bare()) == ["n0"]
 
 
-def test_a_namespace_that_is_not_there_is_not_meant() -> None:
+def test_missing_namespace_does_not_match() -> None:
     lost = labelled("there", namespace="lost")
     wanted = labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}})))
     assert _AFFINITY.feasible(wanted, nodes([lost], [], [])) == []
@@ -278,7 +278,7 @@ _SCORED = labelled(affinity={"podAffinity": weighted((5, term()))})
         ),
     ],
 )
-def test_places_score_by_the_pods_there(
+def test_domains_score_by_their_pods(
     wanted: dict[str, Any], pods_on: tuple[list[dict[str, Any]], ...], scores: str
 ) -> None:
     expected = {f"n{number}": int(score) for number, score in enumerate(scores.split("/"))}
@@ -312,7 +312,7 @@ def test_places_score_by_the_pods_there(
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(affinity: dict[str, Any], text: str) -> None:
+def test_invalid_fields_are_named(affinity: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidPod) as caught:
         _AFFINITY.feasible(labelled(affinity=affinity), nodes([], [], []))
     assert str(caught.value) == text

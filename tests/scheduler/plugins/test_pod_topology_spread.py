@@ -92,19 +92,19 @@ _SPREAD = Algorithm(["PodTopologySpread"], {"PodTopologySpread": 1})
         ),
     ],
 )
-def test_a_node_fits_unless_its_place_has_too_many(
+def test_node_fits_unless_skew_is_exceeded(
     wanted: dict[str, Any], counts: str, fitting: str
 ) -> None:
     numbers = dict(zip("abxy", map(int, counts.split("/")), strict=True))
     assert _SPREAD.feasible(wanted, Nodes(*cluster(numbers))) == list(fitting)
 
 
-def test_nodes_without_the_label_are_refused_and_do_not_count() -> None:
+def test_nodes_without_topology_label_are_rejected() -> None:
     nodes = Nodes(*cluster({"a": 1, "b": 1, "x": 1, "y": 1}, {"a": "1", "x": "2", "y": "2"}))
     assert _SPREAD.feasible(wanting(constraint()), nodes) == ["a"]
 
 
-def test_the_reasons_are_upstreams() -> None:
+def test_rejection_reasons_match_upstream() -> None:
     nodes = Nodes(*cluster({"a": 2, "b": 0, "x": 2}, {"a": "1", "x": "1"}))
     nodes.list()[1].set_node(node("b"))
     with pytest.raises(FitError) as caught:
@@ -117,7 +117,7 @@ def test_the_reasons_are_upstreams() -> None:
     )
 
 
-def test_pods_of_other_namespaces_and_those_that_end_do_not_count() -> None:
+def test_pods_of_other_namespaces_and_terminating_pods_do_not_count() -> None:
     elsewhere, ending = labelled("a1", "foo"), labelled("a2", "foo")
     elsewhere["metadata"]["namespace"] = "other"
     ending["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
@@ -138,7 +138,7 @@ def test_nodes_count_by_the_policies() -> None:
     assert _SPREAD.feasible(ignored, nodes) == ["x"]
 
 
-def test_tainted_nodes_count_unless_that_is_honoured() -> None:
+def test_tainted_nodes_count_unless_policy_honors_taints() -> None:
     taint = {"key": "foo", "value": "bar", "effect": "NoSchedule"}
     pods = [labelled(f"a{number}", "foo") for number in range(1)]
     free = info(*pods, name="a", labels={_HOST: "a"})
@@ -177,7 +177,7 @@ def test_match_label_keys_narrow_the_selector() -> None:
         pytest.param(wanting(constraint(_HOST)), "2/1/0/3", "0/0/0/0", id="hard ones do not score"),
     ],
 )
-def test_places_with_fewer_pods_score_higher(
+def test_domains_with_fewer_pods_score_higher(
     wanted: dict[str, Any], counts: str, scores: str
 ) -> None:
     numbers = dict(zip("abxy", map(int, counts.split("/")), strict=True))
@@ -191,7 +191,7 @@ def _only(*names: str) -> Algorithm:
     return Algorithm([lambda pod, on: None if on.name in names else "no"], {"PodTopologySpread": 1})
 
 
-def test_pods_on_nodes_that_do_not_fit_count_for_their_zone() -> None:
+def test_pods_on_infeasible_nodes_count_for_their_zone() -> None:
     by_node = wanting(constraint(_HOST, soft=True))
     nodes = Nodes(*cluster({"a": 4, "b": 2, "x": 1, "y": 3}))
     assert _only("a", "b", "x").scores(by_node, nodes) == {"a": 33, "b": 83, "x": 100}
@@ -199,14 +199,14 @@ def test_pods_on_nodes_that_do_not_fit_count_for_their_zone() -> None:
     assert _only("a", "b", "x").scores(by_zone, nodes) == {"a": 75, "b": 75, "x": 100}
 
 
-def test_nodes_without_the_label_score_nothing() -> None:
+def test_nodes_without_topology_label_score_zero() -> None:
     nodes = cluster({"a": 4, "b": 2, "x": 1, "y": 3})
     nodes[1].set_node(node("b", labels={"n": "b"}))
     scores = _only("a", "b", "x").scores(wanting(constraint(_HOST, soft=True)), Nodes(*nodes))
     assert scores == {"a": 16, "b": 0, "x": 100}
 
 
-def test_pods_without_constraints_are_spread_with_their_service() -> None:
+def test_default_spreading_uses_services() -> None:
     """As if by node with a skew of 3: the nodes have no zone."""
     nodes = cluster({"a": 4, "b": 3, "x": 2, "y": 1})
     selectors = [{"matchLabels": {"foo": ""}}]
@@ -227,7 +227,7 @@ def test_pods_without_constraints_are_spread_with_their_service() -> None:
         ("ReplicaSet", "example.com/v1", None),
     ],
 )
-def test_only_some_controllers_spread_their_pods(
+def test_only_spreading_controllers_are_found(
     kind: str, api_version: str, found: tuple[str, str] | None
 ) -> None:
     other = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "other"}
@@ -236,7 +236,7 @@ def test_only_some_controllers_spread_their_pods(
     assert find_spreading_controller({"metadata": {}}) is None
 
 
-def test_selectors_are_those_of_services_and_of_the_controller() -> None:
+def test_spread_selectors_are_of_services_and_controller() -> None:
     one = labelled("p", "foo")
     services: list[dict[str, Any]] = [
         {"spec": {"selector": {"foo": ""}}},
@@ -282,7 +282,7 @@ def test_selectors_are_those_of_services_and_of_the_controller() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(bad: dict[str, Any], text: str) -> None:
+def test_invalid_fields_are_named(bad: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidPod) as caught:
         _SPREAD.feasible(wanting(bad), Nodes(info()))
     assert str(caught.value) == text

@@ -73,7 +73,7 @@ def _expression(operator: str, *values: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_node_is_refused_for_its_first_reason(
+def test_node_is_rejected_by_first_failing_predicate(
     wanted: dict[str, Any], on: NodeInfo, reasons: tuple[str, ...] | None, resolvable: bool
 ) -> None:
     expected = None if reasons is None else Rejection(reasons, resolvable)
@@ -131,19 +131,19 @@ def test_required_affinity_can_name_nodes_by_field() -> None:
         ({"key": "a", "operator": "Lt", "value": "1"}, False),
     ],
 )
-def test_a_toleration_covers_a_taint(toleration: dict[str, str], covered: bool) -> None:
+def test_toleration_covers_a_taint(toleration: dict[str, str], covered: bool) -> None:
     taint = {"key": "a", "value": "1", "effect": "NoSchedule"}
     tainted = info(spec={"taints": [taint]})
     rejection = _rejection(pod(tolerations=[toleration]), tainted)
     assert (rejection is None) is covered
 
 
-def test_gates_are_named_in_order() -> None:
+def test_scheduling_gates_are_listed_in_order() -> None:
     assert list_scheduling_gates(pod(schedulingGates=[{"name": "b"}, {"name": "a"}])) == ["b", "a"]
     assert list_scheduling_gates(pod()) == []
 
 
-def test_a_node_counts_each_pod_once_in_and_once_out() -> None:
+def test_node_info_adds_and_removes_each_pod_once() -> None:
     counted = info()
     one = pod("a", cpu="500m", container={"ports": [{"hostPort": 80}]})
     one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "500m"}}

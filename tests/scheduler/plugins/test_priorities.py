@@ -56,7 +56,9 @@ _TWO = requests(("1000", "2000"), ("2000", "3000"))
         (pod(), info(pod("there")), 90),
     ],
 )
-def test_the_emptier_node_scores_higher(wanted: dict[str, Any], on: NodeInfo, score: int) -> None:
+def test_least_allocated_scores_emptier_node_higher(
+    wanted: dict[str, Any], on: NodeInfo, score: int
+) -> None:
     assert scores("NodeResourcesFit", wanted, on) == [score]
 
 
@@ -159,7 +161,7 @@ def test_preferred_nodes_score_by_weight(wanted: dict[str, Any], expected: list[
     assert scores("NodeAffinity", wanted, *_PLACES) == expected
 
 
-def test_a_preference_that_no_scheduler_can_read_is_named_where_it_matters() -> None:
+def test_invalid_preference_raises_only_when_scored() -> None:
     wanted = _preferring((1, "foo", "bar"))
     (term,) = wanted["spec"]["affinity"]["nodeAffinity"].popitem()[1]
     term["preference"]["matchExpressions"][0] |= {"operator": "Gt"}
@@ -191,14 +193,14 @@ def _tainted(name: str, *keys: str) -> NodeInfo:
         ([{"operator": "Exists", "effect": "NoSchedule"}], [100, 50, 0]),
     ],
 )
-def test_nodes_that_are_better_avoided_score_lower(
+def test_nodes_with_prefer_no_schedule_taints_score_lower(
     tolerations: list[dict[str, str]], expected: list[int]
 ) -> None:
     nodes = (_tainted("a"), _tainted("b", "a"), _tainted("c", "a", "b"))
     assert scores("TaintToleration", pod(tolerations=tolerations), *nodes) == expected
 
 
-def test_the_defaults_weigh_as_upstreams_do() -> None:
+def test_default_weights_match_upstream() -> None:
     assert DEFAULT_PRIORITIES == {
         "TaintToleration": 3,
         "NodeAffinity": 2,

@@ -123,6 +123,8 @@ def test_enforced_mountable_secrets_deny_others(api: SimulatedCluster) -> None:
         ),
     ],
 )
-def test_mirror_pod_may_not_name_accounts_or_volumes(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
+def test_mirror_pod_may_not_name_accounts_or_volumes(
+    api: SimulatedCluster, spec: dict[str, Any], why: str
+) -> None:
     mirror = {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}}
     assert refused(api, mirror, **spec) == f'pods "p" is forbidden: {why}'

@@ -91,7 +91,9 @@ def test_malformed_http_is_rejected_and_disconnected(served: Served, data: bytes
         ),
     ],
 )
-def test_invalid_request_lines_and_headers_are_answered(served: Served, line: str, status: int, text: str) -> None:
+def test_invalid_request_lines_and_headers_are_answered(
+    served: Served, line: str, status: int, text: str
+) -> None:
     head, _, body = said_to(served, f"{line}\r\n\r\n".encode()).partition(b"\r\n\r\n")
     assert head.split()[1] == str(status).encode()
     assert body == text.encode()

@@ -94,7 +94,7 @@ class Signing:
         self.clock.advance()
 
 
-def test_an_approved_request_is_signed_by_the_clusters_authority() -> None:
+def test_approved_request_is_signed_by_the_clusters_authority() -> None:
     signing = Signing(request("jane", "team"), seconds=3600)
     assert signing.status == {}
     signing.decide()
@@ -125,7 +125,7 @@ def test_lifetimes_have_bounds(seconds: int | None, life: timedelta) -> None:
     assert clamp_duration(seconds) == life
 
 
-def test_a_long_life_begins_and_ends_earlier_and_not_after_the_authoritys() -> None:
+def test_long_life_begins_and_ends_earlier_and_not_after_the_authoritys() -> None:
     authority = CertificateAuthority("127.0.0.1").pair
     end = x509.load_pem_x509_certificate(authority[0]).not_valid_after_utc
     now = datetime.fromtimestamp(START, UTC)
@@ -164,7 +164,7 @@ def test_a_long_life_begins_and_ends_earlier_and_not_after_the_authoritys() -> N
         ),
     ],
 )
-def test_what_a_signer_does_not_sign_has_failed(
+def test_refused_request_gets_failed_condition(
     asked: tuple[str, ...], signer: str, usages: tuple[str, ...], why: str
 ) -> None:
     signing = Signing(request(*asked), signer, usages)
@@ -182,13 +182,15 @@ def test_what_a_signer_does_not_sign_has_failed(
         ),
     ],
 )
-def test_kubelets_have_no_other_names_as_clients(usages: tuple[str, ...], why: str) -> None:
+def test_kubelet_client_certificates_have_no_alternative_names(
+    usages: tuple[str, ...], why: str
+) -> None:
     signing = Signing(request("system:node:n", "system:nodes", dns=["n"]), KUBELET, usages)
     signing.decide()
     assert signing.told[-1][2] == why
 
 
-def test_a_servers_names_are_signed_too() -> None:
+def test_alternative_names_of_servers_are_signed() -> None:
     asked = request("system:node:n", "system:nodes", dns=["n", "n.example"])
     signing = Signing(asked, SERVING, ("digital signature", "server auth"))
     signing.decide()
@@ -196,7 +198,7 @@ def test_a_servers_names_are_signed_too() -> None:
     assert names.value.get_values_for_type(x509.DNSName) == ["n", "n.example"]
 
 
-def test_usages_of_kubelets_are_all_or_nothing() -> None:
+def test_kubelet_usages_must_match_exactly() -> None:
     asked = request("system:node:n", "system:nodes", dns=["n"])
     signing = Signing(asked, SERVING, ("server auth",))
     signing.decide()
@@ -204,7 +206,7 @@ def test_usages_of_kubelets_are_all_or_nothing() -> None:
     assert signing.told[-1][2] == wanted
 
 
-def test_kubelets_are_approved_by_themselves() -> None:
+def test_kubelet_client_requests_are_approved() -> None:
     signing = Signing(request("system:node:n", "system:nodes"), KUBELET)
     text = "Auto approving kubelet client certificate after SubjectAccessReview."
     assert signing.told == [("Approved", "AutoApproved", text)]
@@ -212,14 +214,14 @@ def test_kubelets_are_approved_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("signer", ["kubernetes.io/unknown", "a.example/b"])
-def test_other_signers_requests_are_left_to_them(signer: str) -> None:
+def test_requests_of_other_signers_are_ignored(signer: str) -> None:
     signing = Signing(request("jane"), signer)
     signing.decide()
     assert signing.told == [("Approved", "R", "m")]
     assert "certificate" not in signing.status
 
 
-def test_what_is_denied_is_not_signed() -> None:
+def test_denied_request_is_not_signed() -> None:
     signing = Signing(request("jane"))
     signing.decide("Denied")
     with pytest.raises(StatusError, match="Approved and Denied conditions are mutually exclusive"):

@@ -62,7 +62,7 @@ def place() -> Place:
     return Place()
 
 
-def test_an_owner_is_looked_at_when_it_changes_and_forgotten_when_it_is_gone(place: Place) -> None:
+def test_owner_is_queued_on_change_and_dropped_on_deletion(place: Place) -> None:
     place.owner("a")
     assert place.looked_at() == ["one/a"]
 
@@ -72,7 +72,7 @@ def test_an_owner_is_looked_at_when_it_changes_and_forgotten_when_it_is_gone(pla
     assert list(place.owners.keys) == ["one/a"]
 
 
-def test_a_pod_wakes_who_has_it_and_who_had_it(place: Place) -> None:
+def test_pod_change_queues_old_and_new_owner(place: Place) -> None:
     first = place.owner("a")
     second = place.owner("b")
     place.owner("c")
@@ -89,7 +89,7 @@ def test_a_pod_wakes_who_has_it_and_who_had_it(place: Place) -> None:
     assert sorted(place.looked_at()) == ["one/a", "one/b"]
 
 
-def test_an_orphan_wakes_all_of_its_namespace(place: Place) -> None:
+def test_orphan_queues_all_owners_of_its_namespace(place: Place) -> None:
     place.owner("a")
     place.owner("b")
     place.owner("elsewhere", "two")
@@ -100,7 +100,7 @@ def test_an_orphan_wakes_all_of_its_namespace(place: Place) -> None:
     assert sorted(place.looked_at()) == ["one/a", "one/b"]
 
 
-def test_who_has_many_pods_is_looked_at_after_a_pause_for_all() -> None:
+def test_owner_of_many_pods_is_queued_with_delay() -> None:
     place = Place(pause=0.1)
     owner = place.owner("a")
     for number in range(21):
@@ -114,7 +114,7 @@ def test_who_has_many_pods_is_looked_at_after_a_pause_for_all() -> None:
     assert place.looked_at(0.2) == ["one/a"]
 
 
-def test_its_own_status_is_patient_as_well_and_its_spec_is_not() -> None:
+def test_own_status_change_is_delayed_and_spec_change_is_not() -> None:
     place = Place(pause=0.1)
     owner = place.owner("a")
     for number in range(21):
@@ -132,7 +132,7 @@ def test_its_own_status_is_patient_as_well_and_its_spec_is_not() -> None:
     assert place.looked_at() == ["one/a"]
 
 
-def test_who_has_few_pods_is_looked_at_at_once() -> None:
+def test_owner_of_few_pods_is_queued_at_once() -> None:
     place = Place(pause=1.0)
     owner = place.owner("a")
     place.looked_at()

@@ -34,7 +34,7 @@ def _minute(cluster: Cluster) -> int:
     return int(cluster.clock.time()) // 60
 
 
-def test_a_job_is_made_each_minute_and_followed_to_its_end(cluster: Cluster) -> None:
+def test_job_is_created_each_minute_and_tracked(cluster: Cluster) -> None:
     start = _minute(cluster)
     _create(cluster)
     cluster.run(61)
@@ -62,7 +62,7 @@ def test_a_job_is_made_each_minute_and_followed_to_its_end(cluster: Cluster) -> 
     ]
 
 
-def test_the_oldest_jobs_beyond_the_limits_go(cluster: Cluster) -> None:
+def test_oldest_jobs_beyond_history_limits_are_deleted(cluster: Cluster) -> None:
     start = _minute(cluster)
     _create(cluster, successfulJobsHistoryLimit=1)
     cluster.run(60 * 4 + 30)
@@ -70,7 +70,7 @@ def test_the_oldest_jobs_beyond_the_limits_go(cluster: Cluster) -> None:
     assert f"Deleted job c-{start + 1}" in _told(cluster)
 
 
-def test_of_a_job_that_is_not_kept_nobody_says_that_it_has_ended(cluster: Cluster) -> None:
+def test_job_beyond_history_limit_has_no_completion_event(cluster: Cluster) -> None:
     name = f"c-{_minute(cluster) + 1}"
     _create(cluster, successfulJobsHistoryLimit=0)
     cluster.run(60 + 30)
@@ -84,7 +84,7 @@ def test_of_a_job_that_is_not_kept_nobody_says_that_it_has_ended(cluster: Cluste
 @pytest.mark.parametrize(
     ("policy", "made"), [("Allow", [1, 2, 3]), ("Forbid", [1]), ("Replace", [3])]
 )
-def test_what_becomes_of_a_job_that_still_runs(
+def test_concurrency_policy_decides_about_running_jobs(
     cluster: Cluster, policy: str, made: list[int]
 ) -> None:
     start = _minute(cluster)
@@ -99,7 +99,7 @@ def test_what_becomes_of_a_job_that_still_runs(
     assert (forbidden in _told(cluster)) is (policy == "Forbid")
 
 
-def test_suspended_nothing_is_made_until_it_goes_on(cluster: Cluster) -> None:
+def test_suspended_cron_job_creates_no_jobs(cluster: Cluster) -> None:
     _create(cluster, suspend=True)
     cluster.run(125)
     assert _jobs(cluster) == []
@@ -108,7 +108,7 @@ def test_suspended_nothing_is_made_until_it_goes_on(cluster: Cluster) -> None:
     assert len(_jobs(cluster)) == 1
 
 
-def test_what_is_too_late_is_left_out(cluster: Cluster) -> None:
+def test_time_beyond_starting_deadline_is_skipped(cluster: Cluster) -> None:
     _create(cluster, suspend=True, startingDeadlineSeconds=10)
     cluster.run(60 + 30)
     cluster.change(_CRON_JOBS, "c", lambda one: one["spec"].update(suspend=False))
@@ -118,7 +118,7 @@ def test_what_is_too_late_is_left_out(cluster: Cluster) -> None:
     assert len(_jobs(cluster)) == 1
 
 
-def test_a_job_that_somebody_deletes_is_missed(cluster: Cluster) -> None:
+def test_deleted_job_is_reported_missing(cluster: Cluster) -> None:
     start = _minute(cluster)
     _create(cluster, "sleep", "9999")
     cluster.run(61)
@@ -128,7 +128,7 @@ def test_a_job_that_somebody_deletes_is_missed(cluster: Cluster) -> None:
     assert "active" not in cluster.get(_CRON_JOBS, "c")["status"]
 
 
-def test_a_schedule_that_never_comes_is_told(cluster: Cluster) -> None:
+def test_schedule_without_times_is_reported(cluster: Cluster) -> None:
     _create(cluster, schedule="0 0 31 2 *")
     cluster.run(1)
     assert _told(cluster) == [

@@ -64,7 +64,7 @@ def _places(cluster: Cluster) -> list[str]:
     return sorted(pod["spec"].get("nodeName", "-") for pod in cluster.every("pods"))
 
 
-def test_each_node_gets_a_pod_and_the_status_says_so(cluster: Cluster) -> None:
+def test_each_node_gets_a_pod_and_status_counts_them(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec())
     cluster.run(5)
     assert _places(cluster) == _NODES
@@ -96,7 +96,7 @@ def test_each_node_gets_a_pod_and_the_status_says_so(cluster: Cluster) -> None:
     assert set(cluster.events("d")) == told
 
 
-def test_nodes_are_chosen_by_label_and_taint_and_followed(cluster: Cluster) -> None:
+def test_pods_follow_node_labels_and_taints(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec(pod={"nodeSelector": {"disk": "fast"}}))
     cluster.run(2)
     assert _counts(cluster.get(_SETS, "d"))[:2] == (1, 0)
@@ -119,7 +119,7 @@ def test_nodes_are_chosen_by_label_and_taint_and_followed(cluster: Cluster) -> N
     assert _places(cluster) == []
 
 
-def test_a_changed_template_replaces_one_pod_after_another(cluster: Cluster) -> None:
+def test_changed_template_replaces_one_pod_after_another(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec())
     cluster.run(5)
     old = {pod["metadata"]["uid"] for pod in cluster.every("pods")}
@@ -137,7 +137,7 @@ def test_a_changed_template_replaces_one_pod_after_another(cluster: Cluster) -> 
     assert reasons.count("SuccessfulDelete") == 2
 
 
-def test_a_template_that_comes_back_keeps_its_revision(cluster: Cluster) -> None:
+def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec())
     cluster.run(15)
     _annotate(cluster, v="2")
@@ -147,7 +147,7 @@ def test_a_template_that_comes_back_keeps_its_revision(cluster: Cluster) -> None
     assert sorted(one["revision"] for one in cluster.every(_REVISIONS)) == [2, 3]
 
 
-def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
+def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec(revisionHistoryLimit=1))
     for value in ("1", "2", "3"):
         cluster.run(15)
@@ -156,7 +156,7 @@ def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
     assert sorted(one["revision"] for one in cluster.every(_REVISIONS)) == [3, 4]
 
 
-def test_on_delete_leaves_the_pods_until_somebody_deletes_them(cluster: Cluster) -> None:
+def test_on_delete_keeps_pods_until_they_are_deleted(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec(updateStrategy={"type": "OnDelete"}))
     cluster.run(5)
     _annotate(cluster, v="2")
@@ -167,7 +167,7 @@ def test_on_delete_leaves_the_pods_until_somebody_deletes_them(cluster: Cluster)
     assert _counts(cluster.get(_SETS, "d"))[3] == 1
 
 
-def test_surging_the_new_pod_is_ready_before_the_old_one_goes(cluster: Cluster) -> None:
+def test_surge_keeps_old_pod_until_new_one_is_ready(cluster: Cluster) -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     cluster.create(_SETS, "d", _spec(updateStrategy=rolling))
     cluster.run(5)
@@ -179,7 +179,7 @@ def test_surging_the_new_pod_is_ready_before_the_old_one_goes(cluster: Cluster) 
     assert min(counts[5] for counts in seen) == 2
 
 
-def test_a_failed_pod_is_told_of_and_replaced_with_growing_pauses(cluster: Cluster) -> None:
+def test_failed_pod_is_replaced_with_backoff(cluster: Cluster) -> None:
     # No kubelet has it, so that it stays what the test says.
     here = {"nodeSelector": {"kubernetes.io/hostname": _NODES[0]}}
     cluster.create(_SETS, "d", _spec(pod={**here, "schedulingGates": [{"name": "x/never"}]}))
@@ -202,7 +202,7 @@ def test_a_failed_pod_is_told_of_and_replaced_with_growing_pauses(cluster: Clust
     assert cluster.find("pods", second) is None
 
 
-def test_a_refused_pod_is_told_and_tried_again(cluster: Cluster) -> None:
+def test_refused_pod_is_reported_and_retried(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec(pod={"serviceAccountName": "nobody"}))
     cluster.run(1)
     assert cluster.reasons("d")[0] == "FailedCreate"
@@ -212,7 +212,7 @@ def test_a_refused_pod_is_told_and_tried_again(cluster: Cluster) -> None:
     assert _places(cluster) == _NODES
 
 
-def test_a_set_that_is_deleted_takes_its_pods_and_revisions(cluster: Cluster) -> None:
+def test_deleted_set_removes_pods_and_revisions(cluster: Cluster) -> None:
     cluster.create(_SETS, "d", _spec())
     cluster.run(5)
     cluster.delete(_SETS, "d")
@@ -220,7 +220,7 @@ def test_a_set_that_is_deleted_takes_its_pods_and_revisions(cluster: Cluster) ->
     assert cluster.every("pods") == cluster.every(_REVISIONS) == []
 
 
-def test_names_and_hashes_of_revisions_are_a_real_clusters() -> None:
+def test_revision_names_and_hashes_match_a_real_cluster() -> None:
     container = {
         "name": "c",
         "image": "busybox:1.36",
@@ -250,7 +250,7 @@ def test_names_and_hashes_of_revisions_are_a_real_clusters() -> None:
     )
 
 
-def test_which_node_a_pod_is_for() -> None:
+def test_target_node_of_a_pod() -> None:
     spec = _spec()
     daemon_set: Obj = {"metadata": {"name": "d", "namespace": "t", "uid": "u"}, "spec": spec}
     pod = NodePlacement(daemon_set).pod("n", "h")
@@ -298,7 +298,7 @@ def _pod(name: str, new: bool, ready: bool) -> Obj:
         (1, 0, {"gone": [_pod("gone", False, False)]}, [], ["gone"]),
     ],
 )
-def test_what_one_step_of_a_rolling_update_changes(
+def test_one_step_of_a_rolling_update(
     surge: int,
     unavailable: int | str,
     pods: dict[str, list[Obj]],

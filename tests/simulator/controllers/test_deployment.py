@@ -51,7 +51,7 @@ _UNAVAILABLE = "False MinimumReplicasUnavailable"
 _AVAILABLE = "True MinimumReplicasAvailable"
 
 
-def test_a_rollout_is_told_step_by_step(cluster: Cluster) -> None:
+def test_rollout_is_reported_step_by_step(cluster: Cluster) -> None:
     cluster.create(_DEPLOYMENTS, "web", _spec())
     cluster.run(5)
     assert cluster.states(_DEPLOYMENTS, "web", _told) == [
@@ -90,7 +90,7 @@ def _touch(cluster: Cluster, value: str = "1") -> None:
     cluster.change(_DEPLOYMENTS, "web", touch)
 
 
-def test_an_update_is_seen_first_with_the_old_status(cluster: Cluster) -> None:
+def test_update_first_shows_the_old_status(cluster: Cluster) -> None:
     cluster.create(_DEPLOYMENTS, "web", _spec(2))
     cluster.run(5)
     _touch(cluster)
@@ -114,7 +114,7 @@ def test_an_update_is_seen_first_with_the_old_status(cluster: Cluster) -> None:
     assert new["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
 
 
-def test_going_back_uses_the_old_replica_set_again(cluster: Cluster) -> None:
+def test_rollback_reuses_the_old_replica_set(cluster: Cluster) -> None:
     cluster.create(_DEPLOYMENTS, "web", _spec(1))
     cluster.run(5)
     first = cluster.every(_SETS)[0]["metadata"]["name"]
@@ -148,7 +148,7 @@ def test_recreate_waits_for_the_last_old_pod(cluster: Cluster) -> None:
     assert _told(cluster.get(_DEPLOYMENTS, "web"))[1] == (2, 2, 2, 2, 0)
 
 
-def test_a_rollout_that_does_not_come_on_exceeds_its_deadline(cluster: Cluster) -> None:
+def test_stuck_rollout_exceeds_its_deadline(cluster: Cluster) -> None:
     spec = _spec(1, progressDeadlineSeconds=3)
     spec["template"]["spec"]["containers"][0]["image"] = "example.invalid/x:1"
     cluster.create(_DEPLOYMENTS, "web", spec)
@@ -167,7 +167,7 @@ def test_a_rollout_that_does_not_come_on_exceeds_its_deadline(cluster: Cluster) 
     )
 
 
-def test_a_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> None:
+def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> None:
     cluster.create(_DEPLOYMENTS, "web", _spec(1))
     cluster.run(5)
     cluster.change(_DEPLOYMENTS, "web", lambda obj: obj["spec"].update(paused=True))
@@ -204,7 +204,7 @@ def test_scaling_does_not_make_a_new_revision(cluster: Cluster) -> None:
     ]
 
 
-def test_the_oldest_replica_sets_are_forgotten(cluster: Cluster) -> None:
+def test_oldest_replica_sets_are_deleted(cluster: Cluster) -> None:
     cluster.create(_DEPLOYMENTS, "web", _spec(1, revisionHistoryLimit=1))
     cluster.run(5)
     for value in "123":
@@ -214,7 +214,7 @@ def test_the_oldest_replica_sets_are_forgotten(cluster: Cluster) -> None:
     assert revisions == [3, 4]
 
 
-def test_a_refused_pod_shows_in_the_deployment(cluster: Cluster) -> None:
+def test_refused_pod_shows_in_the_deployment(cluster: Cluster) -> None:
     spec = _spec(1)
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_DEPLOYMENTS, "web", spec)
@@ -266,7 +266,7 @@ def _deployment(replicas: int, surge: int = 0) -> Obj:
     ("replicas", "surge", "old", "own", "expected"),
     [(10, 3, 10, 0, 3), (10, 3, 13, 0, 0), (10, 3, 8, 5, 5), (10, 3, 0, 0, 10), (10, 3, 5, 5, 8)],
 )
-def test_the_new_replica_set_grows_within_the_surge(
+def test_new_replica_set_grows_within_the_surge(
     replicas: int, surge: int, old: int, own: int, expected: int
 ) -> None:
     newest = _set("new", own)
@@ -306,7 +306,7 @@ def _condition(status: str, reason: str, since: str) -> Obj:
     return {"type": "A", "status": status, "reason": reason, "lastTransitionTime": since}
 
 
-def test_a_condition_moves_to_the_end_when_it_changes() -> None:
+def test_condition_moves_to_the_end_when_it_changes() -> None:
     before = [_condition("True", "x", "then"), {"type": "B"}]
     assert deployment_util.set_condition(before, _condition("True", "x", "now")) == before
     assert deployment_util.set_condition(before, _condition("True", "y", "now")) == [

@@ -38,7 +38,7 @@ def _told(obj: Obj) -> tuple[int, ...]:
     return tuple(status.get(name, 0) for name in names)
 
 
-def test_what_may_go_follows_what_is_ready(cluster: Cluster) -> None:
+def test_allowed_disruptions_follow_healthy_pods(cluster: Cluster) -> None:
     _budget(cluster, minAvailable=1)
     _deployment(cluster)
     cluster.run(5)
@@ -82,7 +82,9 @@ def test_what_may_go_follows_what_is_ready(cluster: Cluster) -> None:
         ({"maxUnavailable": 0}, (0, 3, 3, 3)),
     ],
 )
-def test_numbers_and_shares(cluster: Cluster, spec: Obj, told: tuple[int, ...]) -> None:
+def test_budgets_take_numbers_and_percentages(
+    cluster: Cluster, spec: Obj, told: tuple[int, ...]
+) -> None:
     _deployment(cluster)
     _budget(cluster, **spec)
     cluster.run(5)
@@ -104,7 +106,7 @@ def test_pods_without_controller_are_not_expected(cluster: Cluster) -> None:
     )
 
 
-def test_a_controller_without_scale_allows_nothing_and_says_why(cluster: Cluster) -> None:
+def test_controller_without_scale_allows_nothing_and_says_why(cluster: Cluster) -> None:
     cluster.create("jobs.batch", "j", {"template": template("sleep", "9", restartPolicy="Never")})
     _budget(cluster, maxUnavailable=1)
     cluster.run(3)
@@ -117,7 +119,7 @@ def test_a_controller_without_scale_allows_nothing_and_says_why(cluster: Cluster
     assert told in {one.partition(": ")[2] for one in cluster.events("b")}
 
 
-def test_an_eviction_counts_until_the_pod_has_gone_or_did_not(cluster: Cluster) -> None:
+def test_eviction_counts_until_deletion_or_timeout(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99"), labels={"app": "web"})
     cluster.create("pods", "q", pod_spec("sleep", "99"), labels={"app": "web"})
     _budget(cluster, minAvailable=1)
@@ -137,7 +139,7 @@ def test_an_eviction_counts_until_the_pod_has_gone_or_did_not(cluster: Cluster) 
     }
 
 
-def test_a_pod_that_was_to_go_and_stays_is_no_longer_said_to(cluster: Cluster) -> None:
+def test_stale_disruption_condition_is_reset(cluster: Cluster) -> None:
     gated = pod_spec("sleep", "99", schedulingGates=[{"name": "x/never"}])
     pod = cluster.create("pods", "p", gated)
     condition = {
@@ -155,7 +157,7 @@ def test_a_pod_that_was_to_go_and_stays_is_no_longer_said_to(cluster: Cluster) -
     assert conditions(cluster.get("pods", "p")) == {"DisruptionTarget": "False"}
 
 
-def test_two_budgets_for_a_pod_are_told(cluster: Cluster) -> None:
+def test_pod_with_two_budgets_is_reported(cluster: Cluster) -> None:
     _budget(cluster, minAvailable=1)
     cluster.create(_BUDGETS, "c", {"selector": _SELECTOR, "minAvailable": 1})
     cluster.create("pods", "p", pod_spec("sleep", "99"), labels={"app": "web"})

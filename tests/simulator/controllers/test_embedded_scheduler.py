@@ -34,7 +34,7 @@ def test_pods_are_spread(cluster: Cluster) -> None:
     assert nodes == {"kwait-node-1": 3, "kwait-node-2": 3}
 
 
-def test_a_pod_that_fits_nowhere_says_why(cluster: Cluster) -> None:
+def test_unschedulable_pod_has_reason(cluster: Cluster) -> None:
     cluster.create("pods", "p", _asking("100"))
     cluster.run(1)
     pod = cluster.get("pods", "p")
@@ -43,7 +43,7 @@ def test_a_pod_that_fits_nowhere_says_why(cluster: Cluster) -> None:
     assert cluster.events("p") == [f"FailedScheduling x1: {_UNFIT}"]
 
 
-def test_it_is_tried_again_when_a_pod_leaves(cluster: Cluster) -> None:
+def test_unschedulable_pod_is_retried_when_a_pod_ends(cluster: Cluster) -> None:
     spec = _asking("8", restartPolicy="Never")
     for name in ("a", "b", "late"):
         cluster.create("pods", name, spec)
@@ -54,7 +54,7 @@ def test_it_is_tried_again_when_a_pod_leaves(cluster: Cluster) -> None:
     assert conditions(cluster.get("pods", "late"))["PodScheduled"] == "True"
 
 
-def test_it_is_tried_again_when_a_node_changes(cluster: Cluster) -> None:
+def test_unschedulable_pod_is_retried_when_a_node_changes(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9", nodeSelector={"disk": "ssd"}))
     cluster.run(1)
     assert "nodeName" not in cluster.get("pods", "p")["spec"]
@@ -65,7 +65,7 @@ def test_it_is_tried_again_when_a_node_changes(cluster: Cluster) -> None:
     assert cluster.get("pods", "p")["spec"]["nodeName"] == "kwait-node-2"
 
 
-def test_a_cordoned_node_is_tainted_and_passed_over(cluster: Cluster) -> None:
+def test_cordoned_node_is_tainted_and_skipped(cluster: Cluster) -> None:
     cluster.api.modify(
         "nodes", "kwait-node-1", "", lambda node: node["spec"].update(unschedulable=True)
     )
@@ -83,7 +83,7 @@ def test_a_cordoned_node_is_tainted_and_passed_over(cluster: Cluster) -> None:
     assert "taints" not in cluster.api.get("nodes", "kwait-node-1")["spec"]
 
 
-def test_gates_are_waited_for(cluster: Cluster) -> None:
+def test_gated_pod_is_not_scheduled(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9", schedulingGates=[{"name": "example.org/g"}]))
     cluster.run(5)
     assert conditions(cluster.get("pods", "p")) == {"PodScheduled": "False SchedulingGated"}
@@ -102,7 +102,7 @@ def test_pods_of_other_schedulers_are_left_alone(cluster: Cluster) -> None:
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
-def test_a_node_takes_a_hundred_and_ten_pods() -> None:
+def test_node_has_room_for_110_pods() -> None:
     cluster = Cluster(nodes=1)
     for number in range(111):
         cluster.create("pods", f"p{number:03}", pod_spec("sleep", "9"))
@@ -112,7 +112,7 @@ def test_a_node_takes_a_hundred_and_ten_pods() -> None:
     assert "1 Too many pods." in waiting[0]["status"]["conditions"][0]["message"]
 
 
-def test_pods_of_a_node_that_is_gone_are_removed(cluster: Cluster) -> None:
+def test_pods_of_a_deleted_node_are_deleted(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9", nodeName="kwait-node-2"))
     cluster.create("pods", "lost", pod_spec("sleep", "9", nodeName="nowhere"))
     cluster.run(5)
@@ -155,7 +155,7 @@ def _required(*terms: Obj) -> Obj:
     return {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
 
 
-def test_a_pod_waits_for_the_one_that_it_wants_to_be_beside(cluster: Cluster) -> None:
+def test_pod_waits_for_its_affinity_target(cluster: Cluster) -> None:
     together = {"podAffinity": _required(_term("db"))}
     cluster.create("pods", "web", pod_spec("sleep", "9", affinity=together))
     cluster.run(1)
@@ -203,7 +203,7 @@ def test_pods_of_a_service_are_spread_over_the_nodes(cluster: Cluster) -> None:
     }
 
 
-def test_a_pod_that_cannot_be_read_is_said_to_be_one_and_others_go_on(cluster: Cluster) -> None:
+def test_invalid_pod_is_reported_and_others_are_scheduled(cluster: Cluster) -> None:
     expression = {"key": "size", "operator": "Gt", "values": ["large"]}
     preferred = [{"weight": 1, "preference": {"matchExpressions": [expression]}}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

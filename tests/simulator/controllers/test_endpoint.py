@@ -49,7 +49,7 @@ def _told(obj: Obj) -> list[tuple[str, bool, bool, bool]]:
     ]
 
 
-def test_a_service_without_pods_has_an_empty_slice_that_is_filled_later(cluster: Cluster) -> None:
+def test_service_without_pods_has_an_empty_slice(cluster: Cluster) -> None:
     _service(cluster)
     cluster.run(1)
     empty = _slice(cluster)
@@ -89,7 +89,7 @@ def test_a_service_without_pods_has_an_empty_slice_that_is_filled_later(cluster:
     ]
 
 
-def test_a_pod_that_goes_serves_until_it_has_gone(cluster: Cluster) -> None:
+def test_terminating_pod_serves_until_deleted(cluster: Cluster) -> None:
     _service(cluster)
     _pod(cluster, "a")
     cluster.run(3)
@@ -101,7 +101,7 @@ def test_a_pod_that_goes_serves_until_it_has_gone(cluster: Cluster) -> None:
     assert _told(_slice(cluster)) == []
 
 
-def test_a_pod_that_is_not_ready_is_told_apart(cluster: Cluster) -> None:
+def test_unready_pod_is_listed_as_not_ready(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
     _service(cluster)
     _service(cluster, "always", publishNotReadyAddresses=True)
@@ -119,7 +119,7 @@ def test_a_pod_that_is_not_ready_is_told_apart(cluster: Cluster) -> None:
     assert subset["addresses"][0]["targetRef"]["name"] == "a"
 
 
-def test_endpoints_say_the_same_and_go_with_their_service(cluster: Cluster) -> None:
+def test_endpoints_match_slices_and_are_deleted_with_service(cluster: Cluster) -> None:
     _service(cluster)
     _pod(cluster, "a")
     cluster.run(3)
@@ -152,7 +152,7 @@ def test_endpoints_say_the_same_and_go_with_their_service(cluster: Cluster) -> N
     assert cluster.every(_SLICES) == []
 
 
-def test_a_headless_service_needs_no_ports_and_names_its_pods(cluster: Cluster) -> None:
+def test_headless_service_needs_no_ports_and_names_its_pods(cluster: Cluster) -> None:
     _service(cluster, clusterIP="None", ports=[])
     _pod(cluster, "a", hostname="h", subdomain="web")
     cluster.run(3)
@@ -165,7 +165,7 @@ def test_a_headless_service_needs_no_ports_and_names_its_pods(cluster: Cluster) 
     assert endpoints["subsets"][0]["addresses"][0]["hostname"] == "h"
 
 
-def test_services_that_select_nothing_are_left_alone(cluster: Cluster) -> None:
+def test_services_without_selector_are_ignored(cluster: Cluster) -> None:
     _service(cluster, selector=None)
     _service(cluster, "elsewhere", type="ExternalName", externalName="x.example", ports=[])
     cluster.run(2)
@@ -223,7 +223,7 @@ def test_endpoints_made_by_hand_are_copied_to_slices(cluster: Cluster) -> None:
     assert _slice(cluster)["metadata"]["name"] != name
 
 
-def test_many_endpoints_are_many_slices_and_few_writes() -> None:
+def test_many_endpoints_need_many_slices_and_few_writes() -> None:
     cluster = Cluster(nodes=3)
     _service(cluster)
     for number in range(150):
@@ -241,7 +241,7 @@ def _endpoint(number: int) -> Obj:
     return {"addresses": [f"10.0.0.{number}"], "targetRef": {"uid": str(number)}}
 
 
-def test_what_is_gone_makes_room_and_full_slices_stay_untouched() -> None:
+def test_removed_endpoints_free_slots_and_full_slices_stay() -> None:
     labels: dict[str, str] = {}
     full = {
         "metadata": {"name": "full"},
@@ -277,7 +277,7 @@ def test_ports_by_number_and_by_name() -> None:
     assert [find_pod_port(pod, port) for port, _ in wanted] == [number for _, number in wanted]
 
 
-def test_ports_that_only_some_pods_have_are_subsets_of_their_own() -> None:
+def test_pods_with_different_ports_have_separate_subsets() -> None:
     def pod(ip: str, *names: str) -> Obj:
         ports = [{"name": name, "containerPort": 9} for name in names]
         return {

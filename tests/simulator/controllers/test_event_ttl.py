@@ -24,7 +24,7 @@ def clock_of(api: SimulatedCluster) -> ManualClock:
     return api.clock
 
 
-def test_the_oldest_of_too_many_go() -> None:
+def test_oldest_events_beyond_limit_are_deleted() -> None:
     api = new_cluster()
     EventTTL(api, most=2)
     for name in ("a", "b", "c"):
@@ -35,7 +35,7 @@ def test_the_oldest_of_too_many_go() -> None:
     assert told(api) == ["a", "d"]
 
 
-def test_an_event_stays_for_an_hour_after_it_was_last_written() -> None:
+def test_event_stays_for_an_hour_after_it_was_last_written() -> None:
     api = new_cluster()
     EventTTL(api)
     tell(api, "a")

@@ -35,7 +35,7 @@ def room() -> Room:
     return Room()
 
 
-def test_an_event_says_what_who_and_when(room: Room) -> None:
+def test_event_has_object_source_and_time(room: Room) -> None:
     room.recorder.event(room.thing, _KIND, WARNING, "Broken", "It broke", field_path="data{k}")
     (event,) = room.events()
     assert event["metadata"]["name"].startswith("m.")
@@ -55,7 +55,7 @@ def test_an_event_says_what_who_and_when(room: Room) -> None:
     assert event["reportingInstance"] == "host-1"
 
 
-def test_the_same_again_is_counted(room: Room) -> None:
+def test_repeated_event_is_counted(room: Room) -> None:
     for _ in range(3):
         room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
         room.clock.advance(5)
@@ -64,7 +64,7 @@ def test_the_same_again_is_counted(room: Room) -> None:
     assert event["firstTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_an_event_that_was_deleted_is_written_anew(room: Room) -> None:
+def test_deleted_event_is_created_again(room: Room) -> None:
     room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
     room.api.delete("events", room.events()[0]["metadata"]["name"], "default")
     room.recorder.event(room.thing, _KIND, NORMAL, "Done", "ok")
@@ -81,7 +81,7 @@ def test_many_similar_ones_are_combined(room: Room) -> None:
     }
 
 
-def test_similar_ones_after_a_while_stand_alone_again(room: Room) -> None:
+def test_similar_events_are_separate_again_after_a_while(room: Room) -> None:
     for number in range(10):
         room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
     room.clock.advance(601)
@@ -89,7 +89,7 @@ def test_similar_ones_after_a_while_stand_alone_again(room: Room) -> None:
     assert room.events()[-1]["message"] == "late"
 
 
-def test_an_object_that_causes_too_many_is_cut_off_for_a_while(room: Room) -> None:
+def test_events_of_one_object_are_rate_limited(room: Room) -> None:
     for number in range(30):
         room.recorder.event(room.thing, _KIND, NORMAL, f"Reason{number}", "x")
     assert len(room.events()) == 25
@@ -105,13 +105,13 @@ def test_events_of_cluster_wide_objects_are_in_default(room: Room) -> None:
     assert "namespace" not in room.events()[0]["involvedObject"]
 
 
-def test_nobody_is_told_in_a_namespace_that_is_gone(room: Room) -> None:
+def test_events_in_a_deleted_namespace_are_dropped(room: Room) -> None:
     thing = {"metadata": {"name": "m", "namespace": "gone", "uid": "u"}}
     room.recorder.event(thing, _KIND, NORMAL, "Done", "ok")
     assert room.events() == []
 
 
-def test_the_scheduler_counts_in_series_for_the_same_version_of_a_pod(room: Room) -> None:
+def test_scheduler_counts_in_series_for_the_same_version_of_a_pod(room: Room) -> None:
     recorder = SchedulingRecorder(room.api, "default-scheduler")
     pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_the_scheduler_counts_in_series_for_the_same_version_of_a_pod(room: Room
 
 @pytest.mark.parametrize("message", ["something happened", ""])
 @pytest.mark.parametrize("field_path", [None, "data{k}"])
-def test_events_are_made_as_decoding_would_leave_them(
+def test_created_events_equal_decoded_ones(
     room: Room, message: str, field_path: str | None
 ) -> None:
     node = {"metadata": {"name": "n"}}

@@ -37,7 +37,7 @@ def _names(cluster: Cluster) -> list[str]:
     return [name for name in found if name != "kube-root-ca.crt"]
 
 
-def test_dependents_follow_their_owner_all_the_way(cluster: Cluster) -> None:
+def test_dependents_are_deleted_transitively(cluster: Cluster) -> None:
     owner = _map(cluster, "a")
     child = _map(cluster, "b", _owner(owner))
     _map(cluster, "c", _owner(child))
@@ -48,27 +48,27 @@ def test_dependents_follow_their_owner_all_the_way(cluster: Cluster) -> None:
     assert _names(cluster) == ["other"]
 
 
-def test_a_dependent_of_nobody_goes(cluster: Cluster) -> None:
+def test_dependent_of_a_missing_owner_is_deleted(cluster: Cluster) -> None:
     ghost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "no-such"}
     _map(cluster, "b", ghost)
     cluster.run(1)
     assert _names(cluster) == []
 
 
-def test_an_owner_of_another_uid_is_another_owner(cluster: Cluster) -> None:
+def test_owner_of_another_uid_is_another_owner(cluster: Cluster) -> None:
     owner = _map(cluster, "a")
     _map(cluster, "b", {**_owner(owner), "uid": "an-older-one"})
     cluster.run(1)
     assert _names(cluster) == ["a"]
 
 
-def test_an_owner_of_an_unknown_kind_is_taken_to_live(cluster: Cluster) -> None:
+def test_owner_of_an_unknown_kind_counts_as_existing(cluster: Cluster) -> None:
     _map(cluster, "b", {"apiVersion": "example.org/v1", "kind": "Thing", "name": "x", "uid": "u"})
     cluster.run(1)
     assert _names(cluster) == ["b"]
 
 
-def test_a_dependent_of_two_stays_with_the_other(cluster: Cluster) -> None:
+def test_dependent_of_two_owners_keeps_the_other(cluster: Cluster) -> None:
     first, second = _map(cluster, "a"), _map(cluster, "b")
     _map(cluster, "c", _owner(first), _owner(second))
     cluster.run(1)
@@ -77,7 +77,7 @@ def test_a_dependent_of_two_stays_with_the_other(cluster: Cluster) -> None:
     assert cluster.get("configmaps", "c")["metadata"]["ownerReferences"] == [_owner(second)]
 
 
-def test_foreground_waits_for_the_dependents_that_block(cluster: Cluster) -> None:
+def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) -> None:
     owner = _map(cluster, "a")
     blocking = _map(cluster, "b", _owner(owner, block=True))
     cluster.change(
@@ -97,7 +97,7 @@ def test_foreground_waits_for_the_dependents_that_block(cluster: Cluster) -> Non
     assert _names(cluster) == []
 
 
-def test_orphans_lose_their_owner_and_stay(cluster: Cluster) -> None:
+def test_orphaned_dependents_lose_the_owner_and_stay(cluster: Cluster) -> None:
     owner = _map(cluster, "a")
     _map(cluster, "b", _owner(owner))
     cluster.run(1)
@@ -107,14 +107,14 @@ def test_orphans_lose_their_owner_and_stay(cluster: Cluster) -> None:
     assert "ownerReferences" not in cluster.get("configmaps", "b")["metadata"]
 
 
-def test_an_owner_without_dependents_goes_at_once(cluster: Cluster) -> None:
+def test_owner_without_dependents_is_deleted_at_once(cluster: Cluster) -> None:
     _map(cluster, "a")
     cluster.delete("configmaps", "a", propagation="Foreground")
     cluster.run(0)
     assert _names(cluster) == []
 
 
-def test_pods_of_a_job_that_is_gone_are_let_go_before_they_are_deleted(cluster: Cluster) -> None:
+def test_pods_of_a_deleted_job_lose_finalizers_first(cluster: Cluster) -> None:
     spec = pod_spec("sleep", "99", restartPolicy="Never", terminationGracePeriodSeconds=1)
     cluster.create("jobs.batch", "j", {"template": {"spec": spec}})
     owner = _map(cluster, "a")

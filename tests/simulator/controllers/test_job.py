@@ -39,7 +39,7 @@ def _told(job: Obj) -> tuple[Any, ...]:
     )
 
 
-def test_success_is_noted_then_counted(cluster: Cluster) -> None:
+def test_success_is_recorded_then_counted(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("sleep 3"))
     cluster.run(15)
     assert cluster.states(_JOBS, "j", _told) == [
@@ -74,7 +74,7 @@ def test_completions_are_reached_with_limited_parallelism(cluster: Cluster) -> N
     assert conditions(cluster.get(_JOBS, "j"))["Complete"] == "True CompletionsReached"
 
 
-def test_a_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -> None:
+def test_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("exit 7", backoffLimit=2))
     cluster.run(60)
     made = [
@@ -103,7 +103,7 @@ def test_fast_time_shortens_the_delay() -> None:
     assert conditions(cluster.get(_JOBS, "j"))["Failed"] == "True BackoffLimitExceeded"
 
 
-def test_a_deadline_ends_the_pods_before_the_job(cluster: Cluster) -> None:
+def test_deadline_deletes_pods_before_the_job_fails(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 2}
     cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod, activeDeadlineSeconds=4))
     cluster.run(12)
@@ -129,7 +129,7 @@ def test_restarts_in_place_count_against_the_limit(cluster: Cluster) -> None:
     assert cluster.reasons("j")[1] == "SuccessfulDelete"
 
 
-def test_a_job_can_be_suspended_and_resumed(cluster: Cluster) -> None:
+def test_job_can_be_suspended_and_resumed(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 1}
     cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod))
     cluster.run(5)
@@ -152,14 +152,14 @@ def test_a_job_can_be_suspended_and_resumed(cluster: Cluster) -> None:
     ]
 
 
-def test_a_job_made_suspended_does_not_start(cluster: Cluster) -> None:
+def test_job_made_suspended_does_not_start(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("true", suspend=True))
     cluster.run(5)
     job = cluster.get(_JOBS, "j")
     assert (conditions(job), cluster.every("pods")) == ({"Suspended": "True JobSuspended"}, [])
 
 
-def test_less_parallelism_gives_pods_up_without_counting_them(cluster: Cluster) -> None:
+def test_lower_parallelism_deletes_pods_without_counting_them(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 1}
     cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod, completions=4, parallelism=3))
     cluster.run(5)
@@ -168,7 +168,7 @@ def test_less_parallelism_gives_pods_up_without_counting_them(cluster: Cluster) 
     assert _told(cluster.get(_JOBS, "j"))[0] == (1, 1, 0, 0, 0)
 
 
-def test_a_job_without_completions_is_done_with_its_workers(cluster: Cluster) -> None:
+def test_work_queue_job_completes_with_its_pods(cluster: Cluster) -> None:
     spec = _spec("sleep 2", parallelism=2)
     cluster.create(_JOBS, "j", spec)
     cluster.run(10)
@@ -176,7 +176,7 @@ def test_a_job_without_completions_is_done_with_its_workers(cluster: Cluster) ->
     assert conditions(cluster.get(_JOBS, "j"))["Complete"] == "True CompletionsReached"
 
 
-def test_an_index_is_done_once(cluster: Cluster) -> None:
+def test_index_is_completed_once(cluster: Cluster) -> None:
     spec = _spec(
         "sleep $JOB_COMPLETION_INDEX", completionMode="Indexed", completions=3, parallelism=3
     )
@@ -197,7 +197,7 @@ def test_an_index_is_done_once(cluster: Cluster) -> None:
         assert pod["spec"]["hostname"] == f"j-{number}"
 
 
-def test_a_failed_index_is_tried_again_until_its_own_limit(cluster: Cluster) -> None:
+def test_failed_index_is_retried_up_to_its_limit(cluster: Cluster) -> None:
     script = "if [ $JOB_COMPLETION_INDEX = 1 ]; then exit 1; fi"
     limits: dict[str, Any] = {
         "backoffLimitPerIndex": 1,
@@ -219,7 +219,7 @@ def test_a_failed_index_is_tried_again_until_its_own_limit(cluster: Cluster) -> 
     assert sorted(counts) == ["0", "1"]
 
 
-def test_too_many_failed_indexes_end_the_job(cluster: Cluster) -> None:
+def test_too_many_failed_indexes_fail_the_job(cluster: Cluster) -> None:
     limits: dict[str, Any] = {
         "backoffLimitPerIndex": 0,
         "maxFailedIndexes": 0,
@@ -230,7 +230,7 @@ def test_too_many_failed_indexes_end_the_job(cluster: Cluster) -> None:
     assert conditions(cluster.get(_JOBS, "j"))["Failed"] == "True MaxFailedIndexesExceeded"
 
 
-def test_a_success_policy_ends_the_rest(cluster: Cluster) -> None:
+def test_success_policy_ends_remaining_indexes(cluster: Cluster) -> None:
     script = "if [ $JOB_COMPLETION_INDEX != 0 ]; then sleep 99; fi"
     policy = {"rules": [{"succeededIndexes": "0"}]}
     pod = {"terminationGracePeriodSeconds": 1}
@@ -252,7 +252,7 @@ def test_a_success_policy_ends_the_rest(cluster: Cluster) -> None:
     assert job["status"]["conditions"][1]["message"] == "Matched rules at index 0"
 
 
-def test_a_failure_policy_fails_the_job_at_once(cluster: Cluster) -> None:
+def test_failure_policy_fails_the_job_at_once(cluster: Cluster) -> None:
     on_exit = {"containerName": "c", "operator": "In", "values": [42]}
     policy = {"rules": [{"action": "FailJob", "onExitCodes": on_exit}]}
     cluster.create(_JOBS, "j", _spec("exit 42", podFailurePolicy=policy))
@@ -266,7 +266,7 @@ def test_a_failure_policy_fails_the_job_at_once(cluster: Cluster) -> None:
     )
 
 
-def test_an_ignored_failure_does_not_count(cluster: Cluster) -> None:
+def test_ignored_failure_does_not_count(cluster: Cluster) -> None:
     on_exit = {"operator": "In", "values": [42]}
     policy = {"rules": [{"action": "Ignore", "onExitCodes": on_exit}]}
     cluster.create(_JOBS, "j", _spec("exit 42", backoffLimit=0, podFailurePolicy=policy))
@@ -276,7 +276,7 @@ def test_an_ignored_failure_does_not_count(cluster: Cluster) -> None:
     assert len(cluster.every("pods")) == 2
 
 
-def test_a_finished_job_goes_after_its_time_to_live(cluster: Cluster) -> None:
+def test_finished_job_is_deleted_after_ttl(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("true", ttlSecondsAfterFinished=2))
     cluster.run(15)
     assert cluster.find(_JOBS, "j") is None
@@ -286,7 +286,7 @@ def test_a_finished_job_goes_after_its_time_to_live(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("propagation", "left"), [("Background", 0), ("Foreground", 0), (None, 1)])
-def test_a_deleted_job_takes_its_pods_along_if_asked(
+def test_deleted_job_deletes_pods_with_propagation(
     cluster: Cluster, propagation: str | None, left: int
 ) -> None:
     cluster.create(_JOBS, "j", _spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
@@ -299,14 +299,14 @@ def test_a_deleted_job_takes_its_pods_along_if_asked(
     assert all("finalizers" not in pod["metadata"] for pod in pods)
 
 
-def test_a_job_of_somebody_else_is_left_alone(cluster: Cluster) -> None:
+def test_job_of_another_controller_is_ignored(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("true", managedBy="example.org/other"))
     cluster.run(5)
     assert cluster.every("pods") == []
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 0, 0)
 
 
-def test_a_refused_pod_is_tried_again(cluster: Cluster) -> None:
+def test_refused_pod_is_retried(cluster: Cluster) -> None:
     spec = _spec("true")
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_JOBS, "j", spec)
@@ -317,7 +317,7 @@ def test_a_refused_pod_is_tried_again(cluster: Cluster) -> None:
     assert conditions(cluster.get(_JOBS, "j"))["Complete"] == "True CompletionsReached"
 
 
-def test_a_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> None:
+def test_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> None:
     cluster.create(_JOBS, "j", _spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
     cluster.run(5)
     cluster.delete("pods", cluster.every("pods")[0]["metadata"]["name"])
@@ -331,7 +331,7 @@ def test_a_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> Non
 @pytest.mark.parametrize(
     ("failures", "seconds"), [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (50, 600)]
 )
-def test_the_retry_delay_doubles_up_to_ten_minutes(failures: int, seconds: float) -> None:
+def test_retry_delay_doubles_up_to_ten_minutes(failures: int, seconds: float) -> None:
     assert policies.calculate_backoff(failures) == seconds
 
 
@@ -371,7 +371,7 @@ def _indexed(name: str, index: str | None) -> Obj:
     return {"metadata": {"name": name, "annotations": annotations}}
 
 
-def test_pods_one_too_many_for_an_index_go() -> None:
+def test_duplicate_pods_of_an_index_are_deleted() -> None:
     pods = [_indexed("a", "0"), _indexed("b", "0"), _indexed("c", "7"), _indexed("d", None)]
     remove, keep = indexed_jobs.split_duplicates(pods, 3)
     assert [pod["metadata"]["name"] for pod in remove] == ["b", "c", "d"]
@@ -427,7 +427,7 @@ def _rule(action: str, **on: Any) -> Obj:
         ),
     ],
 )
-def test_the_first_rule_that_matches_decides(
+def test_first_rule_that_matches_decides(
     policy: Obj | None, pod: Obj, failure: policies.FailurePolicyMatch
 ) -> None:
     assert policies.match_failure_policy(policy, pod) == failure
@@ -465,7 +465,7 @@ def test_the_first_rule_that_matches_decides(
         ({"metadata": {"creationTimestamp": "2026-01-01T00:00:05Z"}}, 5),
     ],
 )
-def test_when_a_pod_ended_is_told_by_the_best_witness(pod: Obj, seconds: float) -> None:
+def test_finish_time_of_a_pod(pod: Obj, seconds: float) -> None:
     assert policies.get_finish_time(pod) == parse_time("2026-01-01T00:00:00Z") + seconds
 
 
@@ -480,12 +480,12 @@ def test_when_a_pod_ended_is_told_by_the_best_witness(pod: Obj, seconds: float) 
         ({"succeededIndexes": "0"}, set(), ""),
     ],
 )
-def test_a_success_policy_is_met(rule: Obj, succeeded: set[int], message: str) -> None:
+def test_success_policy_is_met(rule: Obj, succeeded: set[int], message: str) -> None:
     job = {"spec": {"completions": 10, "successPolicy": {"rules": [rule]}}}
     assert policies.match_success_policy(job, succeeded) == message
 
 
-def test_a_job_lives_for_ever_unless_it_says_otherwise() -> None:
+def test_job_without_ttl_is_kept() -> None:
     ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}
     start = parse_time("2026-01-01T00:00:00Z")
     assert seconds_until_expiry({"spec": {}, "status": {"conditions": [ended]}}, start) is None

@@ -25,14 +25,14 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def test_a_namespace_has_its_contents_at_once(cluster: Cluster) -> None:
+def test_namespace_has_default_objects_at_once(cluster: Cluster) -> None:
     for namespace in (NAMESPACE, "default", "kube-system"):
         assert cluster.api.get("serviceaccounts", "default", namespace)
         root = cluster.api.get("configmaps", "kube-root-ca.crt", namespace)
         assert root["data"] == {"ca.crt": "CERTIFICATE"}
 
 
-def test_contents_that_are_removed_or_changed_come_back(cluster: Cluster) -> None:
+def test_removed_or_changed_default_objects_are_restored(cluster: Cluster) -> None:
     cluster.delete("serviceaccounts", "default")
     cluster.delete("configmaps", "kube-root-ca.crt")
     cluster.run(1)
@@ -46,7 +46,7 @@ def _delete(cluster: Cluster) -> None:
     cluster.api.delete("namespaces", NAMESPACE)
 
 
-def test_an_empty_namespace_goes_after_five_seconds(cluster: Cluster) -> None:
+def test_empty_namespace_is_removed_after_five_seconds(cluster: Cluster) -> None:
     _delete(cluster)
     cluster.run(4.9)
     assert cluster.api.get("namespaces", NAMESPACE)["status"] == {"phase": "Terminating"}
@@ -62,7 +62,7 @@ def test_fast_time_shortens_the_delay() -> None:
     assert cluster.api.find("namespaces", NAMESPACE) is None
 
 
-def test_pods_go_before_everything_else(cluster: Cluster) -> None:
+def test_pods_are_deleted_first(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", terminationGracePeriodSeconds=3))
     cluster.api.create("configmaps", {"metadata": {"name": "m"}}, NAMESPACE)
     cluster.run(5)
@@ -81,7 +81,7 @@ def test_pods_go_before_everything_else(cluster: Cluster) -> None:
     assert gone[-1] == ("namespaces", NAMESPACE)
 
 
-def test_what_keeps_a_namespace_is_told(cluster: Cluster) -> None:
+def test_remaining_contents_are_reported(cluster: Cluster) -> None:
     metadata = {"name": "m", "finalizers": ["example.org/keep"]}
     cluster.api.create("configmaps", {"metadata": metadata}, NAMESPACE)
     _delete(cluster)
@@ -103,7 +103,7 @@ def test_what_keeps_a_namespace_is_told(cluster: Cluster) -> None:
     assert cluster.api.find("namespaces", NAMESPACE) is None
 
 
-def test_a_finalizer_of_somebody_else_keeps_the_empty_namespace(cluster: Cluster) -> None:
+def test_foreign_finalizer_keeps_the_namespace(cluster: Cluster) -> None:
     cluster.api.modify(
         "namespaces",
         NAMESPACE,
@@ -116,7 +116,7 @@ def test_a_finalizer_of_somebody_else_keeps_the_empty_namespace(cluster: Cluster
     assert (left["spec"].get("finalizers"), conditions(left)) == (None, _FINE)
 
 
-def test_controllers_are_quiet_in_a_namespace_that_goes(cluster: Cluster) -> None:
+def test_controllers_record_no_events_in_a_terminating_namespace(cluster: Cluster) -> None:
     spec: Obj = {
         "replicas": 1,
         "selector": {"matchLabels": {"a": "b"}},
@@ -137,7 +137,7 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
     assert times == ["then", "then", "then", "now", "then"]
 
 
-def test_what_is_refused_for_a_namespace_is_tried_again(
+def test_refused_default_objects_are_retried(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []

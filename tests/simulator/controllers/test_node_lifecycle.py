@@ -76,7 +76,7 @@ def test_nodes_are_registered_and_stay_ready(cluster: Cluster) -> None:
     assert _taints(cluster) == []
 
 
-def test_a_silent_node_is_unknown_after_its_grace(cluster: Cluster, silence: Silence) -> None:
+def test_silent_node_is_unknown_after_its_grace(cluster: Cluster, silence: Silence) -> None:
     _run_pod(cluster)
     silence.nodes.add(_NODE)
     cluster.run(35)
@@ -98,7 +98,7 @@ def test_a_silent_node_is_unknown_after_its_grace(cluster: Cluster, silence: Sil
     assert _told(cluster, _NODE, "NodeNotReady") == [f"Node {_NODE} status is now: NodeNotReady"]
 
 
-def test_what_happens_comes_in_order(cluster: Cluster, silence: Silence) -> None:
+def test_events_of_a_node_are_in_order(cluster: Cluster, silence: Silence) -> None:
     _run_pod(cluster, tolerations=[_toleration(_UNREACHABLE, 7)])
     cluster.history.clear()
     silence.nodes.add(_NODE)
@@ -128,7 +128,7 @@ def test_what_happens_comes_in_order(cluster: Cluster, silence: Silence) -> None
     assert _told(cluster, "p", "TaintManagerEviction") == ["Marking for deletion Pod t/p"]
 
 
-def test_a_pod_stays_as_long_as_it_tolerates(cluster: Cluster, silence: Silence) -> None:
+def test_pod_stays_as_long_as_it_tolerates(cluster: Cluster, silence: Silence) -> None:
     _run_pod(cluster, "short", tolerations=[_toleration(_UNREACHABLE, 20)])
     _run_pod(cluster, "default")
     _run_pod(cluster, "always", tolerations=[_toleration(_UNREACHABLE)])
@@ -143,7 +143,7 @@ def test_a_pod_stays_as_long_as_it_tolerates(cluster: Cluster, silence: Silence)
     assert "deletionTimestamp" not in cluster.get("pods", "always")["metadata"]
 
 
-def test_a_node_that_returns_keeps_its_pods(cluster: Cluster, silence: Silence) -> None:
+def test_node_that_returns_keeps_its_pods(cluster: Cluster, silence: Silence) -> None:
     _run_pod(cluster)
     silence.nodes.add(_NODE)
     cluster.run(80)
@@ -157,7 +157,7 @@ def test_a_node_that_returns_keeps_its_pods(cluster: Cluster, silence: Silence) 
     assert "deletionTimestamp" not in cluster.get("pods", "p")["metadata"]
 
 
-def test_a_node_that_says_itself_that_it_is_not_ready(cluster: Cluster) -> None:
+def test_node_reports_itself_not_ready(cluster: Cluster) -> None:
     cluster.run(6)
     _report(cluster, _NODE, "False")
     cluster.run(11)
@@ -167,7 +167,7 @@ def test_a_node_that_says_itself_that_it_is_not_ready(cluster: Cluster) -> None:
     assert _taints(cluster) == ["unreachable:NoSchedule", "unreachable:NoExecute"]
 
 
-def test_where_no_node_is_ready_nobody_has_to_leave(cluster: Cluster, silence: Silence) -> None:
+def test_no_eviction_if_no_node_is_ready(cluster: Cluster, silence: Silence) -> None:
     _run_pod(cluster, tolerations=[_toleration(_UNREACHABLE, 0)])
     silence.nodes |= {_NODE, "kwait-node-2"}
     cluster.run(200)
@@ -175,7 +175,7 @@ def test_where_no_node_is_ready_nobody_has_to_leave(cluster: Cluster, silence: S
     assert "deletionTimestamp" not in cluster.get("pods", "p")["metadata"]
 
 
-def test_a_process_that_is_held_up_accuses_nobody(cluster: Cluster) -> None:
+def test_suspended_process_marks_no_node_unknown(cluster: Cluster) -> None:
     cluster.run(11)
     # As a process that was stopped: all that is due comes at once, and late.
     cluster.clock.leap(500)
@@ -183,7 +183,7 @@ def test_a_process_that_is_held_up_accuses_nobody(cluster: Cluster) -> None:
     assert conditions(cluster.api.get("nodes", _NODE))["Ready"] == "True KubeletReady"
 
 
-def test_a_node_that_nobody_keeps(cluster: Cluster) -> None:
+def test_node_without_kubelet_is_unknown(cluster: Cluster) -> None:
     cluster.api.create("nodes", {"metadata": {"name": "made"}})
     cluster.run(55)
     assert conditions(cluster.api.get("nodes", "made")) == {}
@@ -196,7 +196,7 @@ def test_a_node_that_nobody_keeps(cluster: Cluster) -> None:
     assert _told(cluster, "made", "RemovingNode") == [told]
 
 
-def test_nodes_of_others_have_their_real_grace() -> None:
+def test_nodes_of_other_kubelets_have_real_grace() -> None:
     cluster = Cluster(nodes=1, scale=0.1)
     cluster.api.create("nodes", {"metadata": {"name": "made"}})
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": cluster.clock.stamp()}
@@ -208,7 +208,7 @@ def test_nodes_of_others_have_their_real_grace() -> None:
     assert conditions(cluster.api.get("nodes", "made"))["Ready"] == _UNKNOWN
 
 
-def test_taints_by_hand_drive_pods_away(cluster: Cluster) -> None:
+def test_manual_taints_evict_pods(cluster: Cluster) -> None:
     _run_pod(cluster)
     _run_pod(cluster, "tolerant", tolerations=[{"operator": "Exists"}])
     taint = {"key": "example.com/out", "effect": "NoExecute"}
@@ -230,6 +230,6 @@ def test_taints_by_hand_drive_pods_away(cluster: Cluster) -> None:
         ([{"operator": "Exists"}], None),
     ],
 )
-def test_how_long_a_pod_may_stay(tolerations: list[Obj], stay: float | None) -> None:
+def test_toleration_seconds_of_a_pod(tolerations: list[Obj], stay: float | None) -> None:
     taints = [{"key": key, "effect": "NoExecute"} for key in "ab"]
     assert min_toleration_seconds(taints, tolerations) == stay

@@ -49,7 +49,7 @@ def _update(part: str, fields: Obj, obj: Obj) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_tally_is_what_counting_anew_comes_to(seed: int) -> None:
+def test_counter_equals_a_full_count(seed: int) -> None:
     random, api = Random(seed), new_cluster()
     pods = ControllerRefManager(api, "pods")
     tallies = PodCounters(pods)
@@ -77,7 +77,7 @@ def test_a_tally_is_what_counting_anew_comes_to(seed: int) -> None:
 
 
 @pytest.mark.parametrize("other", [{"selector": {"matchLabels": {"app": "db"}}}, {"labels": {}}])
-def test_another_selector_or_template_is_counted_by_anew(other: dict[str, Any]) -> None:
+def test_counter_is_rebuilt_for_another_selector_or_template(other: dict[str, Any]) -> None:
     random, api = Random(2), new_cluster()
     pods = ControllerRefManager(api, "pods")
     tallies = PodCounters(pods)
@@ -90,7 +90,7 @@ def test_another_selector_or_template_is_counted_by_anew(other: dict[str, Any]) 
     assert after != before
 
 
-def test_who_is_forgotten_is_counted_anew() -> None:
+def test_forgotten_owner_is_recounted() -> None:
     api = new_cluster()
     pods = ControllerRefManager(api, "pods")
     tallies = PodCounters(pods)

@@ -65,7 +65,7 @@ def test_bounds_are_kept_without_metrics(
     assert _told(cluster) == [f"New size: {wanted}; reason: {why}"]
 
 
-def test_within_the_bounds_it_says_that_nobody_measures(cluster: Cluster) -> None:
+def test_missing_metrics_server_is_reported(cluster: Cluster) -> None:
     _create(cluster, 3)
     cluster.run(16)
     obj = cluster.get(_AUTOSCALERS, "a")
@@ -88,7 +88,7 @@ def test_within_the_bounds_it_says_that_nobody_measures(cluster: Cluster) -> Non
     assert obj["status"]["conditions"][1]["message"] == text
 
 
-def test_no_replicas_is_off(cluster: Cluster) -> None:
+def test_autoscaling_is_disabled_for_zero_replicas(cluster: Cluster) -> None:
     _create(cluster, 0)
     cluster.run(16)
     obj = cluster.get(_AUTOSCALERS, "a")
@@ -109,7 +109,7 @@ def test_no_replicas_is_off(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_a_target_that_is_not_there(cluster: Cluster, target: Obj, why: str) -> None:
+def test_missing_target_is_reported(cluster: Cluster, target: Obj, why: str) -> None:
     _create(cluster, scaleTargetRef=target)
     cluster.run(16)
     obj = cluster.get(_AUTOSCALERS, "a")
@@ -120,7 +120,7 @@ def test_a_target_that_is_not_there(cluster: Cluster, target: Obj, why: str) -> 
     assert _counts(obj) == (None, 0)
 
 
-def test_other_metrics_have_no_server_either() -> None:
+def test_other_missing_metrics_servers_are_reported() -> None:
     pods = {"type": "Pods", "pods": {"metric": {"name": "hits"}}}
     reason, why, summary = format_metric_failure(pods)
     assert reason == "FailedGetPodsMetric"
@@ -198,7 +198,7 @@ def test_usage_above_the_target_scales_up(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("used", ["cpu=54m", "cpu=46m"])
-def test_near_enough_is_left_alone(cluster: Cluster, used: str) -> None:
+def test_usage_within_tolerance_does_not_scale(cluster: Cluster, used: str) -> None:
     _run_set(cluster, 2)
     _use(cluster, **{_USAGE: used})
     cluster.run(40)
@@ -206,14 +206,14 @@ def test_near_enough_is_left_alone(cluster: Cluster, used: str) -> None:
     assert conditions(cluster.get(_AUTOSCALERS, "a"))["AbleToScale"] == "True ReadyForNewScale"
 
 
-def test_a_tolerance_of_its_own(cluster: Cluster) -> None:
+def test_tolerance_can_be_configured(cluster: Cluster) -> None:
     _run_set(cluster, 2, behavior={"scaleUp": {"tolerance": "500m"}})
     _use(cluster, **{_USAGE: "cpu=74m"})
     cluster.run(40)
     assert _replicas(cluster) == 2
 
 
-def test_it_shrinks_once_five_minutes_agree(cluster: Cluster) -> None:
+def test_scale_down_waits_for_stabilization_window(cluster: Cluster) -> None:
     _run_set(cluster, 4)
     _use(cluster, **{_USAGE: "cpu=50m"})
     cluster.run(16)
@@ -229,7 +229,7 @@ def test_it_shrinks_once_five_minutes_agree(cluster: Cluster) -> None:
     assert _told(cluster)[-1] == "New size: 1; reason: All metrics below target"
 
 
-def test_it_grows_no_faster_than_it_may(cluster: Cluster) -> None:
+def test_scale_up_is_limited(cluster: Cluster) -> None:
     _run_set(cluster, 3)
     _use(cluster, **{_USAGE: "cpu=900m"})
     cluster.run(16)
@@ -239,7 +239,7 @@ def test_it_grows_no_faster_than_it_may(cluster: Cluster) -> None:
     )
 
 
-def test_policies_pace_it(cluster: Cluster) -> None:
+def test_scaling_policies_limit_the_rate(cluster: Cluster) -> None:
     up = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
     _run_set(cluster, 2, behavior={"scaleUp": up})
     _use(cluster, **{_USAGE: "cpu=900m"})
@@ -251,7 +251,7 @@ def test_policies_pace_it(cluster: Cluster) -> None:
     assert _replicas(cluster) == 4
 
 
-def test_a_direction_that_is_disabled(cluster: Cluster) -> None:
+def test_disabled_direction_does_not_scale(cluster: Cluster) -> None:
     down = {"selectPolicy": "Disabled", "stabilizationWindowSeconds": 0}
     _run_set(cluster, 3, behavior={"scaleDown": down})
     _use(cluster, **{_USAGE: "cpu=1m"})
@@ -262,7 +262,7 @@ def test_a_direction_that_is_disabled(cluster: Cluster) -> None:
     )
 
 
-def test_one_container_of_them(cluster: Cluster) -> None:
+def test_container_resource_metric(cluster: Cluster) -> None:
     target = {"type": "AverageValue", "averageValue": "10Mi"}
     source = {"name": "memory", "container": "c", "target": target}
     _run_set(cluster, 1, metrics=[{"type": "ContainerResource", "containerResource": source}])
@@ -272,7 +272,7 @@ def test_one_container_of_them(cluster: Cluster) -> None:
     assert _told(cluster) == ["New size: 2; reason: memory container resource above target"]
 
 
-def test_metrics_of_pods_of_objects_and_of_elsewhere(cluster: Cluster) -> None:
+def test_pods_object_and_external_metrics(cluster: Cluster) -> None:
     average = {"type": "AverageValue", "averageValue": "10"}
     hits = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": average}}
     about = {"apiVersion": "v1", "kind": "ConfigMap", "name": "front"}
@@ -292,7 +292,7 @@ def test_metrics_of_pods_of_objects_and_of_elsewhere(cluster: Cluster) -> None:
     assert shown[2]["external"]["current"] == {"averageValue": "17500m"}
 
 
-def test_what_is_not_measured_lets_nothing_shrink(cluster: Cluster) -> None:
+def test_unmeasured_metric_prevents_scale_down(cluster: Cluster) -> None:
     average = {"type": "AverageValue", "averageValue": "10"}
     hits = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": average}}
     _run_set(cluster, 3, metrics=[_CPU, hits])
@@ -304,7 +304,7 @@ def test_what_is_not_measured_lets_nothing_shrink(cluster: Cluster) -> None:
     assert status["currentMetrics"][1] == {"type": ""}
 
 
-def test_a_pod_without_requests_has_no_utilization(cluster: Cluster) -> None:
+def test_pod_without_requests_has_no_utilization(cluster: Cluster) -> None:
     _create(cluster, 2)
     cluster.run(5)
     _use(cluster, **{_USAGE: "cpu=1m"})
@@ -314,7 +314,7 @@ def test_a_pod_without_requests_has_no_utilization(cluster: Cluster) -> None:
     assert _told(cluster)[0] == why
 
 
-def test_pods_that_nobody_measures_count_against_the_change(cluster: Cluster) -> None:
+def test_unmeasured_pods_count_against_the_change(cluster: Cluster) -> None:
     _run_set(cluster, 4)
     first, *_ = cluster.every("pods")
     _annotate(cluster, "pods", first["metadata"]["name"], **{_USAGE: "cpu=60m"})

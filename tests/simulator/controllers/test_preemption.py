@@ -55,7 +55,7 @@ def _node(cluster: Cluster, name: str) -> str | None:
     return found
 
 
-def test_a_more_important_pod_gets_the_place(cluster: Cluster) -> None:
+def test_more_important_pod_preempts(cluster: Cluster) -> None:
     _pod(cluster, "low")
     _pod(cluster, "high", "high")
     low, high = cluster.get("pods", "low"), cluster.get("pods", "high")
@@ -77,7 +77,7 @@ def test_a_more_important_pod_gets_the_place(cluster: Cluster) -> None:
     assert _nominated(cluster, "high") is None
 
 
-def test_who_never_preempts_waits(cluster: Cluster) -> None:
+def test_never_preempting_pod_waits(cluster: Cluster) -> None:
     _pod(cluster, "low")
     _pod(cluster, "polite", "polite")
     cluster.run(20)
@@ -86,7 +86,7 @@ def test_who_never_preempts_waits(cluster: Cluster) -> None:
     assert conditions(cluster.get("pods", "low")).keys().isdisjoint({"DisruptionTarget"})
 
 
-def test_nobody_leaves_for_an_equal(cluster: Cluster) -> None:
+def test_equal_priority_is_not_preempted(cluster: Cluster) -> None:
     _pod(cluster, "first", "middle")
     _pod(cluster, "second", "middle")
     useless = "0/1 nodes are available: 1 No preemption victims found for incoming pod."
@@ -94,7 +94,7 @@ def test_nobody_leaves_for_an_equal(cluster: Cluster) -> None:
     assert cluster.get("pods", "first")["status"]["phase"] == "Running"
 
 
-def test_nobody_leaves_where_it_does_not_help(cluster: Cluster) -> None:
+def test_pods_are_not_preempted_without_use(cluster: Cluster) -> None:
     _pod(cluster, "low", port=0)
     _pod(cluster, "holder", "high")
     _pod(cluster, "middle", "middle")
@@ -103,7 +103,7 @@ def test_nobody_leaves_where_it_does_not_help(cluster: Cluster) -> None:
     assert "deletionTimestamp" not in cluster.get("pods", "low")["metadata"]
 
 
-def test_only_as_many_leave_as_must(cluster: Cluster) -> None:
+def test_only_needed_victims_are_preempted(cluster: Cluster) -> None:
     _pod(cluster, "old", cpu="3", port=0)
     _pod(cluster, "young", cpu="3", port=0)
     _pod(cluster, "important", "middle", cpu="2", port=0)
@@ -116,7 +116,7 @@ def test_only_as_many_leave_as_must(cluster: Cluster) -> None:
     assert going == ["young"]
 
 
-def test_while_they_leave_it_waits(cluster: Cluster) -> None:
+def test_preemptor_waits_for_terminating_victims(cluster: Cluster) -> None:
     _pod(cluster, "low")
     _pod(cluster, "high", "high")
     # Something else changes, and it is tried again.
@@ -129,7 +129,7 @@ def test_while_they_leave_it_waits(cluster: Cluster) -> None:
     assert _nominated(cluster, "high") == "kwait-node-1"
 
 
-def test_a_promised_place_is_not_given_to_the_less_important(cluster: Cluster) -> None:
+def test_nominated_node_is_not_given_to_less_important_pods(cluster: Cluster) -> None:
     _pod(cluster, "low")
     _pod(cluster, "high", "high")
     _pod(cluster, "middle", "middle")
@@ -139,7 +139,7 @@ def test_a_promised_place_is_not_given_to_the_less_important(cluster: Cluster) -
     assert _node(cluster, "middle") is None
 
 
-def test_a_promise_is_withdrawn_for_somebody_more_important(cluster: Cluster) -> None:
+def test_nomination_is_removed_for_a_more_important_pod(cluster: Cluster) -> None:
     _pod(cluster, "low")
     _pod(cluster, "middle", "middle")
     assert _nominated(cluster, "middle") == "kwait-node-1"
@@ -157,7 +157,7 @@ def _budget(cluster: Cluster, app: str) -> None:
     cluster.run(2)
 
 
-def test_disruption_budgets_are_kept_where_there_is_a_choice() -> None:
+def test_preemption_prefers_not_to_violate_budgets() -> None:
     cluster = Cluster(nodes=2)
     body = {"metadata": {"name": "high"}, "value": 1000}
     cluster.api.create("priorityclasses.scheduling.k8s.io", body)

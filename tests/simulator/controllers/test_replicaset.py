@@ -30,7 +30,7 @@ def _counts(obj: Obj) -> tuple[int, ...]:
     return tuple(status.get(name, 0) for name in names)
 
 
-def test_a_replica_set_is_filled_and_says_so_step_by_step(cluster: Cluster) -> None:
+def test_replica_set_creates_pods_and_updates_status(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec())
     cluster.run(5)
     seen = cluster.states(
@@ -64,7 +64,7 @@ def _made(cluster: Cluster) -> list[str]:
     ]
 
 
-def test_a_replication_controller_does_the_same_without_counting_who_goes(cluster: Cluster) -> None:
+def test_replication_controller_does_not_count_terminating_pods(cluster: Cluster) -> None:
     spec = {"replicas": 1, "selector": {"app": "web"}, "template": template("sleep", "99")}
     cluster.create("replicationcontrollers", "r", spec)
     cluster.run(5)
@@ -77,7 +77,7 @@ def test_a_replication_controller_does_the_same_without_counting_who_goes(cluste
     }
 
 
-def test_a_pod_that_goes_is_replaced_and_counted_as_terminating(cluster: Cluster) -> None:
+def test_terminating_pod_is_replaced_and_counted(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec(1))
     cluster.run(5)
     cluster.delete("pods", _made(cluster)[0])
@@ -88,7 +88,7 @@ def test_a_pod_that_goes_is_replaced_and_counted_as_terminating(cluster: Cluster
     assert len(_made(cluster)) == 2
 
 
-def test_scaling_down_gives_up_the_youngest(cluster: Cluster) -> None:
+def test_scale_down_deletes_the_youngest(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec(1))
     cluster.run(5)
     cluster.change(_SETS, "r", lambda obj: obj["spec"].update(replicas=3))
@@ -117,7 +117,7 @@ def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
     assert _counts(cluster.get(_SETS, "r")) == (1, 1, 1, 0)
 
 
-def test_another_template_is_what_later_pods_are_made_of_and_counted_by(cluster: Cluster) -> None:
+def test_changed_template_applies_to_later_pods(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec(2))
     cluster.run(5)
     assert cluster.get(_SETS, "r")["status"]["fullyLabeledReplicas"] == 2
@@ -136,7 +136,7 @@ def test_another_template_is_what_later_pods_are_made_of_and_counted_by(cluster:
     assert sorted(commands) == ["77", "99", "99"]
 
 
-def test_a_pod_that_is_not_ready_any_more_is_not_counted(cluster: Cluster) -> None:
+def test_unready_pod_is_not_counted(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec(2))
     cluster.run(5)
     name = _made(cluster)[0]
@@ -150,7 +150,7 @@ def test_a_pod_that_is_not_ready_any_more_is_not_counted(cluster: Cluster) -> No
     assert _counts(cluster.get(_SETS, "r")) == (2, 1, 1, 0)
 
 
-def test_matching_orphans_are_adopted_and_strangers_let_go(cluster: Cluster) -> None:
+def test_matching_orphans_are_adopted_and_others_released(cluster: Cluster) -> None:
     labels = {"app": "web"}
     cluster.create("pods", "orphan", pod_spec("sleep", "99"), labels=labels)
     cluster.create(_SETS, "r", _spec(1))
@@ -165,7 +165,7 @@ def test_matching_orphans_are_adopted_and_strangers_let_go(cluster: Cluster) -> 
     assert len(cluster.every("pods")) == 2
 
 
-def test_an_orphan_that_comes_later_is_adopted_and_one_too_many(cluster: Cluster) -> None:
+def test_later_orphan_is_adopted_and_surplus_deleted(cluster: Cluster) -> None:
     cluster.create(_SETS, "r", _spec(1))
     cluster.run(5)
     cluster.create("pods", "orphan", pod_spec("sleep", "99"), labels={"app": "web"})
@@ -173,7 +173,7 @@ def test_an_orphan_that_comes_later_is_adopted_and_one_too_many(cluster: Cluster
     assert cluster.events("r")[-1] == "SuccessfulDelete x1: Deleted pod: orphan"
 
 
-def test_a_refusal_is_told_in_status_and_event_and_taken_back(cluster: Cluster) -> None:
+def test_refusal_shows_in_status_and_event_until_resolved(cluster: Cluster) -> None:
     spec = _spec(1)
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_SETS, "r", spec)
@@ -218,12 +218,12 @@ def _pod(
         (_pod("a", created="2026-01-02T00:00:00Z"), _pod("b")),
     ],
 )
-def test_which_pod_is_given_up_first(first: Obj, second: Obj) -> None:
+def test_order_of_deletion(first: Obj, second: Obj) -> None:
     ranked = rank_for_deletion([second, first], {"crowded": 5, "n": 1})
     assert [pod["metadata"]["name"] for pod in ranked] == ["a", "b"]
 
 
-def test_a_thousand_pods_cost_a_handful_of_events() -> None:
+def test_thousand_pods_need_few_writes() -> None:
     cluster = Cluster(nodes=10)
     cluster.create(_SETS, "r", _spec(300))
     cluster.run(10)

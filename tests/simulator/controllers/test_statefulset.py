@@ -72,7 +72,7 @@ def _steps(cluster: Cluster) -> list[str]:
     return steps
 
 
-def test_pods_come_one_after_another_and_the_status_counts_them(cluster: Cluster) -> None:
+def test_pods_are_created_in_order_and_counted(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec())
     cluster.run(10)
     (revision,) = cluster.every(_REVISIONS)
@@ -113,14 +113,14 @@ def test_pods_come_one_after_another_and_the_status_counts_them(cluster: Cluster
     ]
 
 
-def test_a_pod_that_is_not_ready_holds_up_those_after_it(cluster: Cluster) -> None:
+def test_unready_pod_holds_up_the_following_ones(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
     cluster.create(_SETS, "s", _spec(pod={"container": never}))
     cluster.run(10)
     assert _names(cluster) == ["s-0"]
 
 
-def test_in_parallel_nobody_waits(cluster: Cluster) -> None:
+def test_parallel_pods_do_not_wait(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
     spec = _spec(3, pod={"container": never}, podManagementPolicy="Parallel")
     cluster.create(_SETS, "s", spec)
@@ -131,7 +131,7 @@ def test_in_parallel_nobody_waits(cluster: Cluster) -> None:
     assert _names(cluster) == []
 
 
-def test_scaling_down_goes_from_the_top_one_by_one(cluster: Cluster) -> None:
+def test_scale_down_deletes_from_the_highest_ordinal(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(3))
     cluster.run(10)
     cluster.history.clear()
@@ -144,7 +144,7 @@ def test_scaling_down_goes_from_the_top_one_by_one(cluster: Cluster) -> None:
     ]
 
 
-def test_an_update_goes_from_the_top_and_ends_with_one_revision(cluster: Cluster) -> None:
+def test_update_proceeds_from_the_highest_ordinal(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec())
     cluster.run(10)
     before = cluster.get(_SETS, "s")["status"]["currentRevision"]
@@ -169,7 +169,7 @@ def test_an_update_goes_from_the_top_and_ends_with_one_revision(cluster: Cluster
     ]
 
 
-def test_a_template_that_comes_back_gets_its_revision_back(cluster: Cluster) -> None:
+def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(1))
     cluster.run(5)
     first = cluster.get(_SETS, "s")["status"]["updateRevision"]
@@ -181,7 +181,7 @@ def test_a_template_that_comes_back_gets_its_revision_back(cluster: Cluster) -> 
     assert sorted(one["revision"] for one in cluster.every(_REVISIONS)) == [2, 3]
 
 
-def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
+def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(1, revisionHistoryLimit=1))
     for value in ("1", "2", "3"):
         cluster.run(10)
@@ -190,7 +190,7 @@ def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
     assert sorted(one["revision"] for one in cluster.every(_REVISIONS)) == [3, 4]
 
 
-def test_below_the_partition_pods_stay_old_even_when_they_come_anew(cluster: Cluster) -> None:
+def test_pods_below_partition_keep_the_old_revision(cluster: Cluster) -> None:
     partition = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     cluster.create(_SETS, "s", _spec(2, updateStrategy=partition))
     cluster.run(10)
@@ -208,7 +208,7 @@ def test_below_the_partition_pods_stay_old_even_when_they_come_anew(cluster: Clu
     assert _counts(cluster.get(_SETS, "s")) == (2, 2, 2, 2, 1, 1)
 
 
-def test_on_delete_pods_are_new_once_they_were_deleted(cluster: Cluster) -> None:
+def test_on_delete_updates_deleted_pods_only(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(2, updateStrategy={"type": "OnDelete"}))
     cluster.run(10)
     _annotate(cluster, v="2")
@@ -219,13 +219,13 @@ def test_on_delete_pods_are_new_once_they_were_deleted(cluster: Cluster) -> None
     assert _counts(cluster.get(_SETS, "s"))[5] == 1
 
 
-def test_numbers_start_where_the_set_says(cluster: Cluster) -> None:
+def test_ordinals_start_as_configured(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(2, ordinals={"start": 5}))
     cluster.run(10)
     assert _names(cluster) == ["s-5", "s-6"]
 
 
-def test_a_pod_that_has_failed_is_made_anew(cluster: Cluster) -> None:
+def test_failed_pod_is_recreated(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(1, pod={"schedulingGates": [{"name": "x/never"}]}))
     cluster.run(2)
     pod = cluster.get("pods", "s-0")
@@ -262,7 +262,7 @@ def test_each_pod_has_claims_that_outlive_it(cluster: Cluster) -> None:
     assert cluster.find(_CLAIMS, "data-s-0") is not None
 
 
-def test_refusals_are_told_and_tried_again(cluster: Cluster) -> None:
+def test_refusals_are_reported_and_retried(cluster: Cluster) -> None:
     cluster.create(_SETS, "s", _spec(1, pod={"serviceAccountName": "nobody"}))
     cluster.run(1)
     told = cluster.events("s")[0].partition(": ")[2]
@@ -274,7 +274,7 @@ def test_refusals_are_told_and_tried_again(cluster: Cluster) -> None:
     assert _counts(cluster.get(_SETS, "s"))[2] == 1
 
 
-def test_only_pods_with_its_names_are_its_own(cluster: Cluster) -> None:
+def test_only_pods_with_matching_names_are_members(cluster: Cluster) -> None:
     labels = {"app": "web"}
     cluster.create("pods", "stranger", template("sleep", "99")["spec"], labels=labels)
     cluster.create("pods", "s-0", template("sleep", "99")["spec"], labels=labels)
@@ -299,7 +299,7 @@ _SET: Obj = {"metadata": {"name": "s", "uid": "set"}, "spec": {"replicas": 1}}
         ("Delete", "Delete", "s-1", ["pod"]),
     ],
 )
-def test_who_owns_a_claim(deleted: str, scaled: str, pod: str, owners: list[str]) -> None:
+def test_owners_of_a_claim(deleted: str, scaled: str, pod: str, owners: list[str]) -> None:
     policy = {"whenDeleted": deleted, "whenScaled": scaled}
     spec = {**_SET["spec"], "persistentVolumeClaimRetentionPolicy": policy}
     stateful_set, member = {**_SET, "spec": spec}, {"metadata": {"name": pod, "uid": "pod"}}
@@ -310,7 +310,7 @@ def test_who_owns_a_claim(deleted: str, scaled: str, pod: str, owners: list[str]
     assert calculate_owners(owned, stateful_set, member) is None
 
 
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
+def test_claim_of_another_controller_is_kept() -> None:
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     spec = {**_SET["spec"], "persistentVolumeClaimRetentionPolicy": policy}
     stateful_set, member = {**_SET, "spec": spec}, {"metadata": {"name": "s-0", "uid": "pod"}}
@@ -322,7 +322,7 @@ def test_a_claim_of_somebody_elses_is_left_alone() -> None:
     assert calculate_owners(claim, stateful_set, member) is None
 
 
-def test_what_the_policy_deletes_goes(cluster: Cluster) -> None:
+def test_claims_are_deleted_by_policy(cluster: Cluster) -> None:
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     claims = {"volumeClaimTemplates": [_claim()], "persistentVolumeClaimRetentionPolicy": policy}
     gates = {"schedulingGates": [{"name": "x/never"}]}

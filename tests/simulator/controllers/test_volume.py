@@ -70,7 +70,7 @@ def _unscheduled(cluster: Cluster, name: str = "p") -> str:
     return str(condition["message"])
 
 
-def test_the_volume_is_kept_first_then_the_claim_is_bound(cluster: Cluster) -> None:
+def test_volume_is_reserved_before_claim_is_bound(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)
     assert _phase(cluster) == "Available"
@@ -98,7 +98,7 @@ def test_the_volume_is_kept_first_then_the_claim_is_bound(cluster: Cluster) -> N
     ]
 
 
-def test_a_claim_takes_the_smallest_volume_that_suits(cluster: Cluster) -> None:
+def test_claim_binds_smallest_matching_volume(cluster: Cluster) -> None:
     _volume(cluster, "large", "9Mi")
     _volume(cluster, "small", "1Mi")
     _volume(cluster, "other", "1Mi", storageClassName="else")
@@ -108,7 +108,7 @@ def test_a_claim_takes_the_smallest_volume_that_suits(cluster: Cluster) -> None:
     assert cluster.get(_CLAIMS, "c")["spec"]["volumeName"] == "small"
 
 
-def test_a_volume_that_comes_later_is_found_at_the_next_look(cluster: Cluster) -> None:
+def test_later_volume_is_bound_at_the_next_sync(cluster: Cluster) -> None:
     _claim(cluster)
     cluster.run(1)
     _volume(cluster)
@@ -136,9 +136,7 @@ def test_a_volume_that_comes_later_is_found_at_the_next_look(cluster: Cluster) -
         ("late", "WaitForFirstConsumer waiting for first consumer to be created before binding"),
     ],
 )
-def test_a_claim_that_has_to_wait_says_for_what(
-    cluster: Cluster, storage_class: str, told: str
-) -> None:
+def test_waiting_claim_has_an_event(cluster: Cluster, storage_class: str, told: str) -> None:
     _class(cluster, "none", "kubernetes.io/no-provisioner")
     _class(cluster, "outside", "example.com/x")
     late = "WaitForFirstConsumer"
@@ -149,7 +147,7 @@ def test_a_claim_that_has_to_wait_says_for_what(
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Pending"
 
 
-def test_a_named_volume_that_does_not_suit_or_is_taken(cluster: Cluster) -> None:
+def test_named_volume_that_mismatches_or_is_bound(cluster: Cluster) -> None:
     _volume(cluster)
     _claim(cluster, "big", volumeName="v", resources={"requests": {"storage": "9Mi"}})
     cluster.run(1)
@@ -166,7 +164,7 @@ def test_a_named_volume_that_does_not_suit_or_is_taken(cluster: Cluster) -> None
     )
 
 
-def test_a_claim_stays_while_a_pod_uses_it_and_its_volume_is_released(cluster: Cluster) -> None:
+def test_claim_stays_while_a_pod_uses_it_and_its_volume_is_released(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)
     _claim(cluster)
@@ -184,7 +182,7 @@ def test_a_claim_stays_while_a_pod_uses_it_and_its_volume_is_released(cluster: C
     assert cluster.api.find(_VOLUMES, "v") is None
 
 
-def test_a_class_of_attributes_stays_while_a_claim_names_it(cluster: Cluster) -> None:
+def test_attributes_class_in_use_is_protected(cluster: Cluster) -> None:
     classes = "volumeattributesclasses.storage.k8s.io"
     made = {"metadata": {"name": "fast"}, "driverName": "d", "parameters": {"a": "b"}}
     cluster.api.create(classes, made)
@@ -197,7 +195,7 @@ def test_a_class_of_attributes_stays_while_a_claim_names_it(cluster: Cluster) ->
     assert cluster.api.find(classes, "fast") is None
 
 
-def test_a_class_of_attributes_that_nobody_names_goes_at_once(cluster: Cluster) -> None:
+def test_unused_attributes_class_is_deleted_at_once(cluster: Cluster) -> None:
     classes = "volumeattributesclasses.storage.k8s.io"
     made = {"metadata": {"name": "fast"}, "driverName": "d", "parameters": {"a": "b"}}
     cluster.api.create(classes, made)
@@ -206,7 +204,7 @@ def test_a_class_of_attributes_that_nobody_names_goes_at_once(cluster: Cluster) 
     assert cluster.api.find(classes, "fast") is None
 
 
-def test_a_volume_that_is_kept_is_released_and_given_to_nobody(cluster: Cluster) -> None:
+def test_retained_volume_is_released_and_not_bound(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)
     _claim(cluster)
@@ -219,7 +217,7 @@ def test_a_volume_that_is_kept_is_released_and_given_to_nobody(cluster: Cluster)
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Pending"
 
 
-def test_a_claim_whose_volume_is_gone_is_lost(cluster: Cluster) -> None:
+def test_claim_of_a_deleted_volume_is_lost(cluster: Cluster) -> None:
     _volume(cluster)
     cluster.run(1)
     _claim(cluster)
@@ -232,7 +230,7 @@ def test_a_claim_whose_volume_is_gone_is_lost(cluster: Cluster) -> None:
     assert _told(cluster)[-1] == lost
 
 
-def test_the_own_provisioner_makes_volumes_and_removes_them(cluster: Cluster) -> None:
+def test_own_provisioner_creates_and_deletes_volumes(cluster: Cluster) -> None:
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     _class(cluster, "own", "kwait.dev/host-path", annotations=default)
     claim = _claim(cluster, storage_class=None)
@@ -248,7 +246,7 @@ def test_the_own_provisioner_makes_volumes_and_removes_them(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("provisioner", ["kwait.dev/host-path", "kubernetes.io/no-provisioner"])
-def test_a_volume_comes_with_the_first_consumer(cluster: Cluster, provisioner: str) -> None:
+def test_delayed_binding_waits_for_first_consumer(cluster: Cluster, provisioner: str) -> None:
     _class(cluster, "late", provisioner, volumeBindingMode="WaitForFirstConsumer")
     _claim(cluster, storage_class="late")
     _volume(cluster, storageClassName="late")
@@ -260,7 +258,7 @@ def test_a_volume_comes_with_the_first_consumer(cluster: Cluster, provisioner: s
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
-def test_a_made_volume_comes_with_the_first_consumer_too(cluster: Cluster) -> None:
+def test_delayed_provisioning_waits_for_first_consumer(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kwait.dev/host-path", volumeBindingMode=late)
     _claim(cluster, storage_class="late")
@@ -271,7 +269,7 @@ def test_a_made_volume_comes_with_the_first_consumer_too(cluster: Cluster) -> No
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
-def test_pods_wait_for_their_claims_and_say_so(cluster: Cluster) -> None:
+def test_pods_wait_for_their_claims(cluster: Cluster) -> None:
     _user(cluster)
     cluster.run(1)
     missing = '0/1 nodes are available: persistentvolumeclaim "c" not found. not found'
@@ -285,7 +283,7 @@ def test_pods_wait_for_their_claims_and_say_so(cluster: Cluster) -> None:
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
 
-def test_pods_that_no_volume_is_for_say_so(cluster: Cluster) -> None:
+def test_pods_without_matching_volume_report_it(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
     _claim(cluster, storage_class="late")
@@ -327,11 +325,11 @@ def _pair(**volume: Any) -> tuple[Obj, Obj]:
         ({"accessModes": ["ReadOnlyMany"]}, "incompatible accessMode"),
     ],
 )
-def test_why_a_volume_is_none_for_a_claim(volume: Obj, why: str | None) -> None:
+def test_mismatch_of_volume_and_claim(volume: Obj, why: str | None) -> None:
     assert find_mismatch(*_pair(**volume)) == why
 
 
-def test_labels_choose_and_only_available_volumes_are_taken() -> None:
+def test_only_available_volumes_with_matching_labels_bind() -> None:
     volume, claim = _pair()
     assert find_matching_volume(claim, [volume]) is None
     volume["status"] = {"phase": "Available"}
@@ -343,7 +341,7 @@ def test_labels_choose_and_only_available_volumes_are_taken() -> None:
     assert find_matching_volume(claim, [volume], delayed=True) is None
 
 
-def test_a_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
+def test_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
     cluster: Cluster,
 ) -> None:
     claim = _claim(cluster, storage_class=None)
@@ -360,7 +358,7 @@ def test_a_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
     assert term["matchExpressions"][0]["values"] == ["kwait-node-1"]
 
 
-def test_no_default_class_is_for_a_claim_that_wants_none(cluster: Cluster) -> None:
+def test_claim_with_empty_class_gets_no_default(cluster: Cluster) -> None:
     assert _claim(cluster, "none", "")["spec"]["storageClassName"] == ""
     beta = {"volume.beta.kubernetes.io/storage-class": "hand"}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
@@ -368,7 +366,7 @@ def test_no_default_class_is_for_a_claim_that_wants_none(cluster: Cluster) -> No
     assert "storageClassName" not in made["spec"]
 
 
-def test_a_claim_whose_pod_fits_nowhere_says_so(cluster: Cluster) -> None:
+def test_claim_of_an_unschedulable_pod_reports_it(cluster: Cluster) -> None:
     source = {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}
     spec = pod_spec("sleep", "99", volumes=[source], nodeSelector={"no": "such"})
     cluster.create("pods", "p", spec)
@@ -385,7 +383,7 @@ _UNHELPFUL = (
 )
 
 
-def test_a_bound_volume_that_other_nodes_have(cluster: Cluster) -> None:
+def test_pod_follows_its_bound_volume(cluster: Cluster) -> None:
     _volume(cluster, nodeAffinity=_FAR)
     _claim(cluster)
     cluster.run(16)
@@ -395,7 +393,7 @@ def test_a_bound_volume_that_other_nodes_have(cluster: Cluster) -> None:
     assert _unscheduled(cluster) == why + _UNHELPFUL
 
 
-def test_a_volume_that_other_nodes_have_is_none_to_bind(cluster: Cluster) -> None:
+def test_volume_of_another_node_is_not_bound(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
     _volume(cluster, "far", storageClassName="late", nodeAffinity=_FAR)
@@ -417,7 +415,7 @@ def _grow(cluster: Cluster, size: str) -> None:
     cluster.change(_CLAIMS, "c", more)
 
 
-def test_a_volume_grows_where_its_class_lets_it(cluster: Cluster) -> None:
+def test_volume_expands_if_its_class_allows_it(cluster: Cluster) -> None:
     _class(cluster, "grow", "kwait.dev/host-path", allowVolumeExpansion=True)
     _claim(cluster, storage_class="grow")
     cluster.run(16)
@@ -438,7 +436,7 @@ def test_a_volume_grows_where_its_class_lets_it(cluster: Cluster) -> None:
     assert statuses == [None, {"storage": "ControllerResizeInProgress"}, None]
 
 
-def test_a_volume_of_another_provisioner_is_only_spoken_of(cluster: Cluster) -> None:
+def test_expansion_of_external_volumes_is_only_reported(cluster: Cluster) -> None:
     _class(cluster, "grow", "kubernetes.io/no-provisioner", allowVolumeExpansion=True)
     _volume(cluster, storageClassName="grow", size="1Mi")
     _claim(cluster, storage_class="grow")
@@ -450,7 +448,7 @@ def test_a_volume_of_another_provisioner_is_only_spoken_of(cluster: Cluster) -> 
     assert cluster.get(_CLAIMS, "c")["status"]["capacity"] == {"storage": "1Mi"}
 
 
-def test_a_claim_whose_class_lets_it_not_grow(cluster: Cluster) -> None:
+def test_claim_does_not_expand_if_its_class_forbids_it(cluster: Cluster) -> None:
     _volume(cluster)
     _claim(cluster)
     cluster.run(16)
@@ -471,7 +469,7 @@ def _ephemeral(cluster: Cluster, *volumes: str) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99", volumes=sources))
 
 
-def test_an_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster) -> None:
+def test_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster) -> None:
     _ephemeral(cluster, "d")
     cluster.run(5)
     claim = cluster.get(_CLAIMS, "p-d")
@@ -486,7 +484,7 @@ def test_an_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster) -> None:
     assert cluster.api.list(_VOLUMES) == []
 
 
-def test_an_ephemeral_volume_takes_no_claim_of_others(cluster: Cluster) -> None:
+def test_ephemeral_volume_does_not_use_foreign_claims(cluster: Cluster) -> None:
     _claim(cluster, "p-d", storage_class=None)
     _ephemeral(cluster, "d")
     cluster.run(2)

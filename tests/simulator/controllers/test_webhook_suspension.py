@@ -90,7 +90,7 @@ def replica_set(replicas: int, name: str = "web") -> Obj:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def test_the_cluster_is_there_while_webhooks_are_asked(asked: Asked) -> None:
+def test_cluster_serves_requests_during_webhook_calls(asked: Asked) -> None:
     """What deadlocked once: a webhook that asks and writes itself before it answers."""
 
     async def test(api: SimulatedCluster) -> None:
@@ -107,7 +107,7 @@ def test_the_cluster_is_there_while_webhooks_are_asked(asked: Asked) -> None:
     run(test)
 
 
-def test_each_pod_is_asked_about_once_and_batches_side_by_side(asked: Asked) -> None:
+def test_each_pod_calls_webhook_once_and_batches_are_concurrent(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
         api.create("replicasets.apps", replica_set(7))
@@ -122,7 +122,7 @@ def test_each_pod_is_asked_about_once_and_batches_side_by_side(asked: Asked) -> 
     run(test)
 
 
-def test_a_refusal_is_told_in_an_event_and_tried_again_later(asked: Asked) -> None:
+def test_webhook_refusal_is_recorded_and_retried(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
         api.create("replicasets.apps", replica_set(3))
@@ -143,7 +143,7 @@ def test_a_refusal_is_told_in_an_event_and_tried_again_later(asked: Asked) -> No
     run(test)
 
 
-def test_an_update_is_made_of_what_is_there_after_the_answer(asked: Asked) -> None:
+def test_update_uses_the_state_after_the_webhook(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         api.create("configmaps", {"metadata": {"name": "c"}, "data": {"n": "0"}}, "default")
         configure(api, rules=[rule("configmaps", operations=["UPDATE"])])
@@ -168,7 +168,7 @@ def test_an_update_is_made_of_what_is_there_after_the_answer(asked: Asked) -> No
     run(test)
 
 
-def test_a_key_that_waits_has_no_second_turn_beside_the_first(asked: Asked) -> None:
+def test_suspended_key_is_not_handled_concurrently(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         log: list[str] = []
@@ -195,7 +195,7 @@ def test_a_key_that_waits_has_no_second_turn_beside_the_first(asked: Asked) -> N
     run(test)
 
 
-def test_no_more_keys_wait_at_a_time_than_there_are_workers(asked: Asked) -> None:
+def test_suspended_keys_are_limited_by_workers(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         done: list[int] = []
@@ -217,7 +217,7 @@ def test_no_more_keys_wait_at_a_time_than_there_are_workers(asked: Asked) -> Non
     run(test)
 
 
-def test_a_namespace_gets_its_contents_when_the_webhook_lets_them_in(asked: Asked) -> None:
+def test_default_objects_are_created_once_webhook_allows(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         api.create("namespaces", {"metadata": {"name": "new"}})
@@ -263,7 +263,7 @@ def test_services_created_meanwhile_get_addresses_of_their_own(asked: Asked) -> 
     run(test)
 
 
-def test_a_deletion_starts_from_the_object_that_is_there_after_the_answer(asked: Asked) -> None:
+def test_deletion_starts_from_the_object_that_is_there_after_the_answer(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         metadata = {"name": "c", "finalizers": ["example.com/kept"]}
         api.create("configmaps", {"metadata": metadata}, "default")
@@ -282,7 +282,7 @@ def test_a_deletion_starts_from_the_object_that_is_there_after_the_answer(asked:
     run(test)
 
 
-def test_a_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> None:
+def test_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         api.create("configmaps", {"metadata": {"name": "c"}}, "default")
         configure(api, rules=[rule("configmaps", operations=["DELETE"])])
@@ -300,7 +300,7 @@ def test_a_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> 
     run(test)
 
 
-def test_a_generated_name_that_is_taken_meanwhile_is_generated_anew(
+def test_generated_name_that_is_taken_meanwhile_is_generated_anew(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = iter(["c-1", "c-2"])

@@ -23,7 +23,7 @@ class Work:
             raise bad_request("no")
 
 
-def test_a_key_is_handled_once_however_often_it_is_added() -> None:
+def test_key_is_handled_once_per_batch_of_adds() -> None:
     work = Work()
     for key in ("a", "b", "a"):
         work.queue.add(key)
@@ -33,7 +33,7 @@ def test_a_key_is_handled_once_however_often_it_is_added() -> None:
     assert len(work.queue) == 0
 
 
-def test_what_is_added_while_working_has_its_turn_later() -> None:
+def test_key_added_during_work_is_handled_later() -> None:
     clock = ManualClock()
     done: list[int] = []
 
@@ -49,7 +49,7 @@ def test_what_is_added_while_working_has_its_turn_later() -> None:
     assert done == [1, 10, 2, 3]
 
 
-def test_of_two_delays_the_earlier_one_counts() -> None:
+def test_earlier_of_two_delays_counts() -> None:
     work = Work()
     work.queue.add_after("a", 5)
     work.queue.add_after("a", 2)
@@ -67,14 +67,14 @@ def test_delays_scale_unless_they_are_real_seconds(scaled: bool, at: float) -> N
 
 
 @pytest.mark.parametrize("seconds", [0, -3])
-def test_no_delay_is_at_once(seconds: float) -> None:
+def test_zero_delay_is_immediate(seconds: float) -> None:
     work = Work()
     work.queue.add_after("a", seconds)
     work.clock.advance(0)
     assert work.done == [(0, "a")]
 
 
-def test_a_refusal_is_tried_again_with_growing_delays_until_it_works() -> None:
+def test_status_error_is_retried_with_growing_delays() -> None:
     work = Work()
     work.failures = 3
     work.queue.add("a")
@@ -86,7 +86,7 @@ def test_a_refusal_is_tried_again_with_growing_delays_until_it_works() -> None:
     assert [at for at, _ in work.done][4:] == [1, 1.005]
 
 
-def test_a_forgotten_key_is_not_handled() -> None:
+def test_forgotten_key_is_not_handled() -> None:
     work = Work()
     work.queue.add("a")
     work.queue.add_after("b", 1)
@@ -99,5 +99,5 @@ def test_a_forgotten_key_is_not_handled() -> None:
 @pytest.mark.parametrize(
     ("failures", "delay"), [(0, 0.005), (1, 0.01), (10, 5.12), (17, 655.36), (18, 1000), (99, 1000)]
 )
-def test_the_delay_doubles_up_to_a_limit(failures: int, delay: float) -> None:
+def test_delay_doubles_up_to_a_limit(failures: int, delay: float) -> None:
     assert calculate_delay(failures) == pytest.approx(delay)
