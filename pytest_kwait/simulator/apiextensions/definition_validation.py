@@ -45,8 +45,8 @@ from pytest_kwait.simulator.apiextensions.pruning import (
 )
 from pytest_kwait.simulator.apiextensions.schema_validation import prefix_error, validate_value
 from pytest_kwait.simulator.validation.webhook_client_config import (
-    webhook_service_errors,
-    webhook_url_errors,
+    validate_webhook_service,
+    validate_webhook_url,
 )
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
         if ("url" in config) == ("service" in config):
             yield required(where, "exactly one of url or service is required")
         elif "url" in config:
-            yield from webhook_url_errors(config["url"], f"{where}.url")
+            yield from validate_webhook_url(config["url"], f"{where}.url")
         else:
-            yield from webhook_service_errors(config["service"], f"{where}.service")
+            yield from validate_webhook_service(config["service"], f"{where}.service")
         bundle = config.get("caBundle")
         if bundle and not any_ca and not is_ca_bundle(bundle):
             text = "unable to load root certificates: unable to parse bytes as PEM block"

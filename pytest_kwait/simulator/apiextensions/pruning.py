@@ -12,7 +12,7 @@ from pytest_kwait.apimachinery.validation import dns_1035_texts
 from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.scheme import Kind
-from pytest_kwait.simulator.validation.objectmeta import metadata_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_object_meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -259,5 +259,5 @@ def _object_errors(value: Obj, at: str) -> Iterator[FieldError]:
         yield invalid_value(f"{at}.metadata", metadata, text)
     elif metadata:
         named = {"metadata": {**metadata, "name": metadata.get("name") or "fakename"}}
-        for error in metadata_errors(named, _METADATA_KINDS[bool(metadata.get("namespace"))]):
+        for error in validate_object_meta(named, _METADATA_KINDS[bool(metadata.get("namespace"))]):
             yield FieldError(error.reason, f"{at}.{error.field}", error.message)

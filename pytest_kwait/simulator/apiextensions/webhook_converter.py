@@ -21,7 +21,7 @@ from pytest_kwait.simulator.admission.webhooks.webhook_client import (
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.schema_validation import go_type_name
 from pytest_kwait.simulator.store import Entry, with_revision
-from pytest_kwait.simulator.validation.objectmeta import annotation_errors, label_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_annotations, validate_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,9 +198,9 @@ def _restore_metadata(original: Obj, made: Obj) -> Obj:
                 )
         if value != original.get(field):
             errors = (
-                label_errors(value, "metadata.labels")
+                validate_labels(value, "metadata.labels")
                 if field == "labels"
-                else annotation_errors(value, "metadata.annotation")
+                else validate_annotations(value, "metadata.annotation")
             )
             texts = list(dict.fromkeys(map(str, errors)))
             if texts:

@@ -25,7 +25,7 @@ from pytest_kwait.simulator.codec.protobuf import MAGIC, decode_envelope
 from pytest_kwait.simulator.codec.schema import is_known
 from pytest_kwait.simulator.objects import DuplicateKeysObj
 from pytest_kwait.simulator.scheme import Kind
-from pytest_kwait.simulator.validation.objectmeta import delete_option_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_delete_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -317,7 +317,7 @@ async def read_delete_options(request: ApiRequest) -> Obj:
     data = await read_body(request)
     given = bool(data.strip())
     options = await _decode_body_options(request, data) if given else _read_query_options(request)
-    errors = delete_option_errors(options)
+    errors = validate_delete_options(options)
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):
         errors.append(not_supported("dryRun", dry_run, ["All"]))

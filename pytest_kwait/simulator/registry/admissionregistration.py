@@ -20,10 +20,10 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.objectmeta import name_errors, selector_errors
+from pytest_kwait.simulator.validation.objectmeta import name_texts, validate_label_selector
 from pytest_kwait.simulator.validation.webhook_client_config import (
-    webhook_service_errors,
-    webhook_url_errors,
+    validate_webhook_service,
+    validate_webhook_url,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
         text = "the timeout value must be between 1 and 30 seconds"
         errors.append(invalid_value(f"{at}.timeoutSeconds", seconds, text))
     for field in ("namespaceSelector", "objectSelector"):
-        errors += selector_errors(webhook.get(field, {}), f"{at}.{field}")
+        errors += validate_label_selector(webhook.get(field, {}), f"{at}.{field}")
     policy = webhook.get("reinvocationPolicy", "Never")
     if policy not in ("IfNeeded", "Never"):
         errors.append(not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never")))
@@ -143,7 +143,7 @@ def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
 def _webhook_name_errors(name: str, at: str) -> list[FieldError]:
     if not name:
         return [required(at)]
-    texts = name_errors(name)
+    texts = name_texts(name)
     if texts:
         return [invalid_value(at, name, ",".join(texts))]
     if name.count(".") < 2:
@@ -217,8 +217,8 @@ def _client_errors(config: Obj, at: str) -> list[FieldError]:
     if ("url" in config) == ("service" in config):
         return [required(at, "exactly one of url or service is required")]
     if "url" in config:
-        return webhook_url_errors(config["url"], f"{at}.url")
-    return webhook_service_errors(config["service"], f"{at}.service")
+        return validate_webhook_url(config["url"], f"{at}.url")
+    return validate_webhook_service(config["service"], f"{at}.service")
 
 
 def _version_errors(versions: list[str], at: str) -> list[FieldError]:
@@ -337,7 +337,7 @@ def _audit_annotation_errors(
 def match_resources_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
     """What is wrong with what a policy or a binding is about."""
     for field in ("namespaceSelector", "objectSelector"):
-        yield from selector_errors(constraints.get(field) or {}, f"{at}.{field}")
+        yield from validate_label_selector(constraints.get(field) or {}, f"{at}.{field}")
     for field in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(constraints.get(field) or ()):
             yield from rule_errors(rule, f"{at}.{field}[{index}]")

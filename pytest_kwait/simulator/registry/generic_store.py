@@ -35,12 +35,12 @@ from pytest_kwait.simulator.registry.subresources import (
 from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.validation.objectmeta import (
     dedup_owner_references,
-    delete_option_errors,
-    metadata_errors,
-    metadata_update_errors,
-    shared_create_errors,
-    shared_update_errors,
+    validate_common_fields,
+    validate_common_fields_update,
+    validate_delete_options,
     validate_finalizer_name,
+    validate_object_meta,
+    validate_object_meta_update,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plan_deletion(strategy: Strategy, obj: Obj, options: Obj, now: float) -> Del
     Raises:
         StatusError: 422 for bad options, 409 where the object is not the one that is meant.
     """
-    errors = delete_option_errors(options)
+    errors = validate_delete_options(options)
     if errors:
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
     _check_preconditions(strategy, obj, options.get("preconditions") or {})
@@ -281,7 +281,7 @@ class ObjectDeleter:
             for index, name in enumerate(finalizers)
             for error in validate_finalizer_name(name, f"spec.finalizers[{index}]")
         ]
-        errors += metadata_errors(new, kind)
+        errors += validate_object_meta(new, kind)
         if errors:
             raise invalid(kind.group, kind.kind, name_of(new), errors)
         if caller.dry_run:
@@ -459,10 +459,10 @@ class ObjectWriter:
         strategy.record_creator(new, caller)
         # The rules are those of the version that was asked for.
         rules = self._api.strategy(requested)
-        errors = metadata_errors(new, kind) if strategy.validates_metadata else []
+        errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
         errors += rules.validate_create(new)
         if not errors and not strategy.validates_metadata:
-            errors = shared_create_errors(new, kind)
+            errors = validate_common_fields(new, kind)
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         strategy.warn_create(new, caller)
@@ -573,11 +573,11 @@ class ObjectWriter:
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
             # The server looks at metadata for all kinds, and again by each kind's own rules.
-            found = shared_update_errors(new, old, kind)
+            found = validate_common_fields_update(new, old, kind)
             if strategy.validates_metadata:
-                found += metadata_update_errors(new, old, kind)
+                found += validate_object_meta_update(new, old, kind)
             if strategy.validates_metadata_on_update and subresource is None:
-                changes += metadata_errors(new, kind)
+                changes += validate_object_meta(new, kind)
             changes = found + changes
         errors = changes + errors
         if errors:

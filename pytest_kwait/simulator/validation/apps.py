@@ -21,9 +21,9 @@ from pytest_kwait.simulator.validation.core.volumes.claims import (
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
 from pytest_kwait.simulator.validation.objectmeta import (
-    annotation_errors,
-    label_errors,
-    selector_errors,
+    validate_annotations,
+    validate_label_selector,
+    validate_labels,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def validate_workload_selector(spec: Obj, noun: str) -> ErrorList:
     if selector is None:
         errors.required("spec.selector")
         return errors
-    errors += selector_errors(selector, "spec.selector")
+    errors += validate_label_selector(selector, "spec.selector")
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         text = f"empty selector is invalid for {noun}"
         errors.invalid("spec.selector", render_selector(selector), text)
@@ -74,7 +74,7 @@ def validate_workload_selector(spec: Obj, noun: str) -> ErrorList:
 
 def _is_selector_malformed(spec: Obj) -> bool:
     selector = spec.get("selector")
-    return selector is not None and bool(selector_errors(selector, "spec.selector"))
+    return selector is not None and bool(validate_label_selector(selector, "spec.selector"))
 
 
 def validate_template_for_selector(spec: Obj) -> ErrorList:
@@ -293,7 +293,7 @@ def validate_daemon_set_spec(spec: Obj) -> ErrorList:
     """Validate a daemon set's spec."""
     errors = ErrorList()
     selector, template = spec.get("selector"), spec["template"]
-    wrong = [] if selector is None else selector_errors(selector, "spec.selector")
+    wrong = [] if selector is None else validate_label_selector(selector, "spec.selector")
     errors += wrong
     labels = template.get("metadata", {}).get("labels")
     if not wrong and selector != {} and not matches_label_selector(selector, labels or {}):
@@ -409,10 +409,10 @@ def _validate_stateful_template(spec: Obj) -> ErrorList:
         }
         template = {**template, "spec": {**kept, "volumes": volumes}}
     errors += validate_template_for_selector({**spec, "template": template})
-    errors += label_errors(metadata.get("labels", {}), "spec.template.labels")
+    errors += validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if "annotations" in metadata:
         at = "spec.template.annotations"
-        errors += annotation_errors(metadata["annotations"], at)
+        errors += validate_annotations(metadata["annotations"], at)
         errors += validate_pod_annotations(metadata["annotations"], pod, at)
     return errors
 

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from typing import Any
@@ -291,7 +291,7 @@ def _validate_generated_selector(metadata: Obj, spec: Obj) -> ErrorList:
         elif labels[key] != value:
             errors.invalid(at, labels, f"must be '{value}'")
     selector = spec["selector"]
-    if not selector_errors(selector, "") and not matches_label_selector(selector, expected):
+    if not validate_label_selector(selector, "") and not matches_label_selector(selector, expected):
         errors.invalid("spec.selector", render_selector(selector), "`selector` not auto-generated")
     return errors
 
@@ -300,7 +300,7 @@ def validate_job_spec(spec: Obj, at: str) -> ErrorList:
     """Validate a job's spec; its selector must match its template."""
     errors = validate_job_spec_without_selector(spec, at)
     selector = spec.get("selector")
-    wrong = [] if selector is None else selector_errors(selector, f"{at}.selector")
+    wrong = [] if selector is None else validate_label_selector(selector, f"{at}.selector")
     if selector is None:
         errors.required(f"{at}.selector")
     errors += wrong

@@ -34,7 +34,7 @@ from pytest_kwait.simulator.validation.core.services import (
     validate_hostname,
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -246,7 +246,7 @@ def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
     """Validate a network policy; networks of the `old` one are skipped."""
     spec = policy.get("spec") or {}
     kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
-    errors = selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
+    errors = validate_label_selector(spec.get("podSelector") or {}, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(spec.get(direction) or []):
             at = f"spec.{direction}[{index}]"
@@ -317,7 +317,7 @@ def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> E
         selector = peer.get(field)
         if selector is not None:
             count += 1
-            errors += selector_errors(selector, f"{at}.{field}")
+            errors += validate_label_selector(selector, f"{at}.{field}")
     if block is not None:
         errors += _validate_ip_block(block, f"{at}.ipBlock", kept)
         if count:

@@ -11,7 +11,7 @@ from pytest_kwait.apimachinery.validation import dns_label_texts
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
 from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.objectmeta import label_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_labels
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -26,7 +26,7 @@ def validate_runtime_class(runtime_class: Obj) -> ErrorList:
     if runtime_class.get("overhead") is not None:
         limits = {"limits": runtime_class["overhead"].get("podFixed") or {}}
         errors += validate_resource_requirements(limits, (), "overhead")
-    errors += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    errors += validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
     tolerations = scheduling.get("tolerations") or []
     errors += validate_tolerations(tolerations, "scheduling.tolerations")
     seen: list[Obj] = []

@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
-    "annotation_errors",
     "dedup_owner_references",
-    "delete_option_errors",
-    "label_errors",
     "label_value_texts",
-    "metadata_errors",
-    "metadata_update_errors",
-    "name_errors",
+    "name_texts",
     "qualified_name_texts",
-    "selector_errors",
-    "shared_create_errors",
-    "shared_update_errors",
+    "validate_annotations",
+    "validate_common_fields",
+    "validate_common_fields_update",
+    "validate_delete_options",
     "validate_finalizer_name",
+    "validate_label_selector",
+    "validate_labels",
+    "validate_object_meta",
+    "validate_object_meta_update",
     "validate_owner_references",
 ]
 
@@ -142,7 +142,7 @@ _LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def name_errors(name: str, *, label: bool = False) -> list[str]:
+def name_texts(name: str, *, label: bool = False) -> list[str]:
     """Return messages if `name` is no DNS subdomain, or with `label` no DNS label."""
     return dns_label_texts(name) if label else dns_subdomain_texts(name)
 
@@ -159,13 +159,13 @@ def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[
     if prefix and len(name) > 1 and name[-1] == "-":
         # The generated suffix follows the dash, so the character before it is not checked either.
         name = name[:-2] + "a"
-    return name_errors(name, label=kind.bucket in _LABEL_KINDS)
+    return name_texts(name, label=kind.bucket in _LABEL_KINDS)
 
 
 qualified_name_texts = label_key_texts
 
 
-def label_errors(labels: dict[str, str], path: str) -> ErrorList:
+def validate_labels(labels: dict[str, str], path: str) -> ErrorList:
     """Validate a mapping of labels."""
     errors = ErrorList()
     for key, value in sorted(labels.items()):
@@ -177,9 +177,9 @@ def label_errors(labels: dict[str, str], path: str) -> ErrorList:
 _OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
-def selector_errors(selector: Obj, path: str) -> ErrorList:
+def validate_label_selector(selector: Obj, path: str) -> ErrorList:
     """Validate a label selector."""
-    errors = label_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    errors = validate_labels(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         at = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values", [])
@@ -197,7 +197,7 @@ def selector_errors(selector: Obj, path: str) -> ErrorList:
     return errors
 
 
-def metadata_errors(obj: Obj, kind: Kind) -> ErrorList:
+def validate_object_meta(obj: Obj, kind: Kind) -> ErrorList:
     """Validate the metadata of a new object."""
     metadata = obj["metadata"]
 
@@ -205,8 +205,8 @@ def metadata_errors(obj: Obj, kind: Kind) -> ErrorList:
         texts = _name_texts_of_kind(kind, name, prefix=prefix)
         return texts + _definition_texts(name, obj) if kind.bucket == _DEFINITIONS else texts
 
-    errors = _object_meta_errors(metadata, kind, names)
-    return errors + _finalizer_errors(metadata) if _validates_finalizers(kind) else errors
+    errors = _validate_object_meta(metadata, kind, names)
+    return errors + _validate_finalizers(metadata) if _validates_finalizers(kind) else errors
 
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -236,7 +236,7 @@ _LENIENT_FINALIZER_GROUPS = frozenset(
 )
 
 
-def _object_meta_errors(
+def _validate_object_meta(
     metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
 ) -> ErrorList:
     errors = ErrorList()
@@ -255,7 +255,7 @@ def _object_meta_errors(
         errors.required("metadata.namespace")
     if metadata.get("generation", 0) < 0:
         errors.invalid("metadata.generation", metadata["generation"], NEGATIVE)
-    errors += _immutable_field_errors(metadata)
+    errors += _validate_repeated_fields(metadata)
     finalizers = metadata.get("finalizers", ())
     errors += [
         invalid_value("metadata.finalizers", finalizer, text)
@@ -268,20 +268,20 @@ def _object_meta_errors(
     return errors
 
 
-def _immutable_field_errors(metadata: Obj) -> ErrorList:
+def _validate_repeated_fields(metadata: Obj) -> ErrorList:
     """Validate fields that every validation of metadata repeats."""
     if "labels" not in metadata and "annotations" not in metadata:
         return validate_owner_references(metadata.get("ownerReferences", ()))
     return ErrorList(
         [
-            *label_errors(metadata.get("labels", {}), "metadata.labels"),
-            *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
+            *validate_labels(metadata.get("labels", {}), "metadata.labels"),
+            *validate_annotations(metadata.get("annotations", {}), "metadata.annotations"),
             *validate_owner_references(metadata.get("ownerReferences", ())),
         ]
     )
 
 
-def _finalizer_errors(metadata: Obj) -> ErrorList:
+def _validate_finalizers(metadata: Obj) -> ErrorList:
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return ErrorList(
         [
@@ -292,7 +292,7 @@ def _finalizer_errors(metadata: Obj) -> ErrorList:
     )
 
 
-def annotation_errors(annotations: dict[str, str], path: str) -> ErrorList:
+def validate_annotations(annotations: dict[str, str], path: str) -> ErrorList:
     """Validate a mapping of annotations."""
     errors = ErrorList()
     size = 0
@@ -304,27 +304,27 @@ def annotation_errors(annotations: dict[str, str], path: str) -> ErrorList:
     return errors
 
 
-def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
+def validate_object_meta_update(new: Obj, old: Obj, kind: Kind) -> ErrorList:
     """Validate a change of metadata, as the validation of the kind does."""
-    errors = _change_errors(new, old)
+    errors = _validate_changed_fields(new, old)
     if _validates_finalizers(kind):
-        errors += _finalizer_errors(new["metadata"])
+        errors += _validate_finalizers(new["metadata"])
     return errors
 
 
-def shared_create_errors(new: Obj, kind: Kind) -> ErrorList:
+def validate_common_fields(new: Obj, kind: Kind) -> ErrorList:
     """Validate the metadata of any new object, after the validation of its kind."""
-    return _object_meta_errors(
+    return _validate_object_meta(
         new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
     )
 
 
-def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
+def validate_common_fields_update(new: Obj, old: Obj, kind: Kind) -> ErrorList:
     """Validate a change of any metadata, before the validation of the kind."""
-    return shared_create_errors(new, kind) + _change_errors(new, old)
+    return validate_common_fields(new, kind) + _validate_changed_fields(new, old)
 
 
-def _change_errors(new: Obj, old: Obj) -> ErrorList:
+def _validate_changed_fields(new: Obj, old: Obj) -> ErrorList:
     errors = ErrorList()
     metadata, before = new["metadata"], old["metadata"]
     if before.get("deletionTimestamp"):
@@ -341,10 +341,10 @@ def _change_errors(new: Obj, old: Obj) -> ErrorList:
             value = metadata.get(field)
             if value != before.get(field):
                 errors.invalid(f"metadata.{field}", value, "field is immutable")
-    return errors + _immutable_field_errors(metadata)
+    return errors + _validate_repeated_fields(metadata)
 
 
-def delete_option_errors(options: Obj) -> ErrorList:
+def validate_delete_options(options: Obj) -> ErrorList:
     """Validate the options of a deletion."""
     errors = ErrorList()
     policy = options.get("propagationPolicy")

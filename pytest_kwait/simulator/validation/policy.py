@@ -12,7 +12,7 @@ from pytest_kwait.simulator.validation.apps import (
     validate_not_more_than_100_percent,
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -33,7 +33,7 @@ def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
             errors += validate_non_negative_int_or_percent(spec[field], f"spec.{field}")
             errors += validate_not_more_than_100_percent(spec[field], f"spec.{field}")
     if "selector" in spec:
-        errors += selector_errors(spec["selector"], "spec.selector")
+        errors += validate_label_selector(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
         errors.not_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)

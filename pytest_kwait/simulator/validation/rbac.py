@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import path_segment_texts
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.objectmeta import name_errors, selector_errors
+from pytest_kwait.simulator.validation.objectmeta import name_texts, validate_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -67,7 +67,7 @@ def validate_cluster_role(role: Obj) -> ErrorList:
             why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.required(path, why)
         for index, selector in enumerate(selectors):
-            found = selector_errors(selector, f"{path}[{index}]")
+            found = validate_label_selector(selector, f"{path}[{index}]")
             if found:
                 # kube-apiserver shows the selector that it failed to parse, which is nil.
                 text = "invalid label selector."
@@ -119,7 +119,7 @@ def _validate_subject(subject: Obj, path: str, *, namespaced: bool) -> ErrorList
         if group != RBAC_GROUP:
             errors.not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
     else:
-        texts = name_errors(name) if name else []
+        texts = name_texts(name) if name else []
         errors.invalid_each(f"{path}.name", name, texts)
         if group:
             errors.not_supported(f"{path}.apiGroup", group, [""])

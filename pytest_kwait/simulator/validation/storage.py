@@ -22,7 +22,7 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
 )
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_driver_name
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -246,7 +246,7 @@ def validate_csi_storage_capacity(storage_capacity: Obj) -> ErrorList:
     name, amount, nodes = (
         storage_capacity.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
     )
-    errors = ErrorList() if nodes is None else selector_errors(nodes, "nodeTopology")
+    errors = ErrorList() if nodes is None else validate_label_selector(nodes, "nodeTopology")
     errors.invalid_each("storageClassName", name or "", dns_subdomain_texts(name or ""))
     if amount is not None and parse_quantity(amount).amount < 0:
         errors.invalid("capacity", amount, NEGATIVE)

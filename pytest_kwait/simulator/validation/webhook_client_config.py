@@ -16,12 +16,12 @@ from pytest_kwait.simulator.validation.field_errors import ErrorList
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["webhook_service_errors", "webhook_url_errors"]
+__all__ = ["validate_webhook_service", "validate_webhook_url"]
 
 _FORM = "; desired format: https://host[/path]"
 
 
-def webhook_url_errors(url: str, at: str) -> ErrorList:
+def validate_webhook_url(url: str, at: str) -> ErrorList:
     """Validate the URL of a webhook."""
     try:
         split = urlsplit(url)
@@ -46,7 +46,7 @@ def webhook_url_errors(url: str, at: str) -> ErrorList:
     return errors
 
 
-def webhook_service_errors(service: Obj, at: str) -> ErrorList:
+def validate_webhook_service(service: Obj, at: str) -> ErrorList:
     """Validate the service reference of a webhook."""
     unnamed = [field for field in ("name", "namespace") if not service.get(field)]
     errors = ErrorList([required(f"{at}.{field}") for field in unnamed])

@@ -4,18 +4,18 @@ from typing import Any
 
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.validation.objectmeta import (
-    delete_option_errors,
-    metadata_errors,
-    metadata_update_errors,
-    selector_errors,
-    shared_update_errors,
+    validate_common_fields_update,
+    validate_delete_options,
+    validate_label_selector,
+    validate_object_meta,
+    validate_object_meta_update,
 )
 
 KINDS = Scheme()
 
 
 def errors(resource: str, metadata: dict[str, Any]) -> list[str]:
-    return [str(error) for error in metadata_errors({"metadata": metadata}, KINDS[resource])]
+    return [str(error) for error in validate_object_meta({"metadata": metadata}, KINDS[resource])]
 
 
 def test_an_object_needs_a_name() -> None:
@@ -79,7 +79,7 @@ def test_finalizers_are_standard_or_qualified() -> None:
 def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
     old = {"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["e/a"]}}
     new = {"metadata": {**old["metadata"], "finalizers": ["e/a", "e/b"]}}
-    for errors_of in (metadata_update_errors, shared_update_errors):
+    for errors_of in (validate_object_meta_update, validate_common_fields_update):
         assert [str(error) for error in errors_of(new, old, KINDS["nodes"])] == [
             "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being "
             'deleted, found new finalizers []string{"e/b"}'
@@ -89,7 +89,7 @@ def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
 def test_the_identity_of_an_object_is_fixed() -> None:
     old = {"metadata": {"name": "a", "uid": "u"}}
     new = {"metadata": {"name": "b", "uid": "v"}}
-    assert [str(error) for error in metadata_update_errors(new, old, KINDS["nodes"])] == [
+    assert [str(error) for error in validate_object_meta_update(new, old, KINDS["nodes"])] == [
         'metadata.name: Invalid value: "b": field is immutable',
         'metadata.uid: Invalid value: "v": field is immutable',
     ]
@@ -104,7 +104,7 @@ def test_selectors_are_whole() -> None:
             {"key": "d", "operator": "In", "values": ["a" * 64]},
         ]
     }
-    assert [str(error) for error in selector_errors(selector, "s")] == [
+    assert [str(error) for error in validate_label_selector(selector, "s")] == [
         "s.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' "
         "or 'NotIn'",
         "s.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' "
@@ -116,13 +116,13 @@ def test_selectors_are_whole() -> None:
 
 
 def test_delete_options_do_not_contradict_themselves() -> None:
-    assert delete_option_errors({"propagationPolicy": "Orphan"}) == []
-    both = delete_option_errors({"propagationPolicy": "Orphan", "orphanDependents": True})
+    assert validate_delete_options({"propagationPolicy": "Orphan"}) == []
+    both = validate_delete_options({"propagationPolicy": "Orphan", "orphanDependents": True})
     assert [str(error) for error in both] == [
         'propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation '
         "cannot be both set"
     ]
-    unknown = delete_option_errors({"propagationPolicy": "Nope"})
+    unknown = validate_delete_options({"propagationPolicy": "Nope"})
     assert [str(error) for error in unknown] == [
         'propagationPolicy: Unsupported value: "Nope": supported values: "Foreground", '
         '"Background", "Orphan", "nil"'

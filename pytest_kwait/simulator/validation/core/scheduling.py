@@ -16,7 +16,7 @@ from pytest_kwait.apimachinery.validation import (
 )
 from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -141,7 +141,7 @@ def _validate_pod_affinity_term(term: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     for field in ("labelSelector", "namespaceSelector"):
         if field in term:
-            errors += selector_errors(term[field], f"{at}.{field}")
+            errors += validate_label_selector(term[field], f"{at}.{field}")
     for name in term.get("namespaces", ()):
         errors.invalid_each(f"{at}.namespace", name, dns_label_texts(name))
     errors += _validate_match_label_keys(term, at)
@@ -210,7 +210,7 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
                 errors.not_supported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
         errors += _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here)
         if "labelSelector" in constraint:
-            errors += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")
+            errors += validate_label_selector(constraint["labelSelector"], f"{here}.labelSelector")
     return errors
 
 

@@ -34,7 +34,7 @@ from pytest_kwait.simulator.validation.addresses import (
     validate_ip,
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.objectmeta import label_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_labels
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -283,7 +283,7 @@ def validate_service(service: Obj, old: Obj | None = None) -> ErrorList:
             *_validate_topology_hints(service),
             *_validate_type(spec),
             *_validate_ports(spec),
-            *label_errors(spec.get("selector") or {}, "spec.selector"),
+            *validate_labels(spec.get("selector") or {}, "spec.selector"),
             *_validate_session_affinity(spec),
             *validate_cluster_ips(spec, before),
             *_validate_external_ips(spec, before),

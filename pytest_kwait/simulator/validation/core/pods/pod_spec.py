@@ -46,7 +46,7 @@ from pytest_kwait.simulator.validation.core.scheduling import (
 )
 from pytest_kwait.simulator.validation.core.volumes.pod_volumes import validate_volumes
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.objectmeta import annotation_errors, label_errors
+from pytest_kwait.simulator.validation.objectmeta import validate_annotations, validate_labels
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -175,9 +175,9 @@ def validate_pod_template_spec(template: Obj, at: str) -> ErrorList:
     """Validate a pod template with its labels and annotations."""
     errors = ErrorList()
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
-    errors += label_errors(metadata.get("labels", {}), f"{at}.labels")
+    errors += validate_labels(metadata.get("labels", {}), f"{at}.labels")
     if "annotations" in metadata:
-        errors += annotation_errors(metadata["annotations"], f"{at}.annotations")
+        errors += validate_annotations(metadata["annotations"], f"{at}.annotations")
         errors += validate_pod_annotations(metadata["annotations"], spec, f"{at}.annotations")
     errors += validate_pod_spec(spec, f"{at}.spec")
     errors += validate_profile_annotations(metadata, spec, f"{at}.spec")
@@ -218,7 +218,7 @@ def validate_pod_spec(spec: Obj, at: str, *, metadata: Obj | None = None) -> Err
     errors.require_one_of(f"{at}.restartPolicy", around.restart_policy, _RESTART_POLICIES)
     errors.require_one_of(f"{at}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES)
     if "nodeSelector" in spec:
-        errors += label_errors(spec["nodeSelector"], f"{at}.nodeSelector")
+        errors += validate_labels(spec["nodeSelector"], f"{at}.nodeSelector")
     errors += validate_pod_security_context(spec, f"{at}.securityContext")
     if "affinity" in spec:
         errors += validate_affinity(spec["affinity"], f"{at}.affinity")

@@ -24,9 +24,9 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal
 from pytest_kwait.simulator.validation.objectmeta import (
-    annotation_errors,
-    label_errors,
-    selector_errors,
+    validate_annotations,
+    validate_label_selector,
+    validate_labels,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def validate_persistent_volume_claim_spec(spec: Obj, at: str) -> ErrorList:
     if not modes:
         errors.required(f"{at}.accessModes", "at least 1 access mode is required")
     if "selector" in spec:
-        errors += selector_errors(spec["selector"], f"{at}.selector")
+        errors += validate_label_selector(spec["selector"], f"{at}.selector")
     errors += validate_access_modes(modes, f"{at}.accessModes")
     storage = spec.get("resources", {}).get("requests", {}).get("storage")
     if storage is None:
@@ -254,8 +254,8 @@ def validate_persistent_volume_claim_template(template: Obj, at: str) -> ErrorLi
     """Validate a claim template: labels, annotations and the spec."""
     errors = ErrorList()
     metadata = template.get("metadata") or {}
-    errors += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")
-    errors += label_errors(metadata.get("labels", {}), f"{at}.metadata.labels")
+    errors += validate_annotations(metadata.get("annotations", {}), f"{at}.metadata.annotations")
+    errors += validate_labels(metadata.get("labels", {}), f"{at}.metadata.labels")
     for field in _FORBIDDEN_METADATA:
         if metadata.get(field):
             errors.forbidden(
