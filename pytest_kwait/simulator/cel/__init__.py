@@ -2,7 +2,8 @@
 
 What may enter: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
 cost estimates, and the function libraries. Import this package only where an expression is
-compiled: it loads that library, and raises a 501 `StatusError` with the install command where it is missing.
+compiled: it loads that library. Without it, the import raises a 501 `StatusError` with the install
+command.
 """
 
 from importlib.util import find_spec

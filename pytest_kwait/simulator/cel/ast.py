@@ -32,7 +32,7 @@ _WELL_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type: its kind, its name where it has one, and the types that it is made of."""
+    """A CEL type: its kind, its name if any, and its type parameters."""
 
     kind: str
     name: str = ""
@@ -41,19 +41,19 @@ class Type:
 
 @dataclass(slots=True)
 class Expr:
-    """A part of an expression.
+    """One node of an expression.
 
     Args:
-        number: what tells it from the others.
+        number: the node's identifier.
         kind: `literal`, `ident`, `select`, `call`, `list`, `map`, `struct` or `loop`.
-        name: of the variable, the field or the function.
-        parts: the parts that it is made of: the operand; the arguments; the items; keys and
-            values; a loop's range, start, condition, step and result.
-        target: what a function is a member of.
-        value: a literal's; None for null.
-        test: whether a selection only tells whether there is something.
-        names: of a loop's variables: the one that it makes, and one or two of the range.
-        optional: which items of a list or entries of a map are left out where they have no value.
+        name: the variable, field or function.
+        parts: the child nodes: the operand; the arguments; the items; keys and values; a loop's
+            range, initial value, condition, step and result.
+        target: the receiver of a member function.
+        value: a literal's value; None for null.
+        test: whether a selection only tests for presence.
+        names: a loop's variables: the accumulator, and one or two iteration variables.
+        optional: the items of a list, or entries of a map, that are left out if they have no value.
     """
 
     number: int
@@ -69,12 +69,12 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAst:
-    """An expression that is checked.
+    """A type-checked expression.
 
     Args:
-        root: all of it.
-        types: of the parts, by number.
-        overloads: what calls come to, by number.
+        root: the root node.
+        types: the types of nodes, by number.
+        overloads: the resolved overloads of calls, by number.
     """
 
     root: Expr
@@ -83,12 +83,12 @@ class CheckedAst:
 
 
 def decode_parsed_expr(data: bytes) -> Expr:
-    """The tree in a serialized `ParsedExpr`, which stands in an `Any`."""
+    """Return the tree of a serialized `ParsedExpr` in an `Any`."""
     return _decode_expr(_get_message(_get_message(data, 2), 2))
 
 
 def decode_checked_expr(data: bytes) -> CheckedAst:
-    """The tree in a serialized `CheckedExpr`, which stands in an `Any`."""
+    """Return the tree of a serialized `CheckedExpr` in an `Any`."""
     message = _get_message(data, 2)
     types: dict[int, Type] = {}
     overloads: dict[int, list[str]] = {}
@@ -111,7 +111,7 @@ def decode_checked_expr(data: bytes) -> CheckedAst:
 
 
 def decode_positions(data: bytes) -> dict[int, int]:
-    """Where the parts of a serialized `CheckedExpr` stand in its text, by number."""
+    """Return the text offsets of the nodes of a serialized `CheckedExpr`, by number."""
     source = _get_message(_get_message(data, 2), 5)
     return {
         _get_number(entry, 1): _get_number(entry, 2)
@@ -121,7 +121,7 @@ def decode_positions(data: bytes) -> dict[int, int]:
 
 
 def _decode_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message in their order; what is not of a variable length stays a number."""
+    """Yield the fields of a message in order; fixed-size and varint fields stay numbers."""
     at = 0
     while at < len(data):
         key, at = _decode_varint(data, at)

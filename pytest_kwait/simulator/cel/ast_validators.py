@@ -47,7 +47,7 @@ _CLAUSE_KINDS = {
     ),
     "o": (_INTEGER_KINDS, "octal clause can only be used on integers"),
 }
-"""By clause: which kinds it takes, and what is said of others."""
+"""By clause: the kinds it accepts, and the message about others."""
 
 _TYPE_DISPLAY_NAMES = {
     "null": "null_type",
@@ -57,10 +57,10 @@ _TYPE_DISPLAY_NAMES = {
 
 
 def find_literal_type_errors(tree: CheckedAst) -> Iterator[tuple[Expr, str]]:
-    """What is wrong, and with which part of an expression.
+    """Yield type errors of literals, each with its node.
 
     Args:
-        tree: the expression, as the checker has it.
+        tree: the checked expression.
     """
     yield from _find_errors(tree.root, tree, formatted=False)
 
@@ -85,7 +85,7 @@ def _find_mixed_types(
     *,
     every: bool = False,
 ) -> Iterator[tuple[Expr, str]]:
-    """The parts that are not of the first one's type; of a list only the first that is not."""
+    """Return the nodes that differ in type from the first; for a list, only the first such node."""
     first: Type | None = None
     for place, part in enumerate(parts):
         kind = tree.types.get(part.number)
@@ -107,14 +107,14 @@ def _find_mixed_types(
 
 
 def _is_dynamic(kind: Type) -> bool:
-    """Whether it is open what it is, or what is in it."""
+    """Return whether a type is, or contains, `dyn`."""
     return kind.kind == "dyn" or any(map(_is_dynamic, kind.of))
 
 
 def _is_untyped(part: Expr) -> bool:
-    """Whether a part has no type on a real server either.
+    """Return whether kube-apiserver has no type for the node either.
 
-    The checker here knows of no maps of lists, nor of lists of lists, and so not of what is in one.
+    The checker here has no maps of lists and no lists of lists, and so no types for their items.
     """
     if part.kind == "ident":
         return part.name in ("object", "oldObject", "params")
@@ -124,7 +124,7 @@ def _is_untyped(part: Expr) -> bool:
 
 
 def format_cel_type(kind: Type) -> str:
-    """A type as errors show it."""
+    """Return a type as error messages show it."""
     own = kind.name or kind.kind
     return f"{own}({', '.join(map(format_cel_type, kind.of))})" if kind.of else own
 
@@ -161,7 +161,7 @@ def _find_format_errors(node: Expr, text: Expr, tree: CheckedAst) -> Iterator[tu
 def _find_unformattable(
     node: Expr, kinds: frozenset[str], tree: CheckedAst, *, within: bool
 ) -> Expr | None:
-    """The part of an argument that is of no such kind; what lists and maps have counts as well."""
+    """Return the first node of an argument, or of its items, that has none of these kinds."""
     kind = tree.types.get(node.number)
     if kind is not None and kind.kind not in kinds:
         return node
@@ -182,22 +182,22 @@ _IS_INVALID_ARGUMENT: dict[str, Callable[[str], bool]] = {
     "timestamp": lambda text: parse_timestamp(text) is None,
     "matches": lambda text: bool(find_pattern_error(text)),
 }
-"""By function, which for patterns is a member: whether a literal is wrong for it."""
+"""By function: whether a literal argument is invalid."""
 
 _MAYBE_LITERAL = re.compile(rf"\b(?:{'|'.join(_IS_INVALID_ARGUMENT)})\s*\(|[\[{{]")
 
 
 def may_have_literals(text: str) -> bool:
-    """Whether an expression may have literals that are looked at: of lists, maps, or arguments."""
+    """Return whether an expression may have literals that need validation."""
     return _MAYBE_LITERAL.search(text) is not None
 
 
 def find_literal_errors(text: str, checked: bytes) -> str:
-    """What is wrong with literals, in the words of the compiler; empty for nothing.
+    """Return the compiler's errors about literals; empty if there are none.
 
     Args:
         text: the expression.
-        checked: what the checker made of it, as a message.
+        checked: the serialized checked expression.
     """
     wrong: dict[int, str] = {}
     tree = decode_checked_expr(checked)

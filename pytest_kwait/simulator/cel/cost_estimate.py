@@ -30,33 +30,33 @@ __all__ = [
 ]
 
 UNBOUNDED = 2**64 - 1
-"""The most that can be counted; nothing goes beyond it."""
+"""The largest cost or size."""
 
 
 class Estimate(NamedTuple):
-    """Between how little and how much something costs, or has of items or characters."""
+    """The bounds of a cost, or of a number of items or characters."""
 
     least: int
     most: int
 
     def plus(self, other: Estimate) -> Estimate:
-        """Both together."""
+        """Return the sum."""
         return Estimate(
             min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED)
         )
 
     def times(self, other: Estimate) -> Estimate:
-        """One as often as the other says."""
+        """Return the product."""
         return Estimate(
             min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED)
         )
 
     def by(self, factor: float) -> Estimate:
-        """As much for each; begun units count."""
+        """Return the cost at `factor` per unit, rounded up."""
         return Estimate(_scale(self.least, factor), _scale(self.most, factor))
 
     def union(self, other: Estimate) -> Estimate:
-        """Either."""
+        """Return the bounds of either."""
         return Estimate(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -65,7 +65,7 @@ UNKNOWN = Estimate(0, UNBOUNDED)
 
 
 def fixed_estimate(number: int) -> Estimate:
-    """Always as much."""
+    """Return an estimate with equal bounds."""
     return Estimate(number, number)
 
 
@@ -139,7 +139,7 @@ _CONSTANT_COST_EQUALITY = frozenset(
 
 
 class CallEstimate(NamedTuple):
-    """What a call costs, and how big its result is where that is known."""
+    """The cost of a call, and the size of its result if known."""
 
     cost: Estimate
     size: Estimate | None = None
@@ -147,14 +147,14 @@ class CallEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallArgument:
-    """What a function is called with.
+    """An argument of a call.
 
     Args:
-        path: where it stands, by names below a variable; empty where that is not known.
+        path: its path, by names below a variable; empty if unknown.
         type: its type.
-        size: how big it is; None where that is not known.
-        node: the part of the expression.
-        size_below: how big what stands at a path is.
+        size: its size; None if unknown.
+        node: its node.
+        size_below: returns the size of the value at a path.
     """
 
     path: tuple[str, ...]
@@ -165,14 +165,14 @@ class CallArgument:
 
     @property
     def size_or_unknown(self) -> Estimate:
-        """Its size, by what is computed or else by what its schema says."""
+        """Return the computed size, or else the size that the schema allows."""
         if self.size is not None:
             return self.size
         return self.size_below(self.path) or UNKNOWN
 
     @property
     def items(self) -> tuple[str, Estimate] | None:
-        """The type and the size of a list's items; None where it is none."""
+        """Return type and size of a list's items; None if it is no list."""
         if self.type is None or not self.type.of:
             return None
         below = self.size_below((*self.path, "@items")) if self.path else None
@@ -186,14 +186,14 @@ def estimate_call_cost(
     arguments: list[CallArgument],
     costs: list[Estimate],
 ) -> CallEstimate:
-    """What a call costs.
+    """Return the cost of a call.
 
     Args:
-        function: its name.
-        overload: what it comes to for these types.
-        target: what it is a member of.
-        arguments: what it is called with.
-        costs: what it costs to have those.
+        function: the function's name.
+        overload: the resolved overload.
+        target: the receiver of a member function.
+        arguments: the arguments.
+        costs: the cost of evaluating the arguments.
     """
     total = ZERO
     for cost in costs:
@@ -209,7 +209,7 @@ def estimate_call_cost(
 def _estimate_library_call(
     function: str, overload: str, target: CallArgument | None, arguments: list[CallArgument]
 ) -> CallEstimate | None:
-    """The cost of Kubernetes' own functions and of some of the language's."""
+    """Return the cost of a function of Kubernetes' libraries, or of some standard functions."""
     if function == "check":
         return CallEstimate(fixed_estimate(350_000))
     if function in _LIST_FUNCTIONS:
@@ -262,7 +262,7 @@ def _estimate_library_call(
 def _estimate_list_call(
     function: str, target: CallArgument | None, arguments: list[CallArgument]
 ) -> CallEstimate | None:
-    """The cost of what makes a list: its size, or of what is compared to make it."""
+    """Return the cost of a function that returns a list, by the size of its input."""
     size, factor = UNKNOWN if target is None else target.size_or_unknown, 1.0
     match function:
         case "lists.range" if arguments:
@@ -293,7 +293,7 @@ def _is_pairwise_comparison(function: str, kind: str) -> float:
 
 
 def _get_constant_number(argument: CallArgument, otherwise: int) -> int:
-    """The number that an argument is written as; where it is computed, what else is to be taken."""
+    """Return the number that an argument is a literal of, or else the default."""
     value = argument.node.value if argument.node.kind == "literal" else None
     if not isinstance(value, int) or isinstance(value, bool | Uint):
         return otherwise
@@ -328,7 +328,7 @@ def _estimate_string_call(
 
 
 def _estimate_replaced_size(size: Estimate, gone: Estimate, new: Estimate) -> Estimate:
-    """How long a text is once something in it is replaced."""
+    """Return the size of a text after a replacement."""
     most_count = least_count = most_kept = least_kept = 0
     if gone.least == 0:
         most_count, most_kept = min(size.most + 1, UNBOUNDED), size.most
@@ -348,7 +348,7 @@ def _estimate_replaced_size(size: Estimate, gone: Estimate, new: Estimate) -> Es
 def _estimate_standard_call(
     overload: str, target: CallArgument | None, arguments: list[CallArgument]
 ) -> CallEstimate:
-    """The cost of the language's functions."""
+    """Return the cost of a standard function."""
     sizes = [argument.size or UNKNOWN for argument in arguments]
     own = (target.size or UNKNOWN) if target is not None else UNKNOWN
     match overload:
@@ -388,7 +388,7 @@ Path = tuple[str, ...]
 
 
 class _EntrySizes(NamedTuple):
-    """How big the keys and values of a container are."""
+    """The sizes of the keys and values of a container."""
 
     container: str
     key: Estimate
@@ -396,7 +396,7 @@ class _EntrySizes(NamedTuple):
 
 
 class _ComprehensionVariable(NamedTuple):
-    """A variable of a loop: where its value stands, and how big that is."""
+    """A loop variable: the path of its value, and its size."""
 
     path: Path
     size: Estimate | None
@@ -404,12 +404,12 @@ class _ComprehensionVariable(NamedTuple):
 
 
 def estimate_cost(tree: CheckedAst, size_at: Callable[[Path], int | None]) -> int:
-    """The most that the expression costs.
+    """Return the largest cost of the expression.
 
     Args:
-        tree: the expression.
-        size_at: how many items or characters there may be at a path of names below a variable;
-            None where nothing is known of it.
+        tree: the checked expression.
+        size_at: returns how many items or characters a path of names below a variable may have;
+            None if unknown.
     """
     return _CostEstimator(tree, size_at).cost(tree.root).most
 
@@ -425,7 +425,7 @@ class _CostEstimator:
         self._variables: dict[str, list[_ComprehensionVariable]] = {}
 
     def cost(self, node: Expr) -> Estimate:
-        """What evaluating a part costs."""
+        """Return the cost of evaluating a node."""
         match node.kind:
             case "ident":
                 found = self._variable(node.name)
@@ -456,7 +456,7 @@ class _CostEstimator:
         [operand] = node.parts
         total = self.cost(operand)
         if node.test:
-            return total  # Kubernetes has it cost nothing
+            return total  # Kubernetes sets it to zero.
         if self._kind(operand) in ("map", "struct", "parameter"):
             total = total.plus(fixed_estimate(1))
         self._paths[node.number] = (*self._path(operand), node.name)
@@ -540,7 +540,7 @@ class _CostEstimator:
             _ComprehensionVariable(self._path(start), self._size(start), self._entry_sizes(start)),
         )
         if not values.parts and values.kind == "list" and made not in _RESULT_VARIABLES:
-            # Nothing is gone through: a variable is given a name.
+            # `cel.bind`: no iteration.
             total = total.plus(self.cost(result))
             self._pop(made)
             self._copy(node, result)
@@ -564,7 +564,7 @@ class _CostEstimator:
         return total
 
     def _of_range(self, values: Expr, index: int, variables: int) -> _ComprehensionVariable:
-        """A variable of a loop: items of a list or keys of a map, or first keys and then items."""
+        """Return the variable over a range: items, or keys, or first keys and then values."""
         entries, path = self._entry_sizes(values), self._path(values)
         container = entries.container if entries else self._kind(values)
         keys = index == 0 and (variables == 2 or container != "list")
@@ -574,7 +574,7 @@ class _CostEstimator:
         step = "@items" if container == "list" else "@values"
         return _ComprehensionVariable((*path, step), entries.value if entries else None, None)
 
-    # -- what is known of parts
+    # -- sizes of nodes
 
     def _argument(self, node: Expr) -> CallArgument:
         path = self._path(node)

@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 RUNTIME_COST_BUDGET = 10_000_000
-"""What all expressions about one object may cost, of its rules or of one policy's binding."""
+"""The cost budget of all rules of one object, or of one policy binding."""
 
 MATCH_CONDITIONS_COST_BUDGET = 2_500_000
-"""What all match conditions may cost of one policy or webhook."""
+"""The cost budget of all match conditions of one policy or webhook."""
 
 _EXTENSIONS = """extensions:
 - name: lists
@@ -81,7 +81,7 @@ _STRING_LITERAL = re.compile(
 _FOLLOW_UP_ERROR = re.compile(
     r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
 )
-"""What the library says again of what has no type already."""
+"""A follow-up error about a node that has no type already."""
 
 _NO_FIELDS = re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation")
 _STAND_IN_CALL = re.compile(
@@ -96,15 +96,15 @@ _MIXED_NUMBER_COMPARISON = re.compile(
 
 
 class CompilationError(ValueError):
-    """The expression cannot be compiled; the text is that of the compiler."""
+    """The expression does not compile; the text is the compiler's."""
 
 
 class EvaluationError(ValueError):
-    """The expression has no value for these variables.
+    """The evaluation failed for these variables.
 
     Args:
-        text: why, in Kubernetes' words.
-        exhausted: whether it would have cost too much.
+        text: the reason, in Kubernetes' words.
+        exhausted: whether the cost budget is exhausted.
     """
 
     def __init__(self, text: str, *, exhausted: bool = False) -> None:
@@ -113,7 +113,7 @@ class EvaluationError(ValueError):
 
 
 class CostBudgetExceededError(ValueError):
-    """What was left of a budget is less than an evaluation cost."""
+    """An evaluation cost more than the budget had left."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -123,20 +123,20 @@ class CostBudgetExceededError(ValueError):
 
 
 class Budget:
-    """What evaluations that belong together may cost.
+    """The shared cost budget of several evaluations.
 
     Args:
-        left: how much that still is.
+        left: the cost that is left.
     """
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def charge(self, cost: int) -> None:
-        """Take what an evaluation cost.
+        """Subtract the cost of an evaluation.
 
         Raises:
-            OverBudgetError: there is less.
+            CostBudgetExceededError: the budget has less left.
         """
         if cost > self.left:
             raise CostBudgetExceededError
@@ -144,12 +144,12 @@ class Budget:
 
 
 class Expression:
-    """One expression that can be evaluated.
+    """One compiled expression.
 
     Args:
         text: the expression.
-        result: the name of the type of its value; empty for one that is not known.
-        checked: what the checker made of it, as a message; empty for one that is not checked.
+        result: the name of the type of its value; empty if unknown.
+        checked: the serialized checked expression; empty if it was not checked.
     """
 
     def __init__(self, text: str, result: str = "", checked: bytes = b"") -> None:
@@ -164,19 +164,19 @@ class Expression:
 
     @property
     def planning_error(self) -> str:
-        """Why a real server would not run it at all; empty if it would."""
+        """The reason why kube-apiserver would not run the expression; empty if it would."""
         return find_planning_error(self._tree)
 
     def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Its value.
+        """Return the expression's value.
 
         Args:
-            values: of its variables.
-            budget: what pays for it; None for one that has no end.
+            values: the values of its variables.
+            budget: the budget that pays for it; None for no limit.
 
         Raises:
-            EvaluationError: it has none.
-            OverBudgetError: it costs more than there is.
+            EvaluationError: the evaluation failed.
+            CostBudgetExceededError: it cost more than the budget had left.
         """
         frame = ExecutionFrame(values)
         try:
@@ -199,12 +199,12 @@ def compile_expression(
 
     Args:
         text: the expression.
-        types: its variables with their types, as the language writes them (`list<int>`), but
-            for `optional<…>`, which has no other name there.
+        types: its variables with their types in CEL syntax (`list<int>`), and `optional<…>`, which
+            CEL has no syntax for.
         pool: the messages that the types name; None for none.
 
     Raises:
-        Invalid: it has no meaning for these types.
+        CompilationError: it does not compile with these types.
     """
     checked = _check(replace_known_names(text), types, pool)
     if checked is None:
@@ -215,15 +215,15 @@ def compile_expression(
 def get_checked_type(
     text: str, types: Mapping[str, str], pool: DescriptorPool | None = None
 ) -> str:
-    """The name of the type of an expression's value, which is not compiled for running.
+    """Return the name of the type of an expression's value, without compiling it.
 
     Args:
         text: the expression.
-        types: its variables with their types, as the language writes them.
+        types: its variables with their types in CEL syntax.
         pool: the messages that the types name; None for none.
 
     Raises:
-        Invalid: it has no meaning for these types.
+        CompilationError: it does not compile with these types.
     """
     checked = _check(replace_known_names(text), types, pool)
     return "BOOL" if checked is None else checked.return_type().name()
@@ -232,10 +232,10 @@ def get_checked_type(
 def _check(
     text: str, types: Mapping[str, str], pool: DescriptorPool | None
 ) -> cel.Expression | None:
-    """What the checker makes of an expression; None where it only compares mixed numbers.
+    """Return the checked expression; None if its only errors compare numbers of two types.
 
     Raises:
-        Invalid: it has no meaning for these types.
+        CompilationError: it does not compile with these types.
     """
     variables = {
         name: resolve_type(kind) for name, kind in types.items() if "optional<" not in kind
@@ -263,13 +263,13 @@ def _check(
 
 
 def _has_only_mixed_number_errors(said: str) -> bool:
-    """Whether nothing is wrong but that numbers of two types are compared, as Kubernetes does."""
+    """Return whether all errors compare numbers of two types, which Kubernetes allows."""
     found = [line for line in said.splitlines() if line.startswith("ERROR: ")]
     return bool(found) and all(_MIXED_NUMBER_COMPARISON.search(line) for line in found)
 
 
 def replace_known_names(text: str) -> str:
-    """The expression with other names for the functions that the library knows in part."""
+    """Return the expression with stand-in names for functions that the library has in part."""
 
     def changed(found: re.Match[str]) -> str:
         return found[0] if found[1] is None else STAND_IN_NAMES[found[1]]
@@ -278,7 +278,7 @@ def replace_known_names(text: str) -> str:
 
 
 def uses_variable(text: str, name: str) -> bool:
-    """Whether an expression speaks of the variable `name`."""
+    """Return whether an expression refers to the variable `name`."""
     bare = re.sub(r"//[^\n]*", "", _STRING_LITERAL.sub("''", text))
     return re.search(rf"(?<![\w.]){name}\b(?!\s*\()", bare) is not None
 
@@ -289,7 +289,7 @@ def _get_parser() -> cel.Env:
 
 
 def _format_compile_errors(text: str) -> str:
-    """What the compiler says, as Kubernetes' compiler says it."""
+    """Return the compiler's errors in the words of Kubernetes' compiler."""
     text = _STAND_IN_NAME.sub(lambda found: _ORIGINAL_NAMES[found[0]], text)
     text = _NO_FIELDS.sub(
         r"type \1 does not support field selection", _FOLLOW_UP_ERROR.sub("", text)
@@ -304,7 +304,7 @@ def _format_compile_errors(text: str) -> str:
 
 
 def _fix_member_error(found: re.Match[str]) -> str:
-    """What a member is applied to stands before what it is called with."""
+    """Move the receiver of a member function before its arguments."""
     head, column, middle, name, types, source = found.groups()
     if not source[4 : int(column) + 3].rstrip().endswith(f".{name}"):
         return found[0]
@@ -321,7 +321,7 @@ def _fix_member_error(found: re.Match[str]) -> str:
 
 
 def _fix_undeclared_name(found: re.Match[str]) -> str:
-    """Of an unknown `a.b` it is `a` that is unknown."""
+    """Report `a` as unknown for an unknown `a.b`."""
     line, _, name, rest, source = found.groups()
     shown = source.removeprefix(" | ")
     at = re.search(rf"(?<![\w.]){name}\b", shown)

@@ -82,10 +82,10 @@ FUNCTION_NAMES = frozenset({*_STANDARD_FUNCTIONS, *_LIBRARY_OVERLOADS})
 
 
 def resolve_function(name: str) -> Callable[[list[Any]], Any]:
-    """What a function does with the values that it is called with, a member's own first.
+    """Return the implementation of a function; a member function takes its receiver first.
 
     Args:
-        name: its name; one that there is none of has no value.
+        name: the function's name; an unknown one returns an error value.
     """
     own, standard = _LIBRARY_OVERLOADS.get(name, []), _STANDARD_FUNCTIONS.get(name)
 
@@ -103,7 +103,7 @@ def resolve_function(name: str) -> Callable[[list[Any]], Any]:
         try:
             return standard(*values)
         except TypeError:
-            # Of what is not known before, any kind and any number may come.
+            # Arguments of type `dyn` may have any type at run time.
             return NO_OVERLOAD
 
     return call
@@ -114,7 +114,7 @@ if TYPE_CHECKING:
 
 
 PER_CALL_COST_LIMIT = 1_000_000
-"""What one evaluation may cost."""
+"""The cost limit of one evaluation."""
 
 _TYPE_IDENTIFIERS = {
     **{name: name for name in ("bool", "bytes", "double", "int", "list", "map", "string", "uint")},
@@ -124,11 +124,11 @@ _TYPE_IDENTIFIERS = {
 
 
 class CostLimitExceeded(Exception):
-    """An evaluation costs more than one may."""
+    """An evaluation cost more than its limit."""
 
 
 class ExecutionFrame:
-    """One evaluation: the values of its variables, and what it has cost so far."""
+    """One evaluation: the values of its variables, and its cost so far."""
 
     __slots__ = ("cost", "values")
 
@@ -137,10 +137,10 @@ class ExecutionFrame:
         self.cost = 0
 
     def charge(self, cost: int) -> None:
-        """Count a cost.
+        """Add a cost.
 
         Raises:
-            Exceeded: it is more than one evaluation may cost.
+            CostLimitExceeded: the evaluation costs more than its limit.
         """
         self.cost += cost
         if self.cost > PER_CALL_COST_LIMIT:
@@ -148,14 +148,14 @@ class ExecutionFrame:
 
 
 class Plan(NamedTuple):
-    """How a part of an expression is evaluated.
+    """The plan of one node: how it is evaluated.
 
     Args:
-        step: gives its value.
-        constant: its value where that is known before; None for none.
-        path: whether it is a variable, or something below one or another value.
-        below: gives the same, without what it costs to begin at a variable; None for `step`.
-        base: what it costs to begin there.
+        step: returns its value.
+        constant: its value if it is constant; None otherwise.
+        path: whether it is a variable, or a field or item of another value.
+        below: returns its value without the base cost of a variable; None for `step`.
+        base: the base cost of its variable.
     """
 
     step: Step
@@ -166,12 +166,12 @@ class Plan(NamedTuple):
 
 
 def plan_constant(value: Any) -> Plan:
-    """What always has the same value, at no cost."""
+    """Return the plan of a constant, which costs nothing."""
     return Plan(lambda _: value, constant=(value,))
 
 
 def plan_variable(name: str) -> Plan:
-    """A variable, or the type of that name."""
+    """Return the plan of a variable, or of the type of that name."""
 
     def below(frame: ExecutionFrame) -> Any:
         try:
@@ -197,7 +197,7 @@ def plan_variable(name: str) -> Plan:
 
 
 def plan_qualifier(operand: Plan, key: Step, *, optional: bool) -> Plan:
-    """What is found under a key of a value; the key is computed after the value."""
+    """Return the plan of a field or item; the key is evaluated after the operand."""
     start, base = operand.below or operand.step, operand.base
 
     def below(frame: ExecutionFrame) -> Any:
@@ -247,13 +247,13 @@ def _select_key(value: Any, key: Any) -> Any:
 
 
 def format_key(key: Any) -> str:
-    """A value as a text, which errors show it by."""
+    """Return a key as error messages show it."""
     text = CONVERSIONS["string"](key)
     return text if isinstance(text, str) else str(key)
 
 
 class AccumulatorList(list[Any]):
-    """The list that a loop makes: what is added to it is added in its place."""
+    """The list that a loop builds; items are appended in place."""
 
     __slots__ = ()
 
@@ -267,11 +267,11 @@ _SCALAR_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "_>=_": operator.ge,
     "_>_": operator.gt,
 }
-"""What needs no look at the values but their types where those are of the same numbers."""
+"""Operators that compare numbers of the same type directly."""
 
 
 def plan_call(name: str, plans: list[Plan]) -> Step:
-    """A call of a function, a member's own value first."""
+    """Return the plan of a call; a member function takes its receiver first."""
     steps, function, price = (
         [plan.step for plan in plans],
         resolve_function(name),
@@ -301,7 +301,7 @@ def plan_call(name: str, plans: list[Plan]) -> Step:
 
 
 def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False) -> Step:
-    """A call with two values: the second is computed even if there is no first."""
+    """Return the plan of a call with two arguments; both are always evaluated."""
     function, price, cheap = (
         resolve_function(name),
         get_call_cost(name),
@@ -317,7 +317,7 @@ def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False
                 frame.charge(1)
                 return cheap(one, two)
         elif adds and kind is AccumulatorList and isinstance(two, list):
-            # What a loop makes grows in its place.
+            # The accumulator of a loop grows in place.
             frame.charge(1)
             one.extend(two)
             return one
@@ -333,7 +333,7 @@ def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False
 
 
 def plan_logical(plans: list[Plan], *, decides: bool) -> Plan:
-    """`&&` and `||`: one value decides, whatever is wrong with the others."""
+    """Return the plan of `&&` or `||`: one deciding value hides errors of the others."""
     steps = [plan.step for plan in plans]
 
     def run(frame: ExecutionFrame) -> Any:
@@ -350,7 +350,7 @@ def plan_logical(plans: list[Plan], *, decides: bool) -> Plan:
 
 
 def plan_conditional(condition: Plan, yes: Plan, no: Plan) -> Plan:
-    """`condition ? yes : no`."""
+    """Return the plan of `condition ? yes : no`."""
     first, second = yes.below or yes.step, no.below or no.step
 
     def run(frame: ExecutionFrame) -> Any:
@@ -363,7 +363,7 @@ def plan_conditional(condition: Plan, yes: Plan, no: Plan) -> Plan:
 
 
 def plan_not_strictly_false(plan: Plan) -> Plan:
-    """What loops go on by: an error does not end them."""
+    """Return the plan of a loop condition, which errors do not end."""
 
     def run(frame: ExecutionFrame) -> Any:
         value = plan.step(frame)
@@ -374,7 +374,7 @@ def plan_not_strictly_false(plan: Plan) -> Plan:
 
 
 def plan_or_value(one: Plan, two: Plan, *, unwraps: bool) -> Plan:
-    """`or` and `orValue`: the other where the first has no value."""
+    """Return the plan of `or` and `orValue`: the second operand if the first has no value."""
 
     def run(frame: ExecutionFrame) -> Any:
         value = one.step(frame)
@@ -400,7 +400,7 @@ _CONSTANT_KINDS = {
 
 
 def plan(node: Expr) -> Plan:
-    """The plan of a part of an expression."""
+    """Return the plan of a node."""
     match node.kind:
         case "literal":
             return plan_constant(node.value)
@@ -420,7 +420,7 @@ def plan(node: Expr) -> Plan:
 
 
 def find_planning_error(node: Expr) -> str:
-    """Why there is no plan on a real server: a constant cannot be converted; empty if it can."""
+    """Return why kube-apiserver has no plan: a constant conversion fails; empty if it has one."""
     parts = node.parts if node.target is None else [node.target, *node.parts]
     for part in parts:
         if fault := find_planning_error(part):
@@ -429,7 +429,7 @@ def find_planning_error(node: Expr) -> str:
     return known[0].text if known is not None and isinstance(known[0], ErrorValue) else ""
 
 
-# -- what stands below a value
+# -- fields and items
 
 
 def _plan_select(node: Expr) -> Plan:
@@ -462,7 +462,7 @@ def _get_dotted_name(node: Expr) -> str:
     return ""
 
 
-# -- what is made
+# -- lists, maps and loops
 
 
 def _plan_list(node: Expr) -> Plan:
@@ -490,7 +490,7 @@ def _plan_list(node: Expr) -> Plan:
 
 
 def _fold_constants(parts: list[Plan], step: Step) -> Plan:
-    """A constant where all parts are: it is made before, and costs nothing."""
+    """Return a constant plan if all parts are constant."""
     if all(part.constant is not None for part in parts):
         return plan_constant(step(ExecutionFrame({})))
     return Plan(step)
@@ -520,7 +520,7 @@ def _plan_map(node: Expr) -> Plan:
             try:
                 made[key] = value
             except TypeError:
-                # A list or a map, of a type that was not known before.
+                # A key of type `dyn` may be unhashable.
                 return NO_OVERLOAD
         return made
 

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TYPE_KEY = "@object"
-"""The field that says of what type a map is meant to be."""
+"""The entry of a map that names its object type."""
 
 JSON_PATCH_TYPE = "JSONPatch"
 _JSON_PATCH_FIELDS = ("op", "path", "from")
@@ -51,13 +51,13 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 @dataclass(slots=True)
 class ObjectLiteral:
-    """One object that an expression makes.
+    """One object literal of an expression.
 
     Args:
-        name: of its type.
-        start: where the name begins.
-        brace: where its fields begin.
-        fields: where each field's name begins and ends, and the name.
+        name: the type's name.
+        start: the offset of the name.
+        brace: the offset of the opening brace.
+        fields: start, end and name of each field.
     """
 
     name: str
@@ -67,7 +67,7 @@ class ObjectLiteral:
 
 
 def _find_object_literals(text: str) -> Iterator[ObjectLiteral]:
-    """The objects of an expression, each once its end is reached."""
+    """Yield the object literals of an expression, inner ones first."""
     opened: list[ObjectLiteral | None] = []
     name: tuple[int, str] | None = None
     begins = False
@@ -100,7 +100,7 @@ def _is_type(name: str) -> bool:
 
 
 def to_checked_form(text: str) -> str:
-    """The expression with types whose names can be declared; every character keeps its place."""
+    """Return the expression with type names that can be declared; offsets do not change."""
     chars = list(text.replace(_ESCAPE_KEY_CALL, ESCAPE_KEY))
     for found in _find_object_literals(text):
         for place in range(found.start, found.brace):
@@ -110,7 +110,7 @@ def to_checked_form(text: str) -> str:
 
 
 def to_runtime_form(text: str) -> str:
-    """The expression with maps in place of objects."""
+    """Return the expression with maps in place of object literals."""
     edits: list[tuple[int, int, str]] = []
     for found in _find_object_literals(text):
         kind = f'{{"{TYPE_KEY}": "{found.name}"'
@@ -122,7 +122,7 @@ def to_runtime_form(text: str) -> str:
 
 
 def declare_types(text: str, pool: DescriptorPool) -> None:
-    """Add the types that an expression speaks of."""
+    """Declare the types of an expression's object literals."""
     shown: dict[str, set[str]] = {JSON_PATCH_TYPE: {"value"}, "Object": set()}
     for found in _find_object_literals(text):
         names = shown.setdefault(found.name, set())
@@ -147,14 +147,14 @@ def declare_types(text: str, pool: DescriptorPool) -> None:
 
 
 def to_json(value: Any, place: tuple[str, ...] = ()) -> Any:
-    """A value as JSON, without what says of what types its objects are.
+    """Return a value as JSON, without the type names of its objects.
 
     Args:
         value: the value.
-        place: of what type it should be, part by part; empty where any is right.
+        place: the expected types; empty for any.
 
     Raises:
-        EvaluationError: an object is of another type than its place is.
+        EvaluationError: an object has another type than expected.
     """
     wrong: list[str] = []
     found = _to_json(value, place, wrong)

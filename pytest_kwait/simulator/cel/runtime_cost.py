@@ -38,14 +38,14 @@ _TRAVERSING_FUNCTIONS = frozenset(
         "url",
     }
 )
-"""What goes through the first value once."""
+"""Functions that traverse their first argument once."""
 
 _AGGREGATE_FUNCTIONS = frozenset({"indexOf", "isSorted", "lastIndexOf", "max", "min", "sum"})
 _OPAQUE_KINDS = frozenset(OPAQUE_TYPE_NAMES)
 
 
 COSTED_AFTER_CALL = frozenset({"join", "reverse", "slice"})
-"""What costs as much as it gives; all else is paid first: what is too dear is not done."""
+"""Functions whose cost depends on the result; all others are charged before the call."""
 
 
 def _scale(size: int, factor: float) -> int:
@@ -53,11 +53,11 @@ def _scale(size: int, factor: float) -> int:
 
 
 CallCostFunction = Callable[[list[Any], Any], int]
-"""What a call costs by what it was called with, a member first, and what it gave."""
+"""Returns the cost of a call from its arguments, receiver first, and its result."""
 
 
 def get_call_cost(name: str) -> CallCostFunction:
-    """What calls of a function cost."""
+    """Return the cost of one call of a function."""
     if name in _TRAVERSING_FUNCTIONS:
         return _get_traversal_cost
     if name in _AGGREGATE_FUNCTIONS:
@@ -197,7 +197,7 @@ _CALL_COSTS: dict[str, CallCostFunction] = {
 
 
 def _traverse(value: Any) -> int:
-    """What it costs to go through a value and all that is in it."""
+    """Return the cost of traversing a value and its contents."""
     match get_kind(value):
         case "string":
             return int(len(value.encode()) * _TRAVERSAL_COST_FACTOR)
@@ -211,7 +211,7 @@ def _traverse(value: Any) -> int:
 
 
 def _get_pairwise_comparison_cost(values: Any) -> int:
-    """What it costs to compare all items of a list with each other."""
+    """Return the cost of comparing all items of a list with each other."""
     if not isinstance(values, list) or not values:
         return _LIST_CREATION_COST
     factor = 2.1 if get_kind(values[0]) in ("string", "bytes") else 2.0

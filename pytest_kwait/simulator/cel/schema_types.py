@@ -53,7 +53,7 @@ _ESCAPE_SEQUENCES = (
 
 
 def escape_identifier(name: str) -> str:
-    """The name of a property as expressions write it; empty where they cannot."""
+    """Return a property's name in expressions; empty if it cannot be written."""
     if name in _RESERVED_WORDS:
         return f"__{name}__"
     text = re.sub(r"__|\.|-|/", lambda found: dict(_ESCAPE_SEQUENCES)[found[0]], name)
@@ -61,7 +61,7 @@ def escape_identifier(name: str) -> str:
 
 
 def with_type_and_object_meta(schema: Obj) -> Obj:
-    """The schema of a whole object with what can be read of every one."""
+    """Return an object's schema with the metadata fields that expressions may read."""
     own: Obj = schema.get("properties") or {}
     metadata = {"name": {"type": "string"}, "generateName": {"type": "string"}}
     whole = {
@@ -73,11 +73,10 @@ def with_type_and_object_meta(schema: Obj) -> Obj:
 
 
 class SchemaTypes:
-    """The types of one schema, with the messages that they are made of.
+    """The CEL types of one schema, with their messages.
 
     Args:
-        verbatim: whether fields keep their names where expressions can write them as they are,
-            reserved words as well.
+        verbatim: whether fields keep names that are reserved words.
     """
 
     def __init__(self, *, verbatim: bool = False) -> None:
@@ -104,9 +103,9 @@ class SchemaTypes:
         return pool
 
     def name_of(self, schema: Obj) -> str:
-        """The type of what `schema` describes, as the language writes it; empty for none.
+        """Return the type of `schema` in CEL syntax; empty for none.
 
-        Nothing is known of what a schema keeps without describing it.
+        Fields that a schema preserves without describing them have no type.
         """
         if schema.get("x-kubernetes-int-or-string"):
             return "dyn"
@@ -127,7 +126,7 @@ class SchemaTypes:
         return {"boolean": "bool", "integer": "int", "number": "dyn"}.get(str(kind), "")
 
     def _message(self, schema: Obj) -> str:
-        # Schemas that stand in several places are one type, as far as they are one object.
+        # A schema object that is used in several places is one type.
         if id(schema) in self._made:
             return self._made[id(schema)][1]
         self._count += 1
@@ -156,7 +155,7 @@ class SchemaTypes:
             kind = inner = "dyn"
             label = _Field.LABEL_OPTIONAL
         if kind.startswith("map<"):
-            # The name of an entry is that of its field in camel case, by the language of messages.
+            # Protobuf names the entry message of a map field in camel case.
             words = [part[:1].upper() + part[1:] for part in name.split("_")]
             entry = "".join(words) + "Entry"
             nested = message.nested_type.add(name=entry)
@@ -192,7 +191,7 @@ class SchemaTypes:
 
 
 def to_cel_value(value: Any, schema: Obj | None) -> Any:
-    """JSON as a value of the type that `schema` has."""
+    """Return JSON as a value of the type of `schema`."""
     if value is None or schema is None:
         return value
     if isinstance(value, dict):

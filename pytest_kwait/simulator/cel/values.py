@@ -50,7 +50,7 @@ _MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799
 
 @dataclass(frozen=True, order=True, slots=True)
 class Duration:
-    """A length of time."""
+    """A duration in nanoseconds."""
 
     nanos: int
 
@@ -66,7 +66,7 @@ class Duration:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Timestamp:
-    """A point in time, with the seconds that the text it is read from is ahead of UTC."""
+    """A point in time, with the UTC offset of the text that it was parsed from."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -83,7 +83,7 @@ class Timestamp:
 
     @property
     def is_within_bounds(self) -> bool:
-        """Whether it is of the years 1 to 9999."""
+        """Return whether the year is between 1 and 9999."""
         return _MIN_SECONDS <= self.nanos // _NANOS <= _MAX_SECONDS
 
     def _at(self, zone: tzinfo) -> datetime:
@@ -91,14 +91,14 @@ class Timestamp:
         return (start + timedelta(seconds=self.nanos // _NANOS)).astimezone(zone)
 
     def part(self, name: str, zone: str = "UTC") -> int:
-        """What a function such as `getHours` gives of it.
+        """Return the value of a function such as `getHours`.
 
         Args:
-            name: of the function.
-            zone: the name of a time zone, or how far it is ahead of UTC (`-02:30`).
+            name: the function's name.
+            zone: a time zone's name, or a UTC offset (`-02:30`).
 
         Raises:
-            ValueError: there is no such zone.
+            ValueError: the zone is unknown.
         """
         here = self._at(_parse_zone(zone))
         if name == "getMilliseconds":
@@ -137,7 +137,7 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """The point in time that a text by RFC 3339 says, None for none."""
+    """Return the point in time of an RFC 3339 text; None for any other text."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
@@ -172,7 +172,7 @@ OPAQUE_TYPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorValue:
-    """Why there is no value."""
+    """An error that takes the place of a value."""
 
     text: str
 
@@ -181,7 +181,7 @@ NO_OVERLOAD = ErrorValue("no such overload")
 
 
 class OpaqueValue(dict[str, Any]):
-    """A value of one of Kubernetes' own types: which one, and what it consists of."""
+    """A value of one of Kubernetes' own types: the type's name, and its content."""
 
     __slots__ = ("kind",)
 
@@ -191,7 +191,7 @@ class OpaqueValue(dict[str, Any]):
 
 
 class Uint(int):
-    """A number without sign."""
+    """An unsigned integer."""
 
     __slots__ = ()
 
@@ -204,7 +204,7 @@ class TypeName(str):
 
 @dataclass(frozen=True, slots=True)
 class OptionalValue:
-    """A value that may not be there."""
+    """An optional value."""
 
     value: Any = None
     has_value: bool = True
@@ -214,10 +214,10 @@ OPTIONAL_NONE = OptionalValue(has_value=False)
 
 
 class SetList(list[Any]):
-    """A list whose schema says that it is a set: its order does not count.
+    """A list whose schema is a set: its order is ignored.
 
-    What was ever added to it counts as its own when it is compared, as there, where a sum leaves
-    its mark in the set that the list is looked up by.
+    Items that were ever added count in comparisons, as in kube-apiserver, where a union modifies
+    the lookup table of its left operand.
     """
 
     __slots__ = ("_known",)
@@ -227,11 +227,11 @@ class SetList(list[Any]):
         self._known = items
 
     def same(self, other: list[Any]) -> bool:
-        """Whether the other has as many items, and each is here as well."""
+        """Return whether the other list has the same items."""
         return len(self) == len(other) and all(_contains(self._known, item) for item in other)
 
     def with_items(self, other: list[Any]) -> SetList:
-        """The union: what is new comes last."""
+        """Return the union; new items are appended."""
         new: list[Any] = []
         for item in other:
             if not _contains(self._known, item):
@@ -241,7 +241,7 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list whose schema says that it is a map: keys tell its items apart, whatever their order.
+    """A list whose schema is a map: items are identified by keys, in any order.
 
     Args:
         items: the items.
@@ -258,7 +258,7 @@ class MapList(list[Any]):
         return tuple(item.get(key) for key in self.keys) if isinstance(item, dict) else ()
 
     def same(self, other: list[Any]) -> bool:
-        """Whether the other has as many items, and each is here under its keys."""
+        """Return whether the other list has equal items under the same keys."""
         if len(self) != len(other):
             return False
         mine = {self._key(item): item for item in self}
@@ -267,7 +267,7 @@ class MapList(list[Any]):
         )
 
     def with_items(self, other: list[Any]) -> MapList:
-        """Both merged: what is under the same keys is replaced in its place, the rest is last."""
+        """Return both merged: equal keys are replaced in place, new items appended."""
         found = MapList(self, self.keys)
         places = {self._key(item): index for index, item in enumerate(self)}
         for item in other:
@@ -284,12 +284,12 @@ def _contains(items: list[Any], wanted: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number of any kind."""
+    """Return whether the value is a number of any kind."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_equal(one: Any, two: Any) -> bool:
-    """Whether two values are equal; numbers of all kinds are compared by what they amount to."""
+    """Return whether two values are equal; numbers are compared across kinds."""
     if isinstance(one, bool) or isinstance(two, bool):
         return one is two
     if isinstance(one, SetList | MapList) and isinstance(two, list):
@@ -312,7 +312,7 @@ def is_equal(one: Any, two: Any) -> bool:
 
 
 def get_size(value: Any) -> int:
-    """How big a value counts as: the characters of a text, the items of a container, or one."""
+    """Return the size of a value: characters, items, or one."""
     if isinstance(value, OptionalValue):
         return get_size(value.value) if value.has_value else 1
     if isinstance(value, OpaqueValue):
@@ -332,7 +332,7 @@ def _get_opaque_size(value: OpaqueValue) -> int:
 
 
 def get_kind(value: Any) -> str:
-    """The kind that a value has in the types of functions, such as `int` or `Quantity`."""
+    """Return the kind of a value in declarations, such as `int` or `Quantity`."""
     if isinstance(value, dict):
         return value.kind if isinstance(value, OpaqueValue) else "map"
     return _KINDS_OF_PYTHON_TYPES.get(type(value), "list" if isinstance(value, list) else "dyn")
@@ -361,6 +361,6 @@ _TYPE_NAMES = {
 
 
 def get_type_name(value: Any) -> str:
-    """The name of a value's type, as `type(…)` gives it."""
+    """Return the name of a value's type, as `type(…)` returns it."""
     kind = get_kind(value)
     return _TYPE_NAMES.get(kind, kind)

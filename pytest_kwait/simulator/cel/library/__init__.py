@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Overload = tuple[str, tuple[str, ...], str]
-"""Its name (with a dot in front for a member), the types of what it takes, and of what it gives."""
+"""Name (with a leading dot for a member function), argument types, and result type."""
 
 LIBRARY_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
     key: run
@@ -58,7 +58,7 @@ LIBRARY_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
 }
 
 STAND_IN_NAMES = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
-"""Under which names functions are checked whose names the library has, but not all their types."""
+"""Stand-in names of functions that the library declares with fewer overloads."""
 
 _STRING_CONVERSIONS: dict[Overload, str] = {
     ("string", (kind,), "string"): overload
@@ -77,7 +77,7 @@ _STRING_CONVERSIONS: dict[Overload, str] = {
 
 @lru_cache(maxsize=1)
 def declare_functions() -> list[cel.FunctionDecl]:
-    """The functions by their types, for checking; those of `describe_functions` apart."""
+    """Return the declarations of the functions, except those of `describe_functions`."""
     known: dict[str, list[cel.Overload]] = {}
     for overload in (*LIBRARY_FUNCTIONS, *_STRING_CONVERSIONS):
         name, takes, gives = overload
@@ -103,9 +103,9 @@ def _needs_description(overload: Overload) -> bool:
 
 @lru_cache(maxsize=1)
 def describe_functions() -> str:
-    """The functions that give what may not be there, as a part of an environment's description.
+    """Return the part of an environment's description with functions that return optionals.
 
-    The library takes such types in no other way.
+    The library accepts such types only there.
     """
     return "functions:\n" + "".join(
         _describe_overload(*overload)
@@ -125,7 +125,7 @@ def _describe_overload(name: str, takes: tuple[str, ...], gives: str) -> str:
 
 
 def describe_type(name: str) -> str:
-    """A type by its name, as the description of an environment writes it."""
+    """Return a type, by name, as the description of an environment writes it."""
     outer, _, inner = name.partition("<")
     outer = {"optional": "optional_type", **OPAQUE_TYPE_NAMES}.get(outer, outer)
     if not inner:
@@ -136,7 +136,7 @@ def describe_type(name: str) -> str:
 
 
 def resolve_type(name: str) -> cel.Type:
-    """A type by its name, as the language writes it or as Kubernetes' own are called here."""
+    """Return a type by its name in CEL syntax, or by the name of one of Kubernetes' types."""
     return (
         cel.Type.AbstractType(OPAQUE_TYPE_NAMES[name])
         if name in OPAQUE_TYPE_NAMES

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["AUTHORIZER", "FUNCTIONS", "make_authorizer"]
 
 AUTHORIZER: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("DECIDES")
-"""What tells whether what a check asks for is allowed, and why."""
+"""The authorizer of the current evaluation: returns whether a check is allowed, and why."""
 
 
 def make_authorizer(user: dict[str, Any], resource: dict[str, str]) -> OpaqueValue:
-    """The variable `authorizer`.
+    """Return the variable `authorizer`.
 
     Args:
-        user: who makes the request.
-        resource: what it is made on.
+        user: the user of the request.
+        resource: the requested resource.
     """
     own = OpaqueValue("ResourceCheck", user=user, **resource)
     return OpaqueValue("Authorizer", user=user, requestResource=own)
@@ -85,4 +85,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".errored", ("Decision",), "bool"): lambda _: False,
     (".error", ("Decision",), "string"): lambda _: "",
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

@@ -27,7 +27,7 @@ _DATE_TIME_COST, _UUID_COST = 71, 70
 
 
 def _accept_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """What a name begins with may end with a dash, which hides what is before it as well."""
+    """Return a validator of name prefixes, which may end with a dash."""
 
     def held(text: str) -> list[str]:
         return check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
@@ -59,7 +59,7 @@ _FORMATS: dict[str, tuple[Callable[[str], list[str]], int]] = {
     "date": (_make_format_check("date", "invalid date"), _DATE_TIME_COST),
     "datetime": (_make_format_check("datetime", "invalid datetime"), _DATE_TIME_COST),
 }
-"""What holds a text to it and says why it does not fit, and how long its pattern counts as."""
+"""By format: its validator, and the length of its pattern for cost estimates."""
 
 
 def _make_format(name: str) -> OpaqueValue:
@@ -84,4 +84,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".validate", ("Format", "string"), "optional<list<string>>"): _validate,
     **{(f"format.{name}", (), "Format"): _make_constant(name) for name in _FORMATS},
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS"]
 
 _MAX_DIGITS = 18
-"""Of a number that is read; what has more is none."""
+"""Digits of a parsed number; longer texts are invalid."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -39,7 +39,7 @@ def _parse_ip(text: str) -> OpaqueValue:
 
 
 def _find_ip_error(text: str) -> str:
-    """Why a text is no address, as far as Go's words for it are told apart."""
+    """Return Go's message about a text that is no IP address."""
     if ":" in text or "." not in text:
         return "unable to parse IP"
     fields = text.split(".")
@@ -100,7 +100,7 @@ def _parse_cidr(text: str) -> OpaqueValue:
 
 
 def _find_prefix_error(text: str) -> str:
-    """Why a text is no range, in Go's words; empty if it is one."""
+    """Return Go's message about a text that is no CIDR; empty if it is one."""
     address, slash, bits = text.rpartition("/")
     if not slash:
         return "no '/'"
@@ -126,7 +126,7 @@ def _get_network(value: Any) -> Network:
 
 
 def _to_value(read: Callable[[str], OpaqueValue], value: Any) -> OpaqueValue:
-    """What a function was given as a text or as what it says."""
+    """Return the parsed value of an argument that may be a text."""
     if isinstance(value, OpaqueValue):
         return value
     try:
@@ -169,4 +169,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     ),
     (".prefixLength", ("CIDR",), "int"): lambda value: _get_network(value).network.prefixlen,
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

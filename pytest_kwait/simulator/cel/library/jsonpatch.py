@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["ESCAPE_KEY", "FUNCTIONS"]
 
 ESCAPE_KEY = "jsonpatch_escapeKey"
-"""The function's name where it is known: the first dot of `jsonpatch.escapeKey` is another sign,
-as the language looks for no function of that name among those of an object."""
+"""The declared name of `jsonpatch.escapeKey`; with a dot, CEL would look up a member function."""
 
 
 def _escape_key(key: str) -> str:
@@ -24,4 +23,4 @@ def _escape_key(key: str) -> str:
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (ESCAPE_KEY, ("string",), "string"): _escape_key,
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

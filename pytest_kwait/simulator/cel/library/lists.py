@@ -77,4 +77,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     **{(name, ("string", "string", "int"), "int"): run for name, run in _SEARCHES.items()},
     **{(".sum", (f"list<{kind}>",), kind): _sum for kind in _SUMMABLE_KINDS},
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

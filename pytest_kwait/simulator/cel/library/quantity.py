@@ -79,4 +79,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".isGreaterThan", ("Quantity", "Quantity"), "bool"): lambda one, two: _compare(one, two) > 0,
     (".compareTo", ("Quantity", "Quantity"), "int"): _compare,
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

@@ -21,7 +21,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?:\?P?<\w+>|(?
 
 @lru_cache(maxsize=1)
 def _compile_search() -> cel.Expression:
-    """RE2's search, which the language's own functions do: they know of one group at most."""
+    """Return RE2's search through CEL functions, which capture at most one group."""
     config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")
     variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
     return cel.NewEnv(config=config, variables=variables).compile("regex.extractAll(text, pattern)")
@@ -46,4 +46,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".findAll", ("string", "string"), "list<string>"): _find_all,
     (".findAll", ("string", "string", "int"), "list<string>"): _find_all,
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

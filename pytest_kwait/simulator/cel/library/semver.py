@@ -90,4 +90,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".isGreaterThan", ("Semver", "Semver"), "bool"): lambda one, two: _compare(one, two) > 0,
     (".compareTo", ("Semver", "Semver"), "int"): _compare,
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

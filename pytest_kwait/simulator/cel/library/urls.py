@@ -26,7 +26,7 @@ _INVALID_HOST_CHARACTERS = re.compile(r"[ \\^`{|}]")
 
 
 def find_url_error(text: str) -> str:
-    """Why a text is no address of a request, as Go says it; empty if it is one."""
+    """Return Go's message about a text that is no request URL; empty if it is one."""
     shown = json.dumps(text, ensure_ascii=False)
     if not text:
         return 'parse "": empty url'
@@ -42,7 +42,7 @@ def find_url_error(text: str) -> str:
 
 
 def _get_host(text: str) -> str:
-    """Host and port, as they stand there."""
+    """Return host and port as written."""
     found = _AUTHORITY_PART.match(text)
     return found[1].rpartition("@")[2] if found else ""
 
@@ -72,7 +72,7 @@ def _parse_url(text: str) -> OpaqueValue:
     if fault := find_url_error(text):
         raise ValueError(f"URL parse error during conversion from string: {fault}")
     host = _get_host(text)
-    # What is no host in brackets has been refused; the rest does not depend on it.
+    # Malformed hosts in brackets were rejected above.
     split = urlsplit(text.replace(f"//{host}", "//host", 1) if host else text)
     name, _, port = host.rpartition(":") if _WITH_PORT.search(host) else (host, "", "")
     return OpaqueValue(
@@ -108,4 +108,4 @@ FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
     (".getEscapedPath", ("URL",), "string"): _make_getter("path"),
     (".getQuery", ("URL",), "map<string,list<string>>"): _make_getter("query"),
 }
-"""By name, types taken and type given."""
+"""The implementations by name, argument types and result type."""

@@ -113,4 +113,4 @@ LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "slice": _accept_lists(_slice),
     "sort": _accept_lists(lambda values: _sort_by(values, values)),
 }
-"""By name; a member is called with what it is a member of first."""
+"""The implementations by name; member functions take their receiver first."""

@@ -187,11 +187,11 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "_>_": _make_comparison("_>_", operator.gt),
     "size": _get_size_of_container,
 }
-"""By the names that the parser gives them."""
+"""The implementations by the parser's names."""
 
 
 def format_double(value: float) -> str:
-    """A number as Go writes it: in full, or with an exponent where that is shorter."""
+    """Return a number as Go writes it: in full, or with an exponent if that is shorter."""
     if math.isnan(value) or math.isinf(value):
         return {True: "NaN"}.get(math.isnan(value), "+Inf" if value > 0 else "-Inf")
     shortest = _format_scientific(value)
@@ -261,7 +261,7 @@ def _to_double(value: Any) -> Any:
         number = float(value) if value == value.strip() and value else None
     except ValueError:
         number = None
-    # Beyond all numbers is another thing than without end.
+    # `1e999` is out of range, unlike `Infinity`.
     if number is None or (math.isinf(number) and any(sign.isdigit() for sign in value)):
         return _make_conversion_error(value, "double")
     return number
@@ -350,4 +350,4 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "type": lambda value: TypeName(get_type_name(value)),
     "uint": _to_uint,
 }
-"""By the names of the functions; of a constant they are done before the expression is run."""
+"""Conversions by function name; those of constants run at planning time."""

@@ -37,7 +37,7 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def parse_clauses(text: str) -> Iterator[str | None]:
-    """What a text has places for, by the letters of its clauses; None where it ends within one."""
+    """Return the letters of a format's clauses; None if it ends within one."""
     for found in _CLAUSE.finditer(text):
         if found[0] != "%%":
             yield found[2]
@@ -46,7 +46,7 @@ def parse_clauses(text: str) -> Iterator[str | None]:
 
 
 def format_string(text: str, values: list[Any]) -> str | ErrorValue:
-    """The text with the values in place of its clauses."""
+    """Return the format with the values in place of its clauses."""
     made: list[str] = []
     at = count = 0
     try:
@@ -66,7 +66,7 @@ def format_string(text: str, values: list[Any]) -> str | ErrorValue:
 
 
 def _format_clause(value: Any, clause: str, precision: str | None) -> str:
-    # No number has more places than that.
+    # No number has more decimal places.
     places = min(int(precision[1:][:9]), _MAX_PRECISION) if precision else 6
     match clause:
         case "s":
@@ -108,7 +108,7 @@ def _format_float(value: Any, clause: str, places: int) -> str:
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
     if clause == "f":
         return f"{value:.{places}f}"
-    # As there, whatever number of places is asked for.
+    # As in cel-go, whatever precision is requested.
     mantissa, _, exponent = f"{value:.6e}".partition("e")
     sign = "-" if exponent.startswith("-") else ""
     return f"{mantissa}\u00d710{(sign + exponent[1:]).translate(_SUPERSCRIPTS)}"
@@ -173,7 +173,7 @@ _DURATION_UNITS = {**_PART_LENGTHS, "getMinutes": 60_000_000_000, "getSeconds": 
 
 
 def _accept_strings(run: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """What is done with texts alone: the first `count` of what it is called with."""
+    """Wrap a function whose first `count` arguments must be strings."""
 
     def call(*values: Any) -> Any:
         if any(get_kind(value) != "string" for value in values[:count]):
@@ -288,4 +288,4 @@ STRING_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "value": _get_optional_value,
     **{name: _make_timestamp_getter(name) for name in (*_TIMESTAMP_GETTERS, *_DURATION_UNITS)},
 }
-"""By name; a member is called with what it is a member of first."""
+"""The implementations by name; member functions take their receiver first."""
