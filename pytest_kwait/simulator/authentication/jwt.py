@@ -1,6 +1,6 @@
 """Sign and verify JSON web tokens (ES256) with one key of the cluster.
 
-Source: RFC 7515, RFC 7518 section 3.4, RFC 7638; k8s.io/kubernetes pkg/serviceaccount/jwt.go.
+Source: RFC 7638 (key ids); k8s.io/kubernetes pkg/serviceaccount/jwt.go.
 """
 
 from __future__ import annotations
@@ -18,47 +18,42 @@ if TYPE_CHECKING:
 
 __all__ = ["InvalidToken", "TokenSigner", "parse_unverified_claims"]
 
-_BYTES = 32
+# PyJWT is imported with the first token: a cluster starts sooner without it.
+
+_ALGORITHM = "ES256"
 _MAX_VERIFIED_TOKENS = 1024
-"""Tokens whose signatures have been found right, and are not looked at again."""
+"""Tokens whose verified signatures are remembered."""
 
 
 class InvalidToken(Exception):
-    """The token is not one of ours, or no longer good; the text is what a TokenReview tells."""
+    """A token of this cluster that is no longer valid; the text is that of a TokenReview."""
 
 
-def _base64url_encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _base64url_decode(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-def _encode_json(value: Obj) -> str:
-    return _base64url_encode(json.dumps(value, separators=(",", ":"), sort_keys=True).encode())
+def _drop_signature(token: str) -> str:
+    """PyJWT refuses to read a token whose signature is cut; the server reads and rejects it."""
+    content, dot, _ = token.rpartition(".")
+    return content + dot
 
 
 def parse_unverified_claims(token: str) -> Obj | None:
-    """What the token claims, its signature unseen; None for what is no token of this form."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
+    """Return the claims of a token without checking its signature; None if it is no token."""
+    import jwt
+
     try:
-        claims: Any = json.loads(_base64url_decode(parts[1]))
-    except ValueError:
+        claims: Any = jwt.decode(_drop_signature(token), options={"verify_signature": False})
+    except jwt.InvalidTokenError:
         return None
     return claims if isinstance(claims, dict) else None
 
 
 class TokenSigner:
-    """Signs claims, and tells its own tokens from others.
+    """Signs claims and verifies the tokens that it signed.
 
-    The key is made when the first token is.
+    The key is generated with the first token.
     """
 
     def __init__(self) -> None:
-        self._good: dict[str, None] = {}
+        self._verified: dict[str, None] = {}
 
     @cached_property
     def _key(self) -> EllipticCurvePrivateKey:
@@ -68,62 +63,47 @@ class TokenSigner:
 
     @cached_property
     def key_set(self) -> Obj:
-        """The public key, as JSON Web Key Sets have it."""
-        numbers = self._key.public_key().public_numbers()
-        key = {
-            "crv": "P-256",
-            "kty": "EC",
-            "x": _base64url_encode(numbers.x.to_bytes(_BYTES, "big")),
-            "y": _base64url_encode(numbers.y.to_bytes(_BYTES, "big")),
-        }
-        print_of_it = json.dumps(key, separators=(",", ":"), sort_keys=True).encode()
-        kid = _base64url_encode(hashlib.sha256(print_of_it).digest())
-        return {"keys": [{"use": "sig", "kid": kid, "alg": "ES256", **key}]}
+        """The public key as a JSON Web Key Set."""
+        from jwt.algorithms import ECAlgorithm
+
+        public: Obj = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        key = {name: public[name] for name in ("crv", "kty", "x", "y")}
+        canonical = json.dumps(key, separators=(",", ":"), sort_keys=True).encode()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(canonical).digest())
+        kid = digest.rstrip(b"=").decode()
+        return {"keys": [{"use": "sig", "kid": kid, "alg": _ALGORITHM, **key}]}
+
+    @property
+    def _key_id(self) -> str:
+        return str(self.key_set["keys"][0]["kid"])
 
     def sign(self, claims: Obj) -> str:
-        """The token with these claims."""
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+        """Return a token with these claims."""
+        import jwt
 
-        kid = self.key_set["keys"][0]["kid"]
-        content = f"{_encode_json({'alg': 'ES256', 'kid': kid})}.{_encode_json(claims)}"
-        r, s = decode_dss_signature(self._key.sign(content.encode(), ec.ECDSA(hashes.SHA256())))
-        signature = r.to_bytes(_BYTES, "big") + s.to_bytes(_BYTES, "big")
-        return f"{content}.{_base64url_encode(signature)}"
+        headers = {"kid": self._key_id, "typ": ""}  # go-jose writes no type
+        return jwt.encode(claims, self._key, _ALGORITHM, headers)
 
     def check(self, token: str) -> None:
-        """Hold a token to the key.
+        """Verify the signature of a token.
 
         Raises:
-            BadToken: the signature is not ours.
+            InvalidToken: it was signed with another key, or was changed.
         """
-        if token in self._good:
+        if token in self._verified:
             return
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+        import jwt
 
-        content, _, last = token.rpartition(".")
         try:
-            header = json.loads(_base64url_decode(content.partition(".")[0]))
-            signature = _base64url_decode(last)
-        except ValueError:
+            header = jwt.get_unverified_header(_drop_signature(token))
+        except jwt.InvalidTokenError:
             raise InvalidToken("") from None
-        if not isinstance(header, dict) or header.get("kid") != self.key_set["keys"][0]["kid"]:
+        if header.get("kid") != self._key_id:
             raise InvalidToken("invalid signature, no keys found")
-        wrong = InvalidToken("go-jose/go-jose: error in cryptographic primitive")
-        if len(signature) != 2 * _BYTES:
-            raise wrong
-        r = int.from_bytes(signature[:_BYTES], "big")
-        s = int.from_bytes(signature[_BYTES:], "big")
         try:
-            self._key.public_key().verify(
-                encode_dss_signature(r, s), content.encode(), ec.ECDSA(hashes.SHA256())
-            )
-        except InvalidSignature:
-            raise wrong from None
-        if len(self._good) >= _MAX_VERIFIED_TOKENS:
-            self._good.clear()
-        self._good[token] = None
+            jwt.PyJWS().decode(token, self._key.public_key(), [_ALGORITHM])
+        except jwt.InvalidTokenError:
+            raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
+        if len(self._verified) >= _MAX_VERIFIED_TOKENS:
+            self._verified.clear()
+        self._verified[token] = None
