@@ -22,8 +22,7 @@ from pytest_kwait.simulator.faults.active_faults import ActiveFaults
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
-    ObjectDeleter,
-    ObjectWriter,
+    GenericStore,
     check_resource_version,
     retry_on_conflict,
 )
@@ -74,8 +73,7 @@ class SimulatedCluster:
         self.accounts = ServiceAccountTokens(self)
         self.root_ca = ""
         """The certificate authority that clients inside the cluster trust, as PEM."""
-        self._writes = ObjectWriter(self)
-        self._removals = ObjectDeleter(self)
+        self._objects = GenericStore(self)
         self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
         self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
@@ -223,7 +221,7 @@ class SimulatedCluster:
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        return self._writes.create(kind, obj, namespace, asking, record, decoded=decoded)
+        return self._objects.create(kind, obj, namespace, asking, record, decoded=decoded)
 
     def update(
         self,
@@ -245,7 +243,7 @@ class SimulatedCluster:
             check_resource_version(
                 self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
             )
-            return self._removals.finalize(kind, entry, obj, caller or internal_caller())
+            return self._objects.finalize(kind, entry, obj, caller or internal_caller())
         if caller is None:
             return self._write_own(kind, name, namespace, lambda _: obj, subresource)
         entry = self.entry(kind, name, namespace)
@@ -300,7 +298,7 @@ class SimulatedCluster:
             if kind.custom:
                 return self.replace(kind, entry, obj, subresource, caller)
             new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
-            return self._writes.replace(kind, entry, new, subresource, caller, None)
+            return self._objects.replace(kind, entry, new, subresource, caller, None)
 
         return retry_on_conflict(write)
 
@@ -312,7 +310,7 @@ class SimulatedCluster:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        return self._writes.replace(
+        return self._objects.replace(
             kind, entry, self.decode(kind, obj, caller), subresource, caller, None
         )
 
@@ -330,7 +328,7 @@ class SimulatedCluster:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        return self._writes.replace(kind, entry, new, subresource, caller, record)
+        return self._objects.replace(kind, entry, new, subresource, caller, record)
 
     def delete(
         self,
@@ -358,9 +356,7 @@ class SimulatedCluster:
             asked["gracePeriodSeconds"] = grace
         if propagation is not None:
             asked["propagationPolicy"] = propagation
-        return retry_on_conflict(
-            lambda: self._removals.delete(kind, name, namespace, asked, asking)
-        )
+        return retry_on_conflict(lambda: self._objects.delete(kind, name, namespace, asked, asking))
 
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
@@ -373,7 +369,7 @@ class SimulatedCluster:
         caller = internal_caller()
         caller.dry_run = dry_run
         kind = self.kind_of(resource)
-        self._removals.delete(kind, name, namespace, options, caller, admitted=True)
+        self._objects.delete(kind, name, namespace, options, caller, admitted=True)
 
     def bind(
         self,
