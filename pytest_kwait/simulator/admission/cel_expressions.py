@@ -14,7 +14,7 @@ from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     build_admission_request,
     to_reviewed_version,
 )
-from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
+from pytest_kwait.simulator.authorization.attributes import Attributes as AuthorizationAttributes
 from pytest_kwait.simulator.cel.expressions import (
     MATCH_CONDITIONS_COST_BUDGET,
     RUNTIME_COST_BUDGET,
@@ -295,21 +295,23 @@ class Activation:
             EvaluationError: the evaluation fails.
             CostBudgetExceededError: the budget is exceeded.
         """
-        asked = AUTHORIZER.set(self._decide)
+        token = AUTHORIZER.set(self._decide)
         try:
             return _expression(form or text).evaluate(self._values, self.budget)
         finally:
-            AUTHORIZER.reset(asked)
+            AUTHORIZER.reset(token)
 
     def _decide(self, check: Obj) -> tuple[bool, str]:
         """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
-            found = self._api.rbac.decide(Asked(user, check["verb"], path=check["path"]))
+            found = self._api.rbac.decide(
+                AuthorizationAttributes(user, check["verb"], path=check["path"])
+            )
         else:
             fields = ("group", "resource", "subresource", "name", "namespace")
             given = {field: check.get(field, "") for field in fields}
-            found = self._api.rbac.decide(Asked(user, check["verb"], **given))
+            found = self._api.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
         return found.allowed, found.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
+from pytest_kwait.simulator.authorization.attributes import Attributes as AuthorizationAttributes
 from pytest_kwait.simulator.request_info import MASTERS
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class CertificateApproval(AdmissionPlugin):
         signer = request["spec"].get("signerName", "")
         user = attributes.caller.identity
         for name in (signer, f"{signer.partition('/')[0]}/*"):
-            asked = Asked(user, verb, _GROUP, "signers", name=name)
-            if self._api.rbac.decide(asked).allowed:
+            requested = AuthorizationAttributes(user, verb, _GROUP, "signers", name=name)
+            if self._api.rbac.decide(requested).allowed:
                 return
         raise attributes.forbidden(
             f'user not permitted to {verb} requests with signerName "{signer}"'
@@ -64,8 +64,8 @@ class CertificateApproval(AdmissionPlugin):
         from cryptography import x509
         from cryptography.x509.oid import NameOID
 
-        asked = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
-        groups = asked.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        requested = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
+        groups = requested.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
         if any(group.value == MASTERS for group in groups):
             raise attributes.forbidden(
                 f"use of {_CLIENT_SIGNER} signer with {MASTERS} group is not allowed"

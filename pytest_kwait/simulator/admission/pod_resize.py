@@ -58,9 +58,9 @@ class PodResize(AdmissionPlugin):
 def _exceeded_resources(pod: Obj, allocatable: Obj) -> str:
     from pytest_kwait.scheduler.framework.resource_requests import PodRequests, parse_resource_list
 
-    asked, there = PodRequests(pod).total(), parse_resource_list(allocatable)
+    requested, there = PodRequests(pod).total(), parse_resource_list(allocatable)
     return "; ".join(
-        f"{name}, requested: {asked[name]}, allocatable: {there.get(name, 0)}"
+        f"{name}, requested: {requested[name]}, allocatable: {there.get(name, 0)}"
         for name in ("cpu", "memory")
-        if asked.get(name, 0) > there.get(name, 0)
+        if requested.get(name, 0) > there.get(name, 0)
     )

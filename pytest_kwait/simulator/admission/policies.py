@@ -371,16 +371,16 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
         done = 0
         for invocation in invocations:
             before = attributes.obj
-            made = self._invoke(invocation, attributes, failures)
-            if made is None:
+            result = self._invoke(invocation, attributes, failures)
+            if result is None:
                 continue
-            done += made
+            done += result
             if attributes.obj != before:
                 again.require_reinvocation()
             if invocation.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
                 again.record_invoked(invocation.identity)
         if done:
-            # Including the policies that made the change.
+            # Including the policies that result the change.
             again.require_reinvocation()
             rounds.due = True
         again.seen = clone(attributes.obj)
@@ -414,27 +414,27 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             shown = to_version_without_webhook(kind, attributes.obj)
             activation = invocation.activation(self._api, attributes)
             try:
-                made = apply_mutation(mutation, activation, kind, shown)
+                result = apply_mutation(mutation, activation, kind, shown)
             except MutationError as error:
                 if must:
                     failures.append((f"{_denied(invocation)}{error}", "Invalid"))
                 continue
             done += 1
-            if made != shown:
-                self._replace_object(attributes, kind, made)
+            if result != shown:
+                self._replace_object(attributes, kind, result)
         return done
 
-    def _replace_object(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
+    def _replace_object(self, attributes: Attributes, kind: Kind, result: Obj) -> None:
         """Replace the request's object.
 
         Raises:
             StatusError: 500, the new object is invalid.
         """
         if attributes.obj is None or attributes.operation == "CONNECT":
-            attributes.obj = made
+            attributes.obj = result
             return
         try:
-            stored = self._api.decode(kind, made, Caller(field_validation="Strict"))
+            stored = self._api.decode(kind, result, Caller(field_validation="Strict"))
         except StatusError as error:
             why = error.message.partition(f" handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None

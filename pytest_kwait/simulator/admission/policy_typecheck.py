@@ -131,7 +131,7 @@ class _BuiltInSchemas:
     """Schemas of built-in kinds, one for each type."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Obj] = {}
+        self._schemas: dict[str, Obj] = {}
 
     def of(self, kind: Kind) -> Obj:
         """Return the schema of a kind."""
@@ -160,12 +160,12 @@ class _BuiltInSchemas:
 
     def _struct(self, shape: Shape) -> Obj:
         name = shape.struct.name
-        if name in self._made:
-            return self._made[name]
+        if name in self._schemas:
+            return self._schemas[name]
         properties: Obj = {}
-        made: Obj = {"type": "object", "properties": properties}
+        schema: Obj = {"type": "object", "properties": properties}
         if name:
-            self._made[name] = made
+            self._schemas[name] = schema
         for field, inner in shape.struct.fields.items():
             properties[field] = self._schema(inner)
-        return made
+        return schema

@@ -244,9 +244,9 @@ def _service_usage(spec: Obj) -> ResourceList:
 def _claim_usage(claim: Obj) -> ResourceList:
     taken: ResourceList = {"persistentvolumeclaims": _ONE}
     storage_class = storage_class_of(claim)
-    asked = claim["spec"].get("resources", {}).get("requests", {}).get("storage")
-    if asked is not None:
-        storage = parse_quantity(asked)
+    requested = claim["spec"].get("resources", {}).get("requests", {}).get("storage")
+    if requested is not None:
+        storage = parse_quantity(requested)
         allocated = claim.get("status", {}).get("allocatedResources", {}).get("storage")
         if allocated is not None:
             storage = max(storage, parse_quantity(allocated))
@@ -272,14 +272,14 @@ def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
         for name in whole.get(part, ())
     ):
         return ""
-    wanted = _REQUIRED_RESOURCES.intersection(names)
+    required = _REQUIRED_RESOURCES.intersection(names)
     unsaid: dict[str, set[str]] = {}
     for field in ("containers", "initContainers"):
         for container in spec.get(field, ()):
             resources = container.get("resources", {})
             requests = dict.fromkeys(resources.get("requests", ()), _ZERO)
             limits = dict.fromkeys(resources.get("limits", ()), _ZERO)
-            for name in wanted - _compute_usage(requests, limits).keys():
+            for name in required - _compute_usage(requests, limits).keys():
                 unsaid.setdefault(name, set()).add(container.get("name", ""))
     if not unsaid:
         return ""

@@ -45,34 +45,36 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
         Whether anything changed.
     """
     status = definition.setdefault("status", {})
-    wanted: Obj = definition["spec"]["names"]
+    requested: Obj = definition["spec"]["names"]
     accepted: Obj = status.get("acceptedNames") or {"plural": "", "kind": ""}
-    if wanted == accepted and get_condition(definition, "NamesAccepted"):
+    if requested == accepted and get_condition(definition, "NamesAccepted"):
         return False
     before = clone(status)
     resources, kinds = _taken_names([*others, definition])
     names, trouble = clone(accepted), ("NoConflicts", "no conflicts found")
     for field, taken in (("plural", resources), ("singular", resources)):
-        if _is_name_free(wanted, accepted, field, taken):
-            _copy_name(wanted, names, field)
+        if _is_name_free(requested, accepted, field, taken):
+            _copy_name(requested, names, field)
         else:
-            trouble = (f"{field.title()}Conflict", f'"{wanted[field]}" is already in use')
+            trouble = (f"{field.title()}Conflict", f'"{requested[field]}" is already in use')
     known = accepted.get("shortNames") or []
     used = [
-        name for name in wanted.get("shortNames") or () if name not in known and name in resources
+        name
+        for name in requested.get("shortNames") or ()
+        if name not in known and name in resources
     ]
     if used:
         texts = list(dict.fromkeys(f'"{name}" is already in use' for name in used))
         text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         trouble = ("ShortNamesConflict", text)
     else:
-        _copy_name(wanted, names, "shortNames")
+        _copy_name(requested, names, "shortNames")
     for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
-        if _is_name_free(wanted, accepted, field, kinds):
-            _copy_name(wanted, names, field)
+        if _is_name_free(requested, accepted, field, kinds):
+            _copy_name(requested, names, field)
         else:
-            trouble = (reason, f'"{wanted[field]}" is already in use')
-    _copy_name(wanted, names, "categories")
+            trouble = (reason, f'"{requested[field]}" is already in use')
+    _copy_name(requested, names, "categories")
     good = trouble[0] == "NoConflicts"
     status["acceptedNames"] = names
     verdict = {
@@ -104,13 +106,13 @@ def _taken_names(definitions: list[Obj]) -> tuple[set[str], set[str]]:
     return resources, kinds
 
 
-def _is_name_free(wanted: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
-    name = wanted.get(field, "")
+def _is_name_free(requested: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
+    name = requested.get(field, "")
     return name == accepted.get(field, "") or name not in taken
 
 
-def _copy_name(wanted: Obj, names: Obj, field: str) -> None:
-    if field in wanted:
-        names[field] = wanted[field]
+def _copy_name(requested: Obj, names: Obj, field: str) -> None:
+    if field in requested:
+        names[field] = requested[field]
     else:
         names.pop(field, None)

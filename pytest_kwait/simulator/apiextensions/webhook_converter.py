@@ -75,34 +75,35 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
         raise ValueError(f"{webhook_text} failed: {error}") from None
     if len(objects) != 1:
         raise ValueError(f"{webhook_text} returned {len(objects)} objects, expected 1")
-    made = objects[0]
-    if made is None:
+    converted = objects[0]
+    if converted is None:
         raise ValueError("unexpected end of JSON input")
-    if not isinstance(made, dict):
-        name = {list: "array", str: "string", bool: "bool"}.get(type(made), "number")
+    if not isinstance(converted, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(converted), "number")
         raise ValueError(
             f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
         )
-    if not made.get("kind"):
+    if not converted.get("kind"):
         raise ValueError(f"Object 'Kind' is missing in '{_raw_object(reply)}'")
     where = f"{webhook_text} returned invalid object"
-    if made.get("apiVersion") != kind.api_version:
+    if converted.get("apiVersion") != kind.api_version:
         raise ValueError(
             f"{where} at index 0: invalid groupVersion (expected {kind.api_version}, received "
-            f"{made.get('apiVersion', '')})"
+            f"{converted.get('apiVersion', '')})"
         )
-    if made["kind"] != obj["kind"]:
+    if converted["kind"] != obj["kind"]:
         raise ValueError(
-            f"{where} at index 0: invalid kind (expected {obj['kind']}, received {made['kind']})"
+            f"{where} at index 0: invalid kind (expected {obj['kind']}, received "
+            f"{converted['kind']})"
         )
-    metadata = made.get("metadata")
+    metadata = converted.get("metadata")
     metadata_given = metadata if isinstance(metadata, dict) else {}
     for field, name in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         before, after = obj["metadata"].get(field, ""), metadata_given.get(field, "")
         if before != after:
             raise ValueError(f"{where}: must have the same {name}: {before} != {after}")
     try:
-        return {**made, "metadata": _restore_metadata(obj["metadata"], made)}
+        return {**converted, "metadata": _restore_metadata(obj["metadata"], converted)}
     except ValueError as error:
         raise ValueError(f"{webhook_text} returned invalid metadata: {error}") from None
 
@@ -173,14 +174,14 @@ def _raw_object(reply: WebhookReply) -> str:
     return bytes(review.response.convertedObjects[0]).decode()
 
 
-def _restore_metadata(original: Obj, made: Obj) -> Obj:
+def _restore_metadata(original: Obj, converted: Obj) -> Obj:
     """Return the original metadata with the labels and annotations of the response.
 
     Raises:
         ValueError: they are invalid.
     """
     metadata = dict(original)
-    given: Obj = made["metadata"]
+    given: Obj = converted["metadata"]
     for field in ("labels", "annotations"):
         value = given.get(field)
         if value is None:
@@ -258,9 +259,9 @@ class WebhookConverter:
         Raises:
             StatusError: 500, the webhook fails or its response is invalid.
         """
-        wanted = [entry for entry in entries if self._cached_entry(entry, kind) is None]
-        for start in range(0, len(wanted), _MAX_CONCURRENT_CALLS):
-            portion = wanted[start : start + _MAX_CONCURRENT_CALLS]
+        missing = [entry for entry in entries if self._cached_entry(entry, kind) is None]
+        for start in range(0, len(missing), _MAX_CONCURRENT_CALLS):
+            portion = missing[start : start + _MAX_CONCURRENT_CALLS]
             replies = await fetch_replies([self._call(entry.obj, kind) for entry in portion])
             for entry, reply in zip(portion, replies, strict=True):
                 obj = self._parse_reply_object(entry.obj, kind, reply)

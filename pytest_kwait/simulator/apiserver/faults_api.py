@@ -66,12 +66,12 @@ async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
     try:
-        asked = read_json(await read_body(request))
+        body = read_json(await read_body(request))
     except ValueError as error:
         raise bad_request(str(error)) from None
-    if not isinstance(asked, dict):
+    if not isinstance(body, dict):
         raise bad_request("a fault is an object")
-    record = make_fault(api, asked)
+    record = make_fault(api, body)
     return json_only_response(request, {} if record is None else _fault_object(record))
 
 

@@ -85,10 +85,10 @@ class AuthFilters:
                 return
 
     def _impersonate(self, request: ApiRequest, target: RequestInfo | None) -> None:
-        wanted = _read_impersonation(request)
-        if wanted is not None:
-            asked = _authorization_attributes(request, target)
-            request.caller.become(self._impersonation.become(wanted, asked))
+        impersonated = _read_impersonation(request)
+        if impersonated is not None:
+            attributes = _authorization_attributes(request, target)
+            request.caller.become(self._impersonation.become(impersonated, attributes))
 
     def _user(self, request: ApiRequest) -> User | None:
         certified = read_certificate_user(request.http.transport)
@@ -128,18 +128,28 @@ class AuthFilters:
         """
         if MASTERS in request.caller.groups:
             return
-        asked = _authorization_attributes(request, target)
-        decision = self._api.rbac.decide(asked)
+        attributes = _authorization_attributes(request, target)
+        decision = self._api.rbac.decide(attributes)
         if not decision.allowed:
-            raise asked.refusal(decision.reason)
-        if asked.subresource in _STREAMS and asked.resource == "pods" and asked.verb != "create":
+            raise attributes.refusal(decision.reason)
+        if (
+            attributes.subresource in _STREAMS
+            and attributes.resource == "pods"
+            and attributes.verb != "create"
+        ):
             # Opening a stream by GET needs `create`, too.
             may = Attributes(
-                asked.user, "create", "", "pods", asked.subresource, asked.name, asked.namespace
+                attributes.user,
+                "create",
+                "",
+                "pods",
+                attributes.subresource,
+                attributes.name,
+                attributes.namespace,
             )
             decision = self._api.rbac.decide(may)
             if not decision.allowed:
-                raise forbidden("", "pods", asked.name, decision.reason)
+                raise forbidden("", "pods", attributes.name, decision.reason)
 
 
 def _with_authenticated_group(user: User) -> User:
@@ -190,17 +200,17 @@ def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
         if header.lower().startswith(_EXTRA):
             key = unquote(header[len(_EXTRA) :].lower())
             extra[key] = (*extra.get(key, ()), value)
-    wanted = ImpersonatedUser(
+    impersonated = ImpersonatedUser(
         request.header("Impersonate-User"),
         request.header("Impersonate-Uid"),
         tuple(request.http.headers.getall("Impersonate-Group", ())),
         extra,
     )
-    if wanted.name:
-        return wanted
-    if wanted.only_name:
+    if impersonated.name:
+        return impersonated
+    if impersonated.only_name:
         return None
-    raise missing_user_error(wanted)
+    raise missing_user_error(impersonated)
 
 
 def check_timeout(request: ApiRequest) -> None:

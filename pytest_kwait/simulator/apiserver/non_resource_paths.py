@@ -180,7 +180,7 @@ class RequestMetrics:
         return web.Response(body=text.encode(), headers={"Content-Type": _PROMETHEUS_MEDIA_TYPE})
 
     def _metrics(self) -> Iterator[str]:
-        yield "# HELP apiserver_request_total Requests that were answered, by what they asked for."
+        yield "# HELP apiserver_request_total Answered requests by verb, resource and status code."
         yield "# TYPE apiserver_request_total counter"
         for row, count in sorted(self._rows.items()):
             yield (
@@ -189,7 +189,7 @@ class RequestMetrics:
                 f'scope="{row.scope}",subresource="{row.subresource}",verb="{row.verb}",'
                 f'version="{row.version}"}} {count}'
             )
-        yield "# HELP apiserver_resource_objects Objects that are stored, by their kind."
+        yield "# HELP apiserver_resource_objects Stored objects by resource."
         yield "# TYPE apiserver_resource_objects gauge"
         for kind in self._api.kinds.stored():
             count = self._api.store.count(kind.bucket)

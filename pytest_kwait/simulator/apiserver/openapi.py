@@ -100,11 +100,11 @@ def _serve_document(request: ApiRequest, kinds: Scheme, name: str, tag: str) -> 
     headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
     if not _accepts_json(request):
         return web.Response(status=406, headers={"Vary": "Accept"})
-    asked = request.query.get("hash", "")
-    if asked and asked != tag:
+    requested_hash = request.query.get("hash", "")
+    if requested_hash and requested_hash != tag:
         url = f"/openapi/v3/{name}?hash={tag}"
         return web.Response(status=301, headers={**headers, "Location": url})
-    if asked:
+    if requested_hash:
         headers["Cache-Control"] = "public, immutable"
         headers["Expires"] = formatdate(SYSTEM_CLOCK.time() + _YEAR, usegmt=True)
     if request.header("If-None-Match") == headers["ETag"]:

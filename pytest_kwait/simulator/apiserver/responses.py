@@ -203,8 +203,8 @@ def list_response(
     return _build_response(request, body_raw, 200, _JSON)
 
 
-def _conversion_error(wanted: str, why: str) -> StatusError:
-    message = f"you requested {wanted}, but the requested object {why}"
+def _conversion_error(requested: str, why: str) -> StatusError:
+    message = f"you requested {requested}, but the requested object {why}"
     return StatusError(406, "NotAcceptable", message)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks without servers: what they are asked, answered by functions."""
+"""Webhooks without servers: functions answer the requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rule(*resources: str, **more: Any) -> Obj:
 def configure(
     api: SimulatedCluster, name: str = "w", *, mutating: bool = False, **webhook: Any
 ) -> None:
-    """A configuration of one webhook for config maps."""
+    """Create a configuration of one webhook for config maps."""
     kind = "mutating" if mutating else "validating"
     made = {
         "name": f"{name}.example.com",
@@ -50,10 +50,10 @@ def patch(*operations: Obj) -> Obj:
 
 
 class Webhooks:
-    """Answers questions, and keeps them.
+    """Answers and records webhook requests.
 
     Args:
-        answers: the response, or why there is none, by the name in the webhook's URL.
+        answers: the response or the error, by the name in the webhook's URL.
     """
 
     def __init__(self, **answers: Callable[[Obj], Obj] | Obj | str) -> None:
@@ -82,5 +82,5 @@ class Webhooks:
 
     @property
     def names(self) -> list[str]:
-        """Who was asked, in order."""
+        """Return the called webhooks in order."""
         return [name for name, _ in self.asked]

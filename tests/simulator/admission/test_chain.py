@@ -1,4 +1,4 @@
-"""Plugins are asked only where they may have something to say."""
+"""Plugins are called for their own resources only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that change what is to be stored; more of their texts are in the transcripts."""
+"""Mutating policies; the transcripts of the conformance suite have more messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def patched(expression: str) -> Obj:
 
 
 def noted(key: str) -> Obj:
-    """How many entries there were when the policy looked."""
+    """A mutation that records the number of entries."""
     count = 'has(object.data) ? string(size(object.data)) : "0"'
     return applied(f'Object{{data: {{"{key}": {count}}}}}')
 

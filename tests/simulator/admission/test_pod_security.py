@@ -25,7 +25,7 @@ def api() -> SimulatedCluster:
 
 
 def label(api: SimulatedCluster, **labels: str | None) -> list[str]:
-    """Label the namespace; the warnings that come."""
+    """Label the namespace and return the warnings."""
     caller = Caller()
     changed = api.get("namespaces", "default")
     own = dict(changed["metadata"]["labels"])

@@ -1,4 +1,4 @@
-"""What the status of a validating policy says of its expressions."""
+"""Type checking warnings in the status of a validating policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulator.manual_clock import ManualClock
     ],
 )
 def test_request_variables_are_typed(text: str, why: str) -> None:
-    """Each as on a real server."""
+    """The messages are those of a real server."""
     fault, _ = compilation_error(text, "bool", {"v": {"type": "string"}}, params=True)
     assert fault.partition("\n")[0] == (f"compilation failed: ERROR: <input>:{why}" if why else "")
 

@@ -1,4 +1,4 @@
-"""Policies: what may not be stored, by expressions; and conditions of webhooks."""
+"""Validating policies, and match conditions of webhooks."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_evaluation_error_follows_the_failure_policy(api: SimulatedCluster) -> N
 
 
 COSTLY = "lists.range(10).all(x, x >= 0)"
-"""Costs 55 or so."""
+"""An expression with a cost of about 55."""
 OVER = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )

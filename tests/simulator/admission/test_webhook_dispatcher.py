@@ -146,7 +146,7 @@ def test_dry_run_requires_webhooks_without_side_effects(
     configure(api)
     resource = f"validatingwebhookconfigurations.{GROUP}"
     entry = api.entry(api.kind_of(resource), "w")
-    # New configurations may not have side effects; old ones may.
+    # New configurations may not have side effects; existing ones may.
     entry.obj["webhooks"][0]["sideEffects"] = effects
     webhooks = Webhooks(w=_ALLOW)
     if asked:

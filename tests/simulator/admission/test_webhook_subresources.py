@@ -1,4 +1,4 @@
-"""Webhooks are shown what is sent to subresources: Evictions, Scales, connections."""
+"""Webhook requests for subresources: Evictions, Scales, connections."""
 
 from __future__ import annotations
 

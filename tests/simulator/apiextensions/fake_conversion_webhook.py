@@ -1,4 +1,4 @@
-"""A kind of two versions and the webhook between them, which is a function."""
+"""A kind of two versions, converted by a function in place of a webhook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def schema(**fields: Obj) -> Obj:
 
 
 def definition() -> Obj:
-    """Version 1 has an address, version 2 a host and a port; the latter is stored."""
+    """Version 1 has an address, version 2 a host and a port; version 2 is stored."""
     webhook = {
         "conversionReviewVersions": ["v1"],
         "clientConfig": {"url": "https://127.0.0.1:1/convert"},
@@ -69,7 +69,7 @@ def server(version: str, name: str = "a", **spec: str) -> Obj:
 
 
 def converted(obj: Obj, version: str) -> Obj:
-    """An object as the other version has it."""
+    """Convert an object to the other version."""
     made: Obj = {**json.loads(json.dumps(obj)), "apiVersion": version}
     spec = made["spec"]
     if version.endswith("v1") and "host" in spec:
@@ -80,16 +80,12 @@ def converted(obj: Obj, version: str) -> Obj:
 
 
 class Converter:
-    """Stands for the webhook.
-
-    Args:
-        monkeypatch: what puts it there.
-    """
+    """Replaces the webhook by a function."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
         self.bend: Callable[[Obj], object] = lambda review: None
-        """Changes the answer."""
+        """Changes the response."""
         self.failure = ""
         self.api: SimulatedCluster = new_cluster()
         self.api.create(CRDS, definition())

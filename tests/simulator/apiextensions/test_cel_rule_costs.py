@@ -1,4 +1,4 @@
-"""What rules cost; that the numbers are a real server's is shown by `conformance/api`."""
+"""Costs of rules; `conformance/api` compares the numbers with a real server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADVICE = (
 
 
 def listed(rule: str, **bounds: int) -> Obj:
-    """A list of texts with a rule about it."""
+    """Return a schema of a list of strings with a rule."""
     return {
         "type": "array",
         "items": {**TEXT, "maxLength": 10},

@@ -1,4 +1,4 @@
-"""Rules of a schema held against objects, with the server's own texts."""
+"""Rules of a schema evaluated for objects, with the server's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says to definitions that it does not take, as a 1.36 server said it."""
+"""Errors of invalid definitions, as a server of version 1.36 reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that two definitions want."""
+"""Conflicting names of two definitions."""
 
 from __future__ import annotations
 

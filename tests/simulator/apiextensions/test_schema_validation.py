@@ -1,4 +1,4 @@
-"""Values held to a schema: the texts are those of a 1.36 server."""
+"""Values validated by a schema, with the messages of a server of version 1.36."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ADMIN, POWERLESS = "admin-token", "powerless-token"
 
 
 class Served:
-    """The server, a client for it, and its cluster, which only the server's thread may touch."""
+    """A server, its client and its cluster; only the server's thread may use the cluster."""
 
     def __init__(
         self, tls: ssl.SSLContext | None = None, header_seconds: float = HEADER_SECONDS
@@ -47,7 +47,7 @@ class Served:
         self.api.create("serviceaccounts", {"metadata": {"name": "default"}}, "default")
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """Make the call in the server's thread."""
+        """Call a function in the server's thread."""
 
         async def inside() -> Any:
             return call()

@@ -1,7 +1,7 @@
-"""Requests that nobody means: noise on the wire, and queries, patches and bodies out of shape.
+"""Fuzzing of the server: random bytes, queries, patches and bodies.
 
-`python -m tests.simulator.apiserver.fuzzing SECONDS [SEED]` looks for longer than the tests do; it
-names the seed of what it finds, which repeats it.
+`python -m tests.simulator.apiserver.fuzzing SECONDS [SEED]` runs longer than the tests do, and
+prints the seed of a failure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PATCHES = (
 
 
 class Watchful(logging.Handler):
-    """A server with the objects that requests are about, and what its process complains of."""
+    """A server with objects, and the errors that its process logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -67,23 +67,23 @@ class Watchful(logging.Handler):
             assert made.status == 201, made.data
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what is logged."""
+        """Record a log entry."""
         self.complaints.append(logging.Formatter("%(message)s").format(record))
 
     def end(self) -> None:
-        """End the server."""
+        """Stop the server."""
         logging.getLogger("aiohttp.server").removeHandler(self)
         logging.getLogger("asyncio").removeHandler(self)
         self.served.close()
 
     def check(self) -> None:
-        """Fail if anything broke, or if the server is no longer there."""
+        """Fail if an error was logged or the server is gone."""
         complaints, self.complaints = self.complaints, []
         assert not complaints, complaints[0]
         assert self.served.send("GET", f"{MAPS}/x").status == 200
 
     def send(self, method: str, path: str, body: bytes | None, **headers: str) -> int:
-        """The status of an answer that is none of our own making, 0 for a cut connection."""
+        """Return the status of a response without a server error; 0 for a cut connection."""
         try:
             answer = self.served.send(method, path, body, **headers)
         except urllib3.exceptions.HTTPError:
@@ -92,7 +92,7 @@ class Watchful(logging.Handler):
         return answer.status
 
     def noise(self, data: bytes) -> None:
-        """Send bytes, stop sending, and read what comes until the connection ends."""
+        """Send bytes, stop sending, and read until the connection ends."""
         with socket.create_connection(("127.0.0.1", self.served.port), timeout=30.0) as client:
             try:
                 client.sendall(data)
@@ -103,7 +103,7 @@ class Watchful(logging.Handler):
                 pass
 
 
-# -- what is sent
+# -- requests
 
 _BASE = "http://127.0.0.1"
 _HEAD = f"Host: x\r\nAuthorization: Bearer {ADMIN}\r\n"
@@ -120,7 +120,7 @@ _REQUESTS = [
 
 @st.composite
 def damaged(draw: st.DrawFn, samples: list[bytes]) -> bytes:
-    """One of the samples with bytes cut out, put in or changed."""
+    """Return a sample with bytes removed, inserted or replaced."""
     data = bytearray(draw(st.sampled_from(samples)))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(data)))
@@ -210,7 +210,7 @@ _ENVELOPE = (
 
 @st.composite
 def documents_near(draw: st.DrawFn, target: dict[str, Any]) -> Any:
-    """The target with some of its values put out of shape."""
+    """Return the target with some values replaced."""
     whole = json.loads(json.dumps(target))
     for _ in range(draw(st.integers(1, 2))):
         here: Any = whole
@@ -227,11 +227,11 @@ def documents_near(draw: st.DrawFn, target: dict[str, Any]) -> Any:
     return whole
 
 
-# -- what must hold
+# -- checks
 
 
 def noise_breaks_nothing(watchful: Watchful, data: bytes) -> None:
-    """Whatever bytes come, the server goes on."""
+    """The server survives any bytes."""
     watchful.noise(data)
     watchful.check()
 
@@ -239,16 +239,16 @@ def noise_breaks_nothing(watchful: Watchful, data: bytes) -> None:
 def queries_break_nothing(
     watchful: Watchful, path: str, query: dict[str, str], accept: str, method: str
 ) -> None:
-    """Whatever is asked for, it is answered or refused."""
+    """The server answers any query."""
     asked = urlencode({**query, "dryRun": "All"}, errors="replace")
     watchful.send(method, f"{path}?{asked}", None, Accept=accept)
-    if method == "GET":  # a watch that ends at once
+    if method == "GET":  # A watch that ends immediately.
         watchful.send("GET", f"{path}?{asked}&watch=1&timeoutSeconds=-1", None, Connection="close")
     watchful.check()
 
 
 def patches_break_nothing(watchful: Watchful, path: str, media: str, patch: Any) -> None:
-    """Whatever a patch says, it is applied or refused."""
+    """The server applies or rejects any patch."""
     query = "?dryRun=All&fieldManager=m" + ("&force=true" if media == PATCHES[-1] else "")
     body = json.dumps(patch).encode()
     watchful.send("PATCH", f"{path}/x{query}", body, Content_Type=media)
@@ -258,7 +258,7 @@ def patches_break_nothing(watchful: Watchful, path: str, media: str, patch: Any)
 def bodies_break_nothing(
     watchful: Watchful, path: str, method: str, media: str, body: bytes
 ) -> None:
-    """Whatever a body holds, it is taken or refused."""
+    """The server accepts or rejects any body."""
     name = "" if method == "POST" else "/x"
     watchful.send(method, f"{path}{name}?dryRun=All", body, Content_Type=media)
     watchful.check()
@@ -288,7 +288,7 @@ bodies = (
 
 
 def _longer(seconds: float, first: int) -> int:
-    """Look with one seed after the other until the time is over."""
+    """Run with one seed after the other for `seconds`."""
     watchful = Watchful()
     deadline = Deadline.after(seconds, SYSTEM_CLOCK)
     rules: list[tuple[Callable[..., None], dict[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""Groups that others serve, over HTTPS."""
+"""Groups of aggregated servers, over HTTPS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1.a.example"
 
 
 class Backend(BaseHTTPRequestHandler):
-    """Tells who asked for what."""
+    """Answers with the user and path of each request."""
 
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
@@ -44,7 +44,7 @@ class Backend(BaseHTTPRequestHandler):
     do_GET = do_POST = _answer  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture

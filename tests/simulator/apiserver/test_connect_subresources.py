@@ -46,7 +46,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Kubelet:
-    """A kubelet that knows what it is told."""
+    """A kubelet with fixed containers."""
 
     def __init__(self) -> None:
         self.network = Network()
@@ -67,7 +67,7 @@ class Kubelet:
             yield line
 
     def start(self) -> None:
-        """Start the container; in the server's thread, as everything that happens in it."""
+        """Start the container, in the server's thread."""
         clock, image = SimClock(), parse_image("busybox:1")
         files = make_container_files(clock.time, "host", self.network, {}, {}, [])
         self.container = Container(clock, "c", image, 0, lambda _: None, self.network, stdin=True)
@@ -236,7 +236,7 @@ def connect(served: Served, path: str, *protocols: str) -> Any:
 
 
 def exchange(served: Served, path: str, *protocols: str, send: tuple[Any, ...] = ()) -> list[Any]:
-    """All messages until the server closes the socket, after the protocol that it chose."""
+    """Return all messages until the server closes the socket, after its protocol."""
     websocket = pytest.importorskip("websocket")
     socket = connect(served, path, *protocols)
     found: list[Any] = [socket.getsubprotocol()]
@@ -442,7 +442,7 @@ def test_portforward_over_websocket_channels(served: Served, kubelet: Kubelet) -
 
 
 class Spdy:
-    """A client of SPDY in a WebSocket, as kubectl is one."""
+    """A SPDY client in a WebSocket, as kubectl."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
@@ -460,7 +460,7 @@ class Spdy:
 
     def send(self, number: int, data: bytes, *, end: bool = False) -> None:
         head = struct.pack(">II", number, int(end) << 24 | len(data))
-        # Frames and messages have nothing to do with each other.
+        # Frames may span messages.
         whole = head + data
         self.socket.send_binary(whole[:5])
         self.socket.send_binary(whole[5:])
@@ -469,7 +469,7 @@ class Spdy:
         self.socket.send_binary(struct.pack(">HHI", 0x8003, kind, len(body)) + body)
 
     def frame(self) -> tuple[str, int, int, bytes]:
-        """The next frame: `data` or `control`, its stream or kind, its flags, its body."""
+        """Return the next frame: `data` or `control`, its stream or kind, flags and body."""
         while len(self.buffer) < 8 or len(self.buffer) < 8 + self._length():
             self.buffer += self.socket.recv()
         first, _ = struct.unpack_from(">II", self.buffer)
@@ -483,7 +483,7 @@ class Spdy:
         return int(struct.unpack_from(">I", self.buffer, 4)[0] & 0xFFFFFF)
 
     def data(self, *numbers: int) -> dict[int, bytes]:
-        """What comes on the streams until all of them have ended."""
+        """Return the data of each stream until all have ended."""
         found = dict.fromkeys(numbers, b"")
         left = set(numbers)
         while left:
@@ -565,7 +565,7 @@ def test_pod_proxy_forwards_requests(served: Served, kubelet: Kubelet) -> None:
 
 def test_pod_proxy_sends_method_path_and_headers(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
-    # It answers with the request, which is no answer in HTTP.
+    # It echoes the request, which is no HTTP response.
     answer = served.send("PUT", f"{PODS}/p:7/proxy/x/?y=z", b"body", X_Mine="1")
     assert answer.status == 503
     assert answer.json()["message"] == (

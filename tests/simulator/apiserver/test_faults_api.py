@@ -1,4 +1,4 @@
-"""The embedded cluster's own API, and what faults do to requests."""
+"""The faults API, and the effects of faults on requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def held(served: Served) -> Iterator[str]:
     headers = {"Authorization": f"Bearer {ADMIN}"}
     answer = served.pool.request("GET", url, headers=headers, timeout=30, preload_content=False)
     try:
-        lines = answer.stream(4096)  # which would close the connection if it were let go of
+        lines = answer.stream(4096)  # Garbage collection would close the connection.
         yield json.loads(next(lines))["holder"]
     finally:
         answer.close()

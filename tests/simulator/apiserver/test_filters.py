@@ -1,4 +1,4 @@
-"""Users over TLS: by certificate, by token, and as others."""
+"""Users over TLS: by certificate, by token, and by impersonation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Secured:
-    """A server behind TLS, and who asks it."""
+    """A server with TLS and its clients."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = CertificateAuthority("127.0.0.1")
@@ -49,7 +49,7 @@ class Secured:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     def who(self, certificate: tuple[str, str] | None = None, **headers: str) -> tuple[int, Any]:
-        """Status and user of who shows that certificate and those headers."""
+        """Return the status and the user of a request with these credentials."""
         tls = ssl.create_default_context(cadata=self.authority.pem)
         if certificate is not None:
             chain = self._folder / "chain.pem"
@@ -63,7 +63,7 @@ class Secured:
         return answer.status, body["status"]["userInfo"] if answer.status == 201 else body
 
     def get(self, path: str) -> tuple[int, Any]:
-        """Status and body of what jane is shown there."""
+        """Return the status and the body of jane's request."""
         tls = ssl.create_default_context(cadata=self.authority.pem)
         with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=10) as pool:
             url = f"https://127.0.0.1:{self.port}{path}"
@@ -71,7 +71,7 @@ class Secured:
         return answer.status, json.loads(answer.data)
 
     def create(self, kind: str, obj: dict[str, Any]) -> None:
-        """Make an object as the cluster itself."""
+        """Create an object directly in the cluster."""
 
         async def create() -> None:
             self._api.create(f"{kind}.rbac.authorization.k8s.io", obj, "default")
@@ -92,7 +92,7 @@ def secured(tmp_path: Path) -> Iterator[Secured]:
 
 
 def test_client_certificate_authenticates_its_user(secured: Secured) -> None:
-    """Its common name is the user, its organizations are groups; a token beside it is not read."""
+    """The common name is the user, organizations are groups; a token is ignored."""
     now = secured._api.clock.time()
     certificate = secured.authority.client_certificate(User("ops", ("a", ADMINS)), now)
     status, user = secured.who(certificate, Authorization="Bearer wrong")
@@ -125,7 +125,7 @@ def test_token_authenticates_its_user(secured: Secured) -> None:
 
 
 def test_stream_opened_by_get_requires_create(secured: Secured) -> None:
-    """Otherwise who may only read could run commands."""
+    """Otherwise read permission would allow commands."""
     rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}
     role = {"metadata": {"name": "r"}, "rules": [rule]}
     binding = {

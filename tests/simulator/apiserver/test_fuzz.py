@@ -1,4 +1,4 @@
-"""A short look for requests that break the server; `fuzzing.py` says how to look for longer."""
+"""A short run of the fuzzing in `fuzzing.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulator.apiserver.fuzzing import MAPS, PATCHES, Watchful
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The same cases each time: what is found by other ones is kept as an example.
+# The same cases each time; failures of other seeds are kept as examples.
 short = settings(
     max_examples=60,
     derandomize=True,

@@ -1,4 +1,4 @@
-"""What clients get that speak no HTTP, too much of it, or none at all."""
+"""Malformed, oversized and missing requests."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_request_head_is_limited_to_a_megabyte(served: Served, count: int) -> No
         try:
             client.sendall(b"GET /healthz HTTP/1.1\r\n" + many)
             said = rest(client)
-        except ConnectionError:  # it was closed before all was sent
+        except ConnectionError:  # The server closed the connection early.
             said = b""
     assert said in (refused("431 Request Header Fields Too Large"), b"")
     assert served.send("GET", "/healthz").status == 200

@@ -1,4 +1,4 @@
-"""Metrics of pods and nodes, as `kubectl top` asks for them."""
+"""Metrics of pods and nodes, for `kubectl top`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ META = {"name": "x", "creationTimestamp": None}
 
 
 def cells(resource: str, **obj: Any) -> dict[str, Any]:
-    """The cells of an object by their heads."""
+    """Return the cells of an object by column."""
     shown = to_table(KINDS[resource], [{"metadata": META, **obj}], {}, {"includeObject": "None"})
     heads = [head["name"] for head in shown["columnDefinitions"]]
     return dict(zip(heads, shown["rows"][0]["cells"], strict=False))

@@ -1,4 +1,4 @@
-"""Answers in other forms than JSON objects, and bodies that are none."""
+"""Responses in other forms than JSON objects, and malformed bodies."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ KB = 1024
 
 
 class Connection(asyncio.Transport):
-    """A connection whose client reads when the test says so."""
+    """A connection whose client reads on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def test_watch_ends_when_the_client_disconnects(served: Served) -> None:
     create(served, "a")
     next(events)
     events.close()
-    for number in range(20):  # each write meets the connection as it is by then
+    for number in range(20):  # The state of the connection at each write.
         create(served, f"n{number}")
         if not served.run(lambda: served.api.store.watchers("configmaps")):
             break

@@ -65,14 +65,14 @@ def choose_review_version(webhook: Obj) -> str:
 
 def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
     """Return the `request` of a review, with objects in the version `kind`."""
-    asked = attributes.requested_kind or attributes.kind
+    requested = attributes.requested_kind or attributes.kind
     caller = attributes.caller
-    shown, requested = attributes.subresource_kind or kind, attributes.subresource_kind or asked
+    shown, original = attributes.subresource_kind or kind, attributes.subresource_kind or requested
     request: Obj = {
         "kind": _group_version_field(shown, "kind", shown.kind),
         "resource": _group_version_field(kind, "resource", kind.plural),
-        "requestKind": _group_version_field(requested, "kind", requested.kind),
-        "requestResource": _group_version_field(asked, "resource", asked.plural),
+        "requestKind": _group_version_field(original, "kind", original.kind),
+        "requestResource": _group_version_field(requested, "resource", requested.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
         "object": to_reviewed_version(shown, attributes.obj),

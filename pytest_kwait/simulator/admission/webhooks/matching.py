@@ -103,12 +103,12 @@ def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | Non
         webhook, attributes
     ):
         return None
-    asked = attributes.requested_kind or attributes.kind
+    requested = attributes.requested_kind or attributes.kind
     rules = webhook.get("rules", ())
-    if any(_matches_rule(rule, attributes, asked) for rule in rules):
-        return asked
+    if any(_matches_rule(rule, attributes, requested) for rule in rules):
+        return requested
     if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
-        others = [kind for kind in _equivalent_kinds(api, asked) if kind is not asked]
+        others = [kind for kind in _equivalent_kinds(api, requested) if kind is not requested]
         for rule in rules:
             for kind in others:
                 if _matches_rule(rule, attributes, kind):

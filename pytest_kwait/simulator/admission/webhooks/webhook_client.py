@@ -1,4 +1,4 @@
-"""Calls of webhooks over HTTPS, side by side, from the middle of a synchronous write.
+"""Calls of webhooks over HTTPS, concurrently, in the middle of a synchronous write.
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
 """
@@ -53,22 +53,22 @@ _HEADERS = {
     "User-Agent": "kube-apiserver-admission",
 }
 _UNKNOWN_AUTHORITY_CODES = (18, 19, 20, 21)
-"""OpenSSL's codes for chains that end nowhere known."""
+"""OpenSSL's error codes of chains without a known root."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One question to one webhook.
+    """A call of one webhook.
 
     Args:
-        url: where, as failures show it.
-        host: where to connect to; empty for the URL's own host.
-        authority: whom the server's certificate must be from, as PEM; empty for the system's own.
-        version: of the review.
-        request: the review's request, without a UID.
-        seconds: how long to wait.
-        failure: why it cannot even be asked; empty where it can.
-        review: all of the review but its request.
+        url: the URL, as error messages show it.
+        host: the host to connect to; empty for the URL's.
+        authority: the CA of the server's certificate as PEM; empty for the system's.
+        version: the version of the review.
+        request: the review's request without a UID.
+        seconds: the timeout.
+        failure: the error of an impossible call.
+        review: the other fields of the review.
     """
 
     url: str
@@ -83,12 +83,12 @@ class WebhookCall:
 
 @dataclass(frozen=True, slots=True)
 class WebhookReply:
-    """What came of a call.
+    """The result of a call.
 
     Args:
-        uid: what the review was sent with.
-        body: the answer; empty where there is none.
-        failure: why there is none; empty where there is one.
+        uid: the UID of the review.
+        body: the response; empty for a failed call.
+        failure: the error; empty for a successful call.
     """
 
     uid: str
@@ -104,15 +104,15 @@ def build_call(
     seconds: int,
     review: Obj | None = None,
 ) -> WebhookCall:
-    """The call that a webhook's `clientConfig` makes.
+    """Return the call of a webhook's `clientConfig`.
 
     Args:
-        api: the cluster, whose services it may name.
+        api: the cluster, for services.
         config: the `clientConfig`.
-        version: of the review.
-        request: of the review.
-        seconds: how long to wait.
-        review: the rest of the review, where it is none of admission.
+        version: the version of the review.
+        request: the request of the review.
+        seconds: the timeout.
+        review: the other fields of the review, by default those of an AdmissionReview.
     """
     authority = base64.b64decode(config.get("caBundle", "")).decode(errors="replace")
     service = config.get("service")
@@ -133,7 +133,7 @@ def build_call(
 
 
 def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
-    """Where a service is, or why it is nowhere."""
+    """Return the address of a service, or the error."""
     service = api.find("services", name, namespace)
     if service is None:
         return "", f'service "{name}" not found'
@@ -145,18 +145,18 @@ def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tupl
         return "", 'cannot route to service with ClusterIP "None"'
     if not any(one.get("port") == port for one in spec.get("ports", ())):
         return "", f'no service port {port} found for service "{name}"'
-    # Nothing listens on the addresses of the embedded cluster's services.
+    # Services of the embedded cluster accept no connections.
     return "", f"dial tcp {address}:{port}: connect: connection refused"
 
 
 def call_webhooks(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
-    """Return the replies, requested concurrently; the task that calls this is suspended."""
+    """Call webhooks concurrently; the calling task is suspended."""
     wanted = list(calls)
     return await_result(lambda: fetch_replies(wanted)) if wanted else []
 
 
 async def fetch_replies(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
-    """The replies, which are asked for side by side."""
+    """Call webhooks concurrently."""
     return await asyncio.gather(*(_fetch_reply(call) for call in calls))
 
 
@@ -199,7 +199,7 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
 
 
 def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
-    """What a client of the server's own calls an answer that is no success."""
+    """Return client-go's message for an unsuccessful response."""
     text = body.decode(errors="replace").strip()
     try:
         status = json.loads(text)
@@ -220,7 +220,7 @@ def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
 
 
 def connection_error_text(error: Exception, url: str) -> str:
-    """Why nobody answered, in the words of the server's own client."""
+    """Return Go's message for a failed connection."""
     import aiohttp
 
     split = urlsplit(url)

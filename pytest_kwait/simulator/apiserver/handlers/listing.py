@@ -319,14 +319,14 @@ async def find_page(api: Cluster, kind: Kind, namespace: str | None, options: Li
     if options.token and options.version not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
     try:
-        asked = parse_revision(options.version)
+        requested = parse_revision(options.version)
     except ValueError as error:
         raise bad_request(f"invalid resource version: {error}") from None
     start = ""
     if options.token:
-        asked, start = decode_continue_token(options.token)
-    await wait_for_revision(api, asked)
-    return await _build_page(api, kind, namespace, options, asked, start)
+        requested, start = decode_continue_token(options.token)
+    await wait_for_revision(api, requested)
+    return await _build_page(api, kind, namespace, options, requested, start)
 
 
 async def _build_page(
@@ -334,21 +334,21 @@ async def _build_page(
     kind: Kind,
     namespace: str | None,
     options: ListOptions,
-    asked: int,
+    requested: int,
     start: str,
 ) -> Page:
     store = api.store
     prefix = f"{namespace}/" if namespace and kind.namespaced else ""
     revision = store.revision
-    if start and asked > 0:
-        revision = asked
+    if start and requested > 0:
+        revision = requested
         try:
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
             rest = {"continue": encode_continue_token(-1, start.rstrip("\0"))}
             raise StatusError(410, "Expired", _COMPACTED_TEXT, metadata=rest) from None
-    elif asked > 0 and (options.match == "Exact" or (options.limit and not options.match)):
-        revision = asked
+    elif requested > 0 and (options.match == "Exact" or (options.limit and not options.match)):
+        revision = requested
         entries = store.entries_at(kind.bucket, revision, namespace)
     else:
         entries = store.entries(kind.bucket, namespace)
@@ -374,11 +374,11 @@ def _take_page(
     chosen: Sequence[Entry] = entries
     last = len(entries) - 1
     if options.is_selective:
-        chosen = wanted = []
+        chosen = selected = []
         for at, entry in enumerate(entries):
             if options.selects(entry):
-                wanted.append(entry)
-                if limit and len(wanted) == limit:
+                selected.append(entry)
+                if limit and len(selected) == limit:
                     last = at
                     break
     elif limit and len(entries) > limit:

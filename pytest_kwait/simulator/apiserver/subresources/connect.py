@@ -30,17 +30,17 @@ __all__ = ["admit_connection", "choose_container", "find_kubelet"]
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
-def choose_container(pod: Obj, asked: str) -> str:
+def choose_container(pod: Obj, attributes: str) -> str:
     """Choose the container of a request.
 
     Raises:
         StatusError: 400, it does not exist or the choice is ambiguous.
     """
     every = [one["name"] for field in _CONTAINER_FIELDS for one in pod["spec"].get(field, ())]
-    if asked:
-        if asked not in every:
-            raise bad_request(f"container {asked} is not valid for pod {name_of(pod)}")
-        return asked
+    if attributes:
+        if attributes not in every:
+            raise bad_request(f"container {attributes} is not valid for pod {name_of(pod)}")
+        return attributes
     plain = pod["spec"].get("containers", ())
     if len(plain) == 1:
         return str(plain[0]["name"])
@@ -94,14 +94,14 @@ async def admit_connection(
         raise method_not_allowed()
     options = _connect_options(request, kind, target)
     content = Kind("", "v1", "", options["kind"], namespaced=kind.namespaced)
-    asked = Attributes(
+    attributes = Attributes(
         "CONNECT", kind, target.namespace or "", target.name, options, None, target.subresource,
         request.caller, subresource_kind=content,
     )  # fmt: skip
 
     def admit() -> None:
-        api.admission.admit_subresource(asked)
-        api.admission.validate_subresource(asked)
+        api.admission.admit_subresource(attributes)
+        api.admission.validate_subresource(attributes)
 
     await run_write(api, admit)
 

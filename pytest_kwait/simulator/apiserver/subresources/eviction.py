@@ -50,14 +50,14 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
     pods = api.kinds["pods"]
 
     def evict() -> None:
-        asked = Attributes(
+        attributes = Attributes(
             "CREATE", pods, namespace, target.name, eviction, None, "eviction", caller,
             subresource_kind=EVICTION_KIND,
         )  # fmt: skip
-        api.admission.admit_subresource(asked)
-        wanted = asked.obj or eviction
-        options = _delete_options(target.name, wanted, dry_run=caller.dry_run)
-        api.admission.validate_subresource(asked)
+        api.admission.admit_subresource(attributes)
+        admitted = attributes.obj or eviction
+        options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
+        api.admission.validate_subresource(attributes)
         _evict(api, api.get("pods", target.name, namespace), options)
 
     await run_write(api, evict)
@@ -101,9 +101,9 @@ def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
                 lambda one: one.update(status=status),
                 subresource="status",
             )
-    wanted = options.get("preconditions") or {}
+    admitted = options.get("preconditions") or {}
     if not dry_run and all(
-        value == pod["metadata"][field] for field, value in wanted.items() if value
+        value == pod["metadata"][field] for field, value in admitted.items() if value
     ):
         marked = api.modify(
             "pods",
@@ -112,9 +112,9 @@ def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
             lambda one: _set_disruption_target(one, api.clock.stamp()),
             subresource="status",
         )
-        if wanted.get("resourceVersion"):
+        if admitted.get("resourceVersion"):
             version = marked["metadata"]["resourceVersion"]
-            options = {**options, "preconditions": {**wanted, "resourceVersion": version}}
+            options = {**options, "preconditions": {**admitted, "resourceVersion": version}}
     api.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
 
 

@@ -71,7 +71,7 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
         kind, subresource = api.kinds["bindings"], ""
 
     def bind() -> None:
-        asked = Attributes(
+        attributes = Attributes(
             "CREATE",
             kind,
             namespace,
@@ -82,13 +82,15 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
             caller,
             subresource_kind=BINDING_KIND,
         )
-        api.admission.admit_subresource(asked)
-        wanted = asked.obj or binding
-        if name_of(wanted) != name:
+        api.admission.admit_subresource(attributes)
+        admitted = attributes.obj or binding
+        if name_of(admitted) != name:
             raise bad_request("name in URL does not match name in Binding object")
-        _check_binding(wanted)
-        api.admission.validate_subresource(asked)
-        api.bind(namespace, name, wanted["target"]["name"], binding=wanted, dry_run=caller.dry_run)
+        _check_binding(admitted)
+        api.admission.validate_subresource(attributes)
+        api.bind(
+            namespace, name, admitted["target"]["name"], binding=admitted, dry_run=caller.dry_run
+        )
 
     await run_write(api, bind)
     return json_response(request, CREATED_STATUS, 201)
@@ -195,10 +197,10 @@ class SubresourceHandler:
                 return json_response(request, await self._token(request, target, obj), 201)
         raise method_not_allowed()
 
-    async def _token(self, request: ApiRequest, target: RequestInfo, asked: Obj) -> Obj:
+    async def _token(self, request: ApiRequest, target: RequestInfo, attributes: Obj) -> Obj:
         caller = request.read_write_options()
         namespace = target.namespace or ""
-        clean = self._api.decode(TOKEN_REQUESTS, asked, caller)
+        clean = self._api.decode(TOKEN_REQUESTS, attributes, caller)
         account = self._api.get("serviceaccounts", target.name, namespace)
         clean["metadata"].setdefault("name", target.name)
         clean["metadata"].setdefault("namespace", namespace)

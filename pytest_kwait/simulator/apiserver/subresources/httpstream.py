@@ -82,9 +82,9 @@ async def open_websocket(
     """
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    wanted, protocols = read_offered_protocols(request), tuple(known)
-    protocol = next((one for one in wanted if one in protocols), "")
-    if wanted and not protocol:
+    offered, protocols = read_offered_protocols(request), tuple(known)
+    protocol = next((one for one in offered if one in protocols), "")
+    if offered and not protocol:
         return web.Response(status=403)
     socket = web.WebSocketResponse(
         protocols=(protocol,) if protocol else (), max_msg_size=_MAX_MESSAGE_BYTES, compress=False

@@ -131,11 +131,11 @@ async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> 
     kubelet = find_kubelet(api, pod)
     _check_started(pod, container, previous=options.previous)
     lines = kubelet.logs(namespace, target.name, container, previous=options.previous)
-    wanted = _select_lines(lines, options, api.clock.time())
+    selected = _select_lines(lines, options, api.clock.time())
     if options.follow and not options.previous:
         following = kubelet.follow(namespace, target.name, container)
-        return await _follow(request, following, len(lines), wanted, options)
-    body = b"".join(_format_line(line, options) for line in wanted)
+        return await _follow(request, following, len(lines), selected, options)
+    body = b"".join(_format_line(line, options) for line in selected)
     return web.Response(body=body[: options.limit], content_type="text/plain")
 
 
@@ -193,7 +193,7 @@ async def _follow(
     request: ApiRequest,
     lines: AsyncIterator[LogLine],
     known: int,
-    wanted: Sequence[LogLine],
+    selected: Sequence[LogLine],
     options: LogOptions,
 ) -> web.StreamResponse:
     """Send the selected `known` lines, then all new ones."""
@@ -203,7 +203,7 @@ async def _follow(
     # A disconnected client ends the stream.
     with suppress(ConnectionError):
         await response.prepare(request.http)
-        async for line in _new_lines(lines, known, wanted):
+        async for line in _new_lines(lines, known, selected):
             data = _format_line(line, options)
             if left is not None:
                 data = data[:left]
@@ -216,9 +216,9 @@ async def _follow(
 
 
 async def _new_lines(
-    lines: AsyncIterator[LogLine], known: int, wanted: Sequence[LogLine]
+    lines: AsyncIterator[LogLine], known: int, selected: Sequence[LogLine]
 ) -> AsyncIterator[LogLine]:
-    for line in wanted:
+    for line in selected:
         yield line
     seen = 0
     async for line in lines:

@@ -58,19 +58,19 @@ async def serve_remote_command(
     kubelet = find_kubelet(api, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
-    if not wanted & {"stdin", "stdout", "stderr"}:
+    streams = {name for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
+    if not streams & {"stdin", "stdout", "stderr"}:
         return plain_text_error("you must specify at least 1 of stdin, stdout, stderr", 400)
-    if target.subresource == "attach" and "stderr" in wanted and _has_tty(pod, container):
+    if target.subresource == "attach" and "stderr" in streams and _has_tty(pod, container):
         why = "rpc error: code = InvalidArgument desc = tty and stderr cannot both be true"
         return plain_text_error(why, 500)
-    if "tty" in wanted:
+    if "tty" in streams:
         # A terminal merges stdout and stderr.
-        wanted.discard("stderr")
+        streams.discard("stderr")
     failure = ""
     session: Session | None = None
     try:
-        session = _start(kubelet, request, target, container, wanted)
+        session = _start(kubelet, request, target, container, streams)
     except LookupError as error:
         return plain_text_error(str(error.args[0]), 500)
     except StartError as error:
@@ -85,7 +85,7 @@ async def serve_remote_command(
         return opened
     socket, protocol = opened
     command = [value for name, value in request.queries if name == "command"]
-    remote_command = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
+    remote_command = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, streams, command)
     # A disconnected client ends the session.
     with suppress(ConnectionError):
         await remote_command.run(session, failure)
@@ -102,9 +102,9 @@ def _has_tty(pod: Obj, container: str) -> bool:
 
 
 def _start(
-    kubelet: Kubelet, request: ApiRequest, target: RequestInfo, container: str, wanted: set[str]
+    kubelet: Kubelet, request: ApiRequest, target: RequestInfo, container: str, streams: set[str]
 ) -> Session:
-    namespace, stdin, tty = target.namespace or "", "stdin" in wanted, "tty" in wanted
+    namespace, stdin, tty = target.namespace or "", "stdin" in streams, "tty" in streams
     if target.subresource == "attach":
         return kubelet.attach(namespace, target.name, container, stdin=stdin)
     command = [value for name, value in request.queries if name == "command"]
@@ -115,11 +115,11 @@ class _RemoteCommand:
     """A command and its client."""
 
     def __init__(
-        self, channels: WebSocketChannels, protocol: str, wanted: set[str], command: list[str]
+        self, channels: WebSocketChannels, protocol: str, streams: set[str], command: list[str]
     ) -> None:
         self._channels = channels
         self._protocol = protocol
-        self._wanted = wanted
+        self._streams = streams
         self._command = command
 
     async def run(self, session: Session | None, failure: str) -> None:
@@ -130,7 +130,7 @@ class _RemoteCommand:
         """
         first = _ERROR
         for name, channel in (("stderr", _STDERR), ("stdout", _STDOUT)):
-            first = channel if name in self._wanted else first
+            first = channel if name in self._streams else first
         feeding: asyncio.Task[None] | None = None
         try:
             await self._channels.send(first, b"")
@@ -138,7 +138,7 @@ class _RemoteCommand:
                 feeding = asyncio.create_task(self._feed(session))
                 while (piece := await session.output.take()) is not None:
                     stream, data = piece
-                    if ("stdout" if stream == _STDOUT else "stderr") in self._wanted:
+                    if ("stdout" if stream == _STDOUT else "stderr") in self._streams:
                         await self._channels.send(stream, data)
                 await self._send_exit_status(session.output.code or 0)
             else:

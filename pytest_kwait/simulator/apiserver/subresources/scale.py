@@ -136,13 +136,13 @@ def _store_scale(
     before = _scale_of(kind, entry.obj)
     wanted = change(before)
     metadata = entry.obj["metadata"]
-    asked = Attributes(
+    attributes = Attributes(
         "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], wanted, before, "scale",
         caller, subresource_kind=SCALE_KIND,
     )  # fmt: skip
-    api.admission.admit_subresource(asked)
-    changed = write_scale(kind, entry.obj, asked.obj or wanted)
-    api.admission.validate_subresource(asked)
+    api.admission.admit_subresource(attributes)
+    changed = write_scale(kind, entry.obj, attributes.obj or wanted)
+    api.admission.validate_subresource(attributes)
     return api.replace(kind, entry, changed, "scale", caller)
 
 
