@@ -136,7 +136,7 @@ def _parse_value(key: str, value: str) -> object:
         return _parse_seconds(key, value)
     if key == "exit":
         if not (value.isascii() and value.isdigit() and int(value) <= MAX_EXIT_CODE):
-            raise ScriptError(f"exit={value!r} is no whole number from 0 to {MAX_EXIT_CODE}")
+            raise ScriptError(f"exit={value!r} is not an integer from 0 to {MAX_EXIT_CODE}")
         return int(value)
     if not value:
         raise ScriptError(f"{key.replace('_', '-')} is empty: give a text, or leave it out")
@@ -151,7 +151,7 @@ def _parse_seconds(key: str, value: str) -> float:
         return to_seconds(value)
     except InvalidArgument:
         other = f", or {word}" if word is not None else ""
-        raise ScriptError(f"{key}={value!r} is no duration: use {_DURATION}{other}") from None
+        raise ScriptError(f"{key}={value!r} is not a duration: use {_DURATION}{other}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from pytest_kwait.simulator.busybox.libbb import UsageError, find_longest_number, write_error
+from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
+    UsageError,
+    find_longest_number,
+    write_error,
+)
 from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import (
     Process,
@@ -160,17 +165,15 @@ def run_program(
     applet = load_applet(name)
     if applet is None:
         known = name in UNSIMULATED
-        yield write_error(
-            f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}"
-        )
+        yield write_error(f"{name}: {NOT_SIMULATED if known else 'not found'}")
         return 1
     if name in SHELLS:
         # A shell's messages begin with its name as given.
         return (yield from applet(context, argv))
     try:
         return (yield from applet(context, argv[1:]))
-    except ProcessWriteError as trouble:
-        yield write_error(f"{name}: write error: {trouble}")
+    except ProcessWriteError as error:
+        yield write_error(f"{name}: write error: {error}")
         return 1
     except UsageError as usage:
         yield write_error(str(usage))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ESCAPES",
+    "NOT_SIMULATED",
     "LineReader",
     "UsageError",
     "copy_to_stdout",
@@ -37,6 +38,8 @@ ESCAPES = {
     "e": "\x1b",
 }  # fmt: skip
 """Escape sequences: the character for each letter after a backslash."""
+NOT_SIMULATED = "not simulated by the embedded kubelet"
+"""The message about options and programs that busybox has and the simulation lacks."""
 _FIRST_FREE_FD = 1000
 
 
@@ -89,7 +92,7 @@ def parse_options(
                 break
             continue
         if word.startswith("--"):
-            raise UsageError(f"{program}: option {word}: not simulated by the embedded kubelet")
+            raise UsageError(f"{program}: option {word}: {NOT_SIMULATED}")
         letters = word[1:]
         while letters:
             letter, letters = letters[0], letters[1:]
@@ -101,9 +104,7 @@ def parse_options(
                 value, letters = letters or rest.pop(0), ""
                 found[letter] = f"{found[letter]}\n{value}" if letter in found else value
             elif letter in known:
-                raise UsageError(
-                    f"{program}: option -{letter}: not simulated by the embedded kubelet"
-                )
+                raise UsageError(f"{program}: option -{letter}: {NOT_SIMULATED}")
             else:
                 raise UsageError(f"{program}: unrecognized option: {letter}")
     return found, left

@@ -59,16 +59,16 @@ def record_resize(worker: PodContext, *, over: bool) -> None:
     worker.event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
 
 
-def record_pending_resize(worker: PodContext, wanted: Obj, why: str, message: str) -> None:
+def record_pending_resize(worker: PodContext, requested: Obj, why: str, message: str) -> None:
     """Record that a resize is deferred.
 
     Args:
-        wanted: the requested pod.
+        requested: the requested pod.
         why: the reason of the refusal.
         message: the message of the refusal.
     """
-    told = f"Pod resize {why}: {_resize_summary(wanted, error=message)}"
-    worker.event(WARNING, "ResizeDeferred", told)
+    text = f"Pod resize {why}: {_resize_summary(requested, error=message)}"
+    worker.event(WARNING, "ResizeDeferred", text)
 
 
 def _resize_summary(pod: Obj, **more: str) -> str:
@@ -185,14 +185,14 @@ class PodAllocation:
 
         Source: allocation_manager.go, `handlePodResourcesResize`.
         """
-        worker, wanted = self._worker, self._requested
-        refusal = self._resizes.allocate(self, worker.pod, wanted)
+        worker, requested = self._worker, self._requested
+        refusal = self._resizes.allocate(self, worker.pod, requested)
         worker.sync()
         if refusal is None:
-            self._allocated, self.pending = _resources(wanted), None
+            self._allocated, self.pending = _resources(requested), None
             return True
         before, stamp = self.pending or {}, worker.node.clock.stamp()
-        generation = wanted["metadata"].get("generation", 1)
+        generation = requested["metadata"].get("generation", 1)
         self.pending = {
             "type": "PodResizePending",
             "observedGeneration": generation,
@@ -203,7 +203,7 @@ class PodAllocation:
             "message": refusal[1],
         }
         if before.get("observedGeneration") != generation:
-            record_pending_resize(worker, wanted, *refusal)
+            record_pending_resize(worker, requested, *refusal)
         return False
 
 

@@ -442,11 +442,11 @@ class Container:
         Raises:
             StartError: the program does not exist.
         """
-        trouble = _describe_start_error(self.context, argv[0]) if argv else "args must not be empty"
-        if trouble:
+        error = _describe_start_error(self.context, argv[0]) if argv else "args must not be empty"
+        if error:
             raise StartError(
                 f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
-                f"OCI runtime exec failed: exec failed: {trouble}: unknown"
+                f"OCI runtime exec failed: exec failed: {error}: unknown"
             )
         output = OutputBuffer()
         pipe = Pipe() if stdin else None

@@ -234,8 +234,8 @@ class EvictionManager:
         node = self._node
         found = node.api.find("nodes", node.name)
         if found is not None and not node.is_partitioned:
-            told = f"Attempting to reclaim {shortage.resource}"
-            node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", told)
+            message = f"Attempting to reclaim {shortage.resource}"
+            node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", message)
         workers = [one for one in self._workers() if _can_evict(one)]
         if not workers:
             return
@@ -307,11 +307,11 @@ def _rank_pod(worker: EvictablePod, resource: str) -> tuple[float, ...]:
     Source: eviction/helpers.go, `rankMemoryPressure`, `rankDiskPressureFunc`.
     """
     spec = worker.pod["spec"]
-    asked = PodRequests(worker.pod, started=True).total().get(resource, 0)
+    requested = PodRequests(worker.pod, started=True).total().get(resource, 0)
     used = sum(_get_usage(worker, one["name"], resource) for one in spec["containers"])
     if resource != "memory":
         used += sum(worker.runtime_manager.volumes.sizes().values())
-    return (0 if used > asked else 1, float(spec.get("priority") or 0), asked - used)
+    return (0 if used > requested else 1, float(spec.get("priority") or 0), requested - used)
 
 
 def _make_message(worker: EvictablePod, shortage: ResourceShortage) -> str:
@@ -323,10 +323,10 @@ def _make_message(worker: EvictablePod, shortage: ResourceShortage) -> str:
     spec = worker.pod["spec"]
     for one in [*spec["containers"], *(spec.get("initContainers") or ())]:
         used = Quantity(Fraction(_get_usage(worker, one["name"], shortage.resource)), "BinarySI")
-        asked = _get_request(one, shortage.resource)
-        if used > asked:
+        requested = _get_request(one, shortage.resource)
+        if used > requested:
             message += (
-                f"Container {one['name']} was using {used}, request is {asked}, has larger "
+                f"Container {one['name']} was using {used}, request is {requested}, has larger "
                 f"consumption of {shortage.resource}. "
             )
     return message

@@ -487,8 +487,8 @@ def start_probe(
 
         def ended(outcome: HandlerResult) -> None:
             # Probe events show the command's output, not its exit code.
-            told = outcome.text if outcome.verdict is ResultKind.ERROR else outcome.output
-            done(HandlerResult(outcome.verdict, told))
+            text = outcome.text if outcome.verdict is ResultKind.ERROR else outcome.output
+            done(HandlerResult(outcome.verdict, text))
 
         return ExecHandler(clock, container, probe["exec"].get("command") or [], timeout, ended)
     dial = make_dialer(worker)

@@ -206,13 +206,13 @@ class ImageManager:
             spec: the container.
             script: may set the duration of a pull, and its error.
         """
-        worker, name, wanted = self._worker, spec["name"], spec["image"]
+        worker, name, reference = self._worker, spec["name"], spec["image"]
         try:
-            image = parse_image(wanted)
+            image = parse_image(reference)
         except InvalidImageError as error:
             message = (
-                f'Failed to apply default image tag "{wanted}": '
-                f'couldn\'t parse image name "{wanted}": {error}'
+                f'Failed to apply default image tag "{reference}": '
+                f'couldn\'t parse image name "{reference}": {error}'
             )
             worker.container_event(name, WARNING, "InspectFailed", message)
             self._failed(name, "InvalidImageName", message)
@@ -222,39 +222,39 @@ class ImageManager:
         present = self._is_present(image) and not (scripted and policy == "IfNotPresent")
         if present and policy != "Always":
             message = (
-                f'Container image "{wanted}" already present on machine '
+                f'Container image "{reference}" already present on machine '
                 "and can be accessed by the pod"
             )
             worker.container_event(name, NORMAL, "Pulled", message)
             return image
         if policy == "Never":
-            message = f'Container image "{wanted}" is not present with pull policy of Never'
+            message = f'Container image "{reference}" is not present with pull policy of Never'
             worker.container_event(name, WARNING, "ErrImageNeverPull", message)
             self._failed(name, "ErrImageNeverPull", message)
             return None
-        return (yield from self._pull(name, wanted, image, script))
+        return (yield from self._pull(name, reference, image, script))
 
     def _is_present(self, image: Image) -> bool:
         return is_preloaded(image) or self._worker.node.has_image(str(image))
 
     def _pull(
-        self, name: str, wanted: str, image: Image, script: Script
+        self, name: str, reference: str, image: Image, script: Script
     ) -> Generator[float | None, None, Image | None]:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
-        key = f"{uid_of(worker.pod)}/pull/{wanted}"
+        key = f"{uid_of(worker.pod)}/pull/{reference}"
         injected_delay, injected_error = worker.api.faults.apply_to_pull(
             namespace_of(worker.pod), str(image)
         )
-        failure = injected_error or script.pull_error or find_pull_error(wanted, image)
+        failure = injected_error or script.pull_error or find_pull_error(reference, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
-            message = f'Back-off pulling image "{wanted}"'
+            message = f'Back-off pulling image "{reference}"'
             worker.container_event(name, NORMAL, "BackOff", message)
             self._failed(name, "ImagePullBackOff", f"{message}: ErrImagePull: {failure}")
             return None
-        worker.container_event(name, NORMAL, "Pulling", f'Pulling image "{wanted}"')
+        worker.container_event(name, NORMAL, "Pulling", f'Pulling image "{reference}"')
         if failure:
-            message = f'Failed to pull image "{wanted}": {failure}'
+            message = f'Failed to pull image "{reference}": {failure}'
             worker.container_event(name, WARNING, "Failed", message)
             backoff.increase(key, clock.time())
             self._failed(name, "ErrImagePull", failure)
@@ -269,7 +269,7 @@ class ImageManager:
         worker.node.record_image(str(image))
         took = f"{max(1, round((clock.monotonic() - began) * 1000))}ms"
         message = (
-            f'Successfully pulled image "{wanted}" in {took} ({took} including waiting). '
+            f'Successfully pulled image "{reference}" in {took} ({took} including waiting). '
             f"Image size: {image.size} bytes."
         )
         worker.container_event(name, NORMAL, "Pulled", message)

@@ -380,13 +380,13 @@ class NodeKubelet:
         )
         return f"OutOf{name}", message
 
-    def admit_resize(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
+    def admit_resize(self, pod: Obj, requested: Obj) -> tuple[str, str] | None:
         """Reserve other resources for a pod of this node; reason and message of a refusal."""
         if self._info is None or not self._info.remove(pod):
             return None
-        rejection = self._find_rejection_reason(wanted)
+        rejection = self._find_rejection_reason(requested)
         # The status still has the resources from before the resize.
-        self._info.add({**(wanted if rejection is None else pod), "status": {}})
+        self._info.add({**(requested if rejection is None else pod), "status": {}})
         if rejection is None:
             # The pod may need less than before.
             self.deferred_resizes.retry()

@@ -525,7 +525,8 @@ class RuntimeManager:
         worker.container_event(name, NORMAL, "Started", "Container started")
         if container.is_unsimulated and not scripted:
             event_text = (
-                f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
+                f'Image "{spec["image"]}" is not simulated: '
+                "its program is assumed to run until it is terminated"
             )
             worker.container_event(name, NORMAL, "NotSimulated", event_text)
         handler = (spec.get("lifecycle") or {}).get("postStart")

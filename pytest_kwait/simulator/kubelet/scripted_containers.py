@@ -132,7 +132,7 @@ class ContainerScripts:
         try:
             return to_seconds(text)
         except InvalidArgument:
-            why = f"{text!r} is no duration: use one as 500ms, 3s or 1m30s"
+            why = f"{text!r} is not a duration: use for example 500ms, 3s or 1m30s"
             self._record_warning(f"annotation {key}", why)
             return None
 
@@ -159,17 +159,17 @@ class ContainerScripts:
             return
         code = keys.get(f"{_FAILED_LABEL}/exit-code", "1")
         if not (code.isascii() and code.isdigit() and int(code) <= MAX_EXIT_CODE):
-            why = f"{code!r} is no whole number from 0 to {MAX_EXIT_CODE}"
+            why = f"{code!r} is not an integer from 0 to {MAX_EXIT_CODE}"
             self._record_warning(f"annotation {_FAILED_LABEL}/exit-code", why)
             code = "1"
         names = [one["name"] for one in worker.pod["spec"]["containers"]]
-        wanted = keys.get(f"{_FAILED_LABEL}/container-name", "")
-        if wanted and wanted not in names:
-            why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
+        target = keys.get(f"{_FAILED_LABEL}/container-name", "")
+        if target and target not in names:
+            why = f"the pod has no container {target!r}, only {', '.join(names)}"
             self._record_warning(f"annotation {_FAILED_LABEL}/container-name", why)
             return
         for container in self._running():
-            if container.name in names and wanted in ("", container.name):
+            if container.name in names and target in ("", container.name):
                 container.finish(
                     int(code),
                     keys.get(f"{_FAILED_LABEL}/reason", "containerFailed"),

@@ -135,9 +135,9 @@ def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
     """Return the first volume that cannot be mounted, and why; None if all can."""
     for volume in _find_mounted_volumes(pod):
         for source in _list_sources(volume):
-            trouble = _find_source_error(api, pod, source)
-            if trouble:
-                return volume["name"], trouble
+            error = _find_source_error(api, pod, source)
+            if error:
+                return volume["name"], error
     return None
 
 
@@ -156,14 +156,14 @@ def _list_sources(volume: Obj) -> Iterator[Obj]:
 
 def _find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
     for field, resource, noun, name_field, what in _SOURCE_KINDS:
-        wanted = source.get(field)
-        if not wanted or wanted.get("optional"):
+        reference = source.get(field)
+        if not reference or reference.get("optional"):
             continue
-        name = wanted[name_field]
+        name = reference[name_field]
         found = api.find(resource, name, namespace_of(pod))
         if found is None:
             return f'{noun} "{name}" not found'
-        for item in wanted.get("items") or ():
+        for item in reference.get("items") or ():
             if item["key"] not in decode_data(found) and item["key"] not in (
                 found.get("binaryData") or {}
             ):
@@ -248,11 +248,11 @@ def _read_contents(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each file of a volume source."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
-        wanted = source.get(field)
-        found = api.find(resource, wanted[name_field], namespace_of(pod)) if wanted else None
-        if wanted is None or found is None:
+        reference = source.get(field)
+        found = api.find(resource, reference[name_field], namespace_of(pod)) if reference else None
+        if reference is None or found is None:
             continue
-        paths = {item["key"]: item["path"] for item in wanted.get("items") or ()}
+        paths = {item["key"]: item["path"] for item in reference.get("items") or ()}
         for key, value in decode_data(found).items():
             if not paths or key in paths:
                 yield paths.get(key, key), _encode(value)

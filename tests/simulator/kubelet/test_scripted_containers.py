@@ -68,11 +68,14 @@ _VALID = (
     [
         ("soon", f"'soon' {_VALID}"),
         ("sleep=3", f"'sleep=3' {_VALID}"),
-        ("run=x", "run='x' is no duration: use a duration as 500ms, 3s or 1m30s, or forever"),
-        ("pull=never", "pull='never' is no duration: use a duration as 500ms, 3s or 1m30s"),
-        ("run=-1s", "run='-1s' is no duration: use a duration as 500ms, 3s or 1m30s, or forever"),
-        ("exit=256", "exit='256' is no whole number from 0 to 255"),
-        ("exit=-1", "exit='-1' is no whole number from 0 to 255"),
+        ("run=x", "run='x' is not a duration: use a duration as 500ms, 3s or 1m30s, or forever"),
+        ("pull=never", "pull='never' is not a duration: use a duration as 500ms, 3s or 1m30s"),
+        (
+            "run=-1s",
+            "run='-1s' is not a duration: use a duration as 500ms, 3s or 1m30s, or forever",
+        ),
+        ("exit=256", "exit='256' is not an integer from 0 to 255"),
+        ("exit=-1", "exit='-1' is not an integer from 0 to 255"),
         ("run=1s run=2s", "run is given twice"),
         ("reason=", "reason is empty: give a text, or leave it out"),
         ("log='a", '"log=\'a": no closing quotation'),
@@ -157,7 +160,7 @@ def test_an_unsimulated_image_runs_with_an_event(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec(container={"image": "nginx:1"}))
     cluster.run(4)
     assert _status(cluster)["ready"]
-    told = 'Image "nginx:1" is not run here: it is taken to work until it is ended'
+    told = 'Image "nginx:1" is not simulated: its program is assumed to run until it is terminated'
     assert f"NotSimulated x1: {told}" in cluster.events("p")
 
 
@@ -208,8 +211,8 @@ def test_kwoks_label_may_select_a_container(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("exit-code", "many", "'many' is no whole number from 0 to 255"),
-        ("delay", "soon", "'soon' is no duration: use one as 500ms, 3s or 1m30s"),
+        ("exit-code", "many", "'many' is not an integer from 0 to 255"),
+        ("delay", "soon", "'soon' is not a duration: use for example 500ms, 3s or 1m30s"),
         ("container-name", "zz", "the pod has no container 'zz', only c"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.applets import has_program, run_program
 from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
     LineReader,
     UsageError,
     for_each_input,
@@ -52,7 +53,7 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
     ranges = _parse_ranges(given[kind].replace("\n", ","))
     separator = given.get("d", "\t")[:1] or "\0"
 
-    def wanted(index: int) -> bool:
+    def is_selected(index: int) -> bool:
         return any(first <= index < last for first, last in ranges)
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
@@ -63,10 +64,10 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
                 for raw in batch:
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
                     if kind != "f":
-                        line = "".join(char for i, char in enumerate(line) if wanted(i))
+                        line = "".join(char for i, char in enumerate(line) if is_selected(i))
                     elif separator in line:
                         fields = line.split(separator)
-                        line = separator.join(f for i, f in enumerate(fields) if wanted(i))
+                        line = separator.join(f for i, f in enumerate(fields) if is_selected(i))
                     elif "s" in given:
                         continue
                     pieces.append(f"{line}\n")
@@ -148,7 +149,7 @@ def fgrep(context: ProcessContext, args: list[str]) -> Process:
 def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
     given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
     if "f" in given:
-        raise UsageError("grep: option -f: not simulated by the embedded kubelet")
+        raise UsageError(f"grep: option -f: {NOT_SIMULATED}")
     if "e" not in given:
         if not rest:
             raise UsageError(

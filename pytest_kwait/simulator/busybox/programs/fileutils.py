@@ -6,7 +6,13 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
+    UsageError,
+    parse_options,
+    write_error,
+    write_out,
+)
 from pytest_kwait.simulator.busybox.os.files import (
     Device,
     Directory,
@@ -127,7 +133,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
         elif word == "-delete":
             delete = True
         elif word not in ("-print", "-a"):
-            raise UsageError(f"find: {word}: not simulated by the embedded kubelet")
+            raise UsageError(f"find: {word}: {NOT_SIMULATED}")
     given = dict(tests)
     least, most = int(given.get("-mindepth", "0")), int(given.get("-maxdepth", "999"))
     code = 0
@@ -183,7 +189,7 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
     """Print the attributes of files: `-c` with `%n %s %a %Y %F`."""
     given, names = parse_options("stat", args, "Lt", "c", "fz")
     if "c" not in given:
-        raise UsageError("stat: without -c: not simulated by the embedded kubelet")
+        raise UsageError(f"stat: without -c: {NOT_SIMULATED}")
     code = 0
     for name in names:
         node = context.files.find(context.path(name), follow="L" in given)
@@ -343,8 +349,8 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
                     folder.changed()[last] = copy
             except FileSystemError as fault:
                 source = context.files.find(context.path(name)) is None
-                told = f"can't stat '{name}'" if source else f"can't create '{target}'"
-                yield write_error(f"cp: {told}: {fault}")
+                problem = f"can't stat '{name}'" if source else f"can't create '{target}'"
+                yield write_error(f"cp: {problem}: {fault}")
                 code = 1
     except FileSystemError as fault:
         yield write_error(f"cp: {fault}")

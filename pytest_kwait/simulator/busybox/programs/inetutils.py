@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from pytest_kwait.simulator.busybox.applets import run_program
 from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
     UsageError,
     copy_to_stdout,
     parse_options,
@@ -208,7 +209,7 @@ def _fetch(
         name = f"http://{name}"
     address = urlsplit(name)
     if address.scheme != "http":
-        raise UsageError(f"wget: {address.scheme}: not simulated by the embedded kubelet")
+        raise UsageError(f"wget: {address.scheme}: {NOT_SIMULATED}")
     host = address.hostname or ""
     try:
         port = address.port or 80

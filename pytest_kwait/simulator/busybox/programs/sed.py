@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
     LineReader,
     UsageError,
     open_input,
@@ -252,17 +253,17 @@ class _Sed:
             raise UsageError("sed: no previous regexp")
         self._last = search
         digits = "".join(char for char in command.flags if char.isdigit())
-        wanted, count = int(digits or 1), 0
+        occurrence, count = int(digits or 1), 0
 
         def new(match: re.Match[str]) -> str:
             nonlocal count
             count += 1
-            if count < wanted or (count > wanted and "g" not in command.flags):
+            if count < occurrence or (count > occurrence and "g" not in command.flags):
                 return match[0]
             return _make_replacement(command.text, match)
 
         line = search.sub(new, self._line, count=0)
-        if count >= wanted:
+        if count >= occurrence:
             self._line = line
             if "p" in command.flags:
                 self._printed.append(line + "\n")
@@ -303,8 +304,8 @@ def sed(context: ProcessContext, args: list[str]) -> Process:
     commands = _Script(given["e"], extended="E" in given or "r" in given).commands()
     unknown = {one.name for one in commands} & set("bt:nNDP")
     if unknown:
-        told = min(unknown)
-        raise UsageError(f"sed: command {told}: not simulated by the embedded kubelet")
+        unsupported = min(unknown)
+        raise UsageError(f"sed: command {unsupported}: {NOT_SIMULATED}")
     run = _Sed(commands, quiet="n" in given)
     code = 0
     for name in names or ["-"]:

@@ -378,8 +378,10 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
         "s": "Linux", "n": context.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
     }  # fmt: skip
-    wanted = "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
-    yield write_out(" ".join(parts[one] for one in wanted) + "\n")
+    letters = (
+        "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
+    )
+    yield write_out(" ".join(parts[one] for one in letters) + "\n")
     return 0
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
     LineReader,
     UsageError,
     copy_to_stdout,
@@ -225,12 +226,12 @@ def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
 def wc(context: ProcessContext, args: list[str]) -> Process:
     """Count lines, words and bytes."""
     given, names = parse_options("wc", args, "lwcmL")
-    wanted = [letter for letter in "lwmcL" if letter in given] or ["l", "w", "c"]
+    letters = [letter for letter in "lwmcL" if letter in given] or ["l", "w", "c"]
     totals = dict.fromkeys("lwcmL", 0)
-    width = 0 if len(wanted) == 1 else 9
+    width = 0 if len(letters) == 1 else 9
 
     def shown(counts: dict[str, int], name: str) -> Write:
-        text = " ".join(f"{counts[one]:>{width}}" for one in wanted)
+        text = " ".join(f"{counts[one]:>{width}}" for one in letters)
         return write_out(f"{text}{' ' + name if name else ''}\n")
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
@@ -348,7 +349,7 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
     for text in given.get("k", "").split("\n") if "k" in given else ():
         match = _SORT_KEY.fullmatch(text)
         if match is None or match[2] or match[5]:
-            raise UsageError(f"sort: option -k {text}: not simulated by the embedded kubelet")
+            raise UsageError(f"sort: option -k {text}: {NOT_SIMULATED}")
         keys.append((int(match[1]), int(match[4]) if match[4] else None, match[3]))
     collected: list[str] = []
     with context.tasks.account.hold() as hold:
@@ -490,7 +491,7 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
     for arg in args:
         name, separator, value = arg.partition("=")
         if not separator or name not in ("if", "of", "bs", "count", "skip", "status", "conv"):
-            raise UsageError(f"dd: {arg}: not simulated by the embedded kubelet")
+            raise UsageError(f"dd: {arg}: {NOT_SIMULATED}")
         given[name] = value
     size = _parse_dd_number(given.get("bs", "512"))
     left = _parse_dd_number(given["count"]) * size if "count" in given else 1 << 62

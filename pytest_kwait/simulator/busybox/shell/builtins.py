@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.applets import has_program
+from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED
 from pytest_kwait.simulator.busybox.os.files import Directory, File
 from pytest_kwait.simulator.busybox.os.syscalls import (
     SIGNALS,
@@ -647,7 +648,7 @@ def _umask(_: ShellContext, args: list[str]) -> Process:
 
 def _refuse(name: str) -> Callable[[ShellContext, list[str]], Process]:
     def refuse(shell: ShellContext, _: list[str]) -> Process:
-        yield shell.make_message("not simulated by the embedded kubelet", name)
+        yield shell.make_message(NOT_SIMULATED, name)
         return 2
 
     return refuse

@@ -79,18 +79,18 @@ class Parser:
 
     def _wrong(self, expected: str = "") -> ShellSyntaxError:
         token = self._peek()
-        told = f' (expecting "{expected}")' if expected else ""
+        expectation = f' (expecting "{expected}")' if expected else ""
         if token.word is None and token.text == END:
-            return ShellSyntaxError(f"unexpected end of file{told}")
+            return ShellSyntaxError(f"unexpected end of file{expectation}")
         if token.word is None:
             text = "newline" if token.text == NEWLINE else token.text
             found = f'"{text}"' if token.text != NEWLINE else "newline"
             if token.stream is not None or token.text in _REDIRECTIONS:
                 found = "redirection"
-            return ShellSyntaxError(f"unexpected {found}{told}")
+            return ShellSyntaxError(f"unexpected {found}{expectation}")
         if token.text in _CLOSERS or token.text in ("in", "case", "for", "if", "while", "{", "!"):
-            return ShellSyntaxError(f'unexpected "{token.text}"{told}')
-        return ShellSyntaxError(f"unexpected word{told}")
+            return ShellSyntaxError(f'unexpected "{token.text}"{expectation}')
+        return ShellSyntaxError(f"unexpected word{expectation}")
 
     def _expect(self, text: str) -> None:
         word = text not in (")", ";;", "(")

@@ -765,8 +765,10 @@ def sh(context: ProcessContext, argv: list[str]) -> Process:
             named.append(rest.pop(0))
     unknown = set(flags) - set("cefuxnsilC")
     if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
-        told = next(iter(sorted(unknown)), None)
-        yield write_error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
+        letter = next(iter(sorted(unknown)), None)
+        yield write_error(
+            f"{argv[0]}: illegal option {'-' + letter if letter else '-o ' + named[0]}"
+        )
         return 2
     name, script, file = argv[0], None, False
     if "c" in flags:
