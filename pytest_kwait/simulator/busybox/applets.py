@@ -128,7 +128,7 @@ def find_exec_error(context: ProcessContext, program: str) -> str:
     if "/" not in program:
         return "executable file not found in $PATH"
     try:
-        found = context.files.node(context.path(program))
+        found = context.files.get_node(context.resolve_path(program))
     except FileSystemError as fault:
         return str(fault)
     if isinstance(found, Directory) or not isinstance(found, File) or not found.mode & 0o111:
@@ -190,7 +190,7 @@ def _run_file(
     context: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
 ) -> Process:
     """Run a script file with the interpreter of its first line."""
-    content = context.files.read(context.path(argv[0])) or b""
+    content = context.files.read(context.resolve_path(argv[0])) or b""
     first = content.partition(b"\n")[0]
     program = ["/bin/sh"]
     if first.startswith(b"#!"):

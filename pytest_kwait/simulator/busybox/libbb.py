@@ -123,7 +123,12 @@ def open_input(context: ProcessContext, name: str) -> Iterator[int]:
     if not name:
         raise FileSystemError("No such file or directory")
     one = open_path(
-        context.files, context.path(name), "r", context.tasks.account, context.now, context.fds
+        context.files,
+        context.resolve_path(name),
+        "r",
+        context.tasks.account,
+        context.now,
+        context.fds,
     ).retain()
     number = next(n for n in range(_FIRST_FREE_FD, _FIRST_FREE_FD + 1000) if n not in context.fds)
     context.fds[number] = one
@@ -192,7 +197,7 @@ def read_whole(source: int, hold: MemoryHold) -> Generator[Effect, None, bytes]:
         if not read.data:
             return bytes(data)
         data += read.data
-        hold.to(before + len(data))
+        hold.resize(before + len(data))
 
 
 class LineReader:
@@ -210,7 +215,7 @@ class LineReader:
         self._hold = hold
         self._rest = b""
 
-    def batch(self) -> Generator[Effect, None, list[bytes]]:
+    def read_batch(self) -> Generator[Effect, None, list[bytes]]:
         """Return the next lines with their newlines; empty at the end."""
         while True:
             read = Read(self._source)
@@ -221,6 +226,6 @@ class LineReader:
             data = self._rest + read.data
             end = data.rfind(b"\n") + 1
             self._rest = data[end:]
-            self._hold.to(len(self._rest))
+            self._hold.resize(len(self._rest))
             if end:
                 return [line + b"\n" for line in data[: end - 1].split(b"\n")]

@@ -129,7 +129,7 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
             continue
         grown: list[str] = []
         for start in found:
-            names = files.names(files.join_path(folder, start or "."))
+            names = files.list_names(files.join_path(folder, start or "."))
             for name in sorted(names or ()):
                 if name.startswith(".") and not piece.startswith("."):
                     continue

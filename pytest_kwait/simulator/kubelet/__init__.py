@@ -42,7 +42,7 @@ def start_kubelets(api: Cluster, nodes: int) -> dict[str, NodeKubelet]:
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
         kubelet = kubelets.get(new["spec"].get("nodeName") or "")
         if kubelet is not None:
-            kubelet.pod_changed(change, new)
+            kubelet.on_pod_changed(change, new)
 
     api.subscribe("pods", pod_changed)
     return kubelets

@@ -56,7 +56,7 @@ def needs_restart(container: Obj, before: Obj) -> bool:
 def record_resize(worker: PodContext, *, over: bool) -> None:
     """Record the start or completion of a resize."""
     word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
-    worker.event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
+    worker.record_event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
 
 
 def record_pending_resize(worker: PodContext, requested: Obj, why: str, message: str) -> None:
@@ -68,7 +68,7 @@ def record_pending_resize(worker: PodContext, requested: Obj, why: str, message:
         message: the message of the refusal.
     """
     text = f"Pod resize {why}: {_resize_summary(requested, error=message)}"
-    worker.event(WARNING, "ResizeDeferred", text)
+    worker.record_event(WARNING, "ResizeDeferred", text)
 
 
 def _resize_summary(pod: Obj, **more: str) -> str:
@@ -107,7 +107,7 @@ def to_allocated_pod(pod: Obj) -> object:
     return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]
 
 
-def _resources(pod: Obj) -> list[object]:
+def _get_resources(pod: Obj) -> list[object]:
     spec = pod["spec"]
     found = [one.get("resources") for field in _FIELDS for one in spec.get(field) or ()]
     return [spec.get("resources"), *found]
@@ -138,15 +138,15 @@ class PodAllocation:
     def __init__(self, worker: PodContext, resizes: DeferredResizes) -> None:
         self._worker = worker
         self._resizes = resizes
-        self._allocated = _resources(worker.pod)
+        self._allocated = _get_resources(worker.pod)
         self._requested = worker.pod
         self._checked = 0
         self.pending: Obj | None = None
         """The condition `PodResizePending`; None without a pending resize."""
 
-    def allocated_pod(self, pod: Obj) -> Obj:
+    def apply(self, pod: Obj) -> Obj:
         """Return the pod with its allocated resources; try a new resize first."""
-        resources = _resources(pod)
+        resources = _get_resources(pod)
         if resources == self._allocated:
             if self.pending is not None:
                 self.pending = None
@@ -189,7 +189,7 @@ class PodAllocation:
         refusal = self._resizes.allocate(self, worker.pod, requested)
         worker.sync()
         if refusal is None:
-            self._allocated, self.pending = _resources(requested), None
+            self._allocated, self.pending = _get_resources(requested), None
             return True
         before, stamp = self.pending or {}, worker.node.clock.stamp()
         generation = requested["metadata"].get("generation", 1)
@@ -233,20 +233,20 @@ class DeferredResizes:
             self._waiting[allocation] = None
             if not self._late:
                 self._late = True
-                self._clock.call_later(_RETRY, self._again)
+                self._clock.call_later(_RETRY, self._on_timer)
         return refusal
 
     def retry(self) -> None:
         """Retry all deferred resizes soon."""
         if self._waiting and not self._planned:
             self._planned = True
-            self._clock.call_later(0, self._try)
+            self._clock.call_later(0, self._retry_all)
 
-    def _again(self) -> None:
+    def _on_timer(self) -> None:
         self._late = False
-        self._try()
+        self._retry_all()
 
-    def _try(self) -> None:
+    def _retry_all(self) -> None:
         self._planned = False
         waiting, self._waiting = sorted(self._waiting, key=lambda one: one.priority), {}
         for allocation in waiting:

@@ -44,22 +44,22 @@ class ClusterNetwork:
 
     # -- names
 
-    def addresses(self, name: str, *, search: bool = True) -> list[str]:
+    def resolve(self, name: str, *, search: bool = True) -> list[str]:
         """Return the addresses of a name."""
-        return self._addresses(name, search=search, aliases=0)
+        return self._resolve(name, search=search, aliases=0)
 
-    def _addresses(self, name: str, *, search: bool, aliases: int) -> list[str]:
+    def _resolve(self, name: str, *, search: bool, aliases: int) -> list[str]:
         name = name.lower()
         candidates = [name.rstrip(".")]
         if search and not name.endswith("."):
             candidates = [*(f"{name}.{domain}" for domain in self.search.split()), *candidates]
         for candidate in candidates:
-            found = self._qualified(candidate, aliases)
+            found = self._resolve_qualified(candidate, aliases)
             if found:
                 return found
         return []
 
-    def _qualified(self, name: str, aliases: int) -> list[str]:
+    def _resolve_qualified(self, name: str, aliases: int) -> list[str]:
         rest = name.removesuffix(f".svc.{_DOMAIN}")
         if rest == name:
             node = self._api.find("nodes", name)
@@ -78,17 +78,17 @@ class ClusterNetwork:
         if spec.get("type") == "ExternalName":
             if aliases >= _MAX_ALIASES:
                 return []
-            return self._addresses(spec["externalName"], search=False, aliases=aliases + 1)
+            return self._resolve(spec["externalName"], search=False, aliases=aliases + 1)
         if spec.get("clusterIP") not in (None, "", "None"):
             return [] if hosts else [spec["clusterIP"]]
         found = []
-        for endpoint, _ in self._endpoints(service):
+        for endpoint, _ in self._list_endpoints(service):
             host = endpoint.get("hostname") or endpoint["addresses"][0].replace(".", "-")
             if not hosts or host == hosts[0]:
                 found.append(endpoint["addresses"][0])
         return sorted(set(found))
 
-    def _endpoints(self, service: Obj) -> Iterator[tuple[Obj, Obj]]:
+    def _list_endpoints(self, service: Obj) -> Iterator[tuple[Obj, Obj]]:
         """Yield the endpoints of a service that take connections, with their slices."""
         metadata = service["metadata"]
         unready = service["spec"].get("publishNotReadyAddresses")
@@ -105,7 +105,7 @@ class ClusterNetwork:
         """Connect to an address with output to `sink`; return an error text on failure."""
         network = self._networks(address)
         if network is None:
-            target = self._target(address, port)
+            target = self._find_target(address, port)
             if isinstance(target, str):
                 return target
             address, port = target
@@ -114,7 +114,7 @@ class ClusterNetwork:
                 return "Connection timed out"
         return network.connect(port, sink) or "Connection refused"
 
-    def _target(self, address: str, port: int) -> tuple[str, int] | str:
+    def _find_target(self, address: str, port: int) -> tuple[str, int] | str:
         """Return the endpoint behind a service's address, or an error text."""
         for service in self._api.list("services"):
             spec = service["spec"]
@@ -131,7 +131,7 @@ class ClusterNetwork:
                 return "Connection timed out"
             targets = [
                 (endpoint["addresses"][0], one["port"])
-                for endpoint, each in self._endpoints(service)
+                for endpoint, each in self._list_endpoints(service)
                 for one in each.get("ports") or ()
                 if (one.get("name") or "") == (served.get("name") or "")
             ]

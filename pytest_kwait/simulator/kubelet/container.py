@@ -68,7 +68,7 @@ class ClusterLogs:
 
     def grow(self, size: int) -> None:
         """Count more bytes; shorten the largest log if the total exceeds the limit."""
-        if not self._room.fits(size):
+        if not self._room.reserve(size):
             max(self._all, key=lambda log: log.memory_size).drop_older_half()
 
 
@@ -273,8 +273,8 @@ class Container:
     def __post_init__(self) -> None:
         self.context = ProcessContext(self.clock.time)
         self._account = MemoryAccount(
-            self.memory, lambda seen: self.context.files.size(seen), get_machine(self.clock),
-            self._on_out_of_memory,
+            self.memory, lambda seen: self.context.files.measure_memory(seen),
+            get_machine(self.clock), self._on_out_of_memory,
         )  # fmt: skip
         get_cluster_logs(self.clock).add(self.log)
         self._tasks = ProcessTable(self.clock, self.network, self._account, self._on_out_of_memory)
@@ -302,7 +302,7 @@ class Container:
             self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
             network=self.network,
         )  # fmt: skip
-        files.fits = self._account.fits
+        files.reserve_bytes = self._account.reserve
         failure = find_start_error(self.image, self.context, argv, self.directory)
         if failure:
             self.started_at = 0.0
@@ -344,7 +344,7 @@ class Container:
             sink_attached.write(stream, data)
         self.log.write(self.clock.time(), stream, data)
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Never block: a log takes everything."""
         del resume
         return False

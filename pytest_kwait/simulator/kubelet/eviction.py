@@ -244,7 +244,7 @@ class EvictionManager:
 
     def _evict(self, worker: EvictablePod, message: str, *, disrupted: bool) -> None:
         worker.evicted = TerminationReason(EVICTED, message, disrupted)
-        worker.event(WARNING, EVICTED, message)
+        worker.record_event(WARNING, EVICTED, message)
         worker.sync()
 
     # -- who may come

@@ -190,7 +190,7 @@ class ImageManager:
             name for name in names if name and worker.api.find("secrets", name, namespace) is None
         ]
         if missing:
-            worker.event(
+            worker.record_event(
                 WARNING,
                 "FailedToRetrieveImagePullSecret",
                 f"Unable to retrieve some image pull secrets ({', '.join(missing)}); "
@@ -214,7 +214,7 @@ class ImageManager:
                 f'Failed to apply default image tag "{reference}": '
                 f'couldn\'t parse image name "{reference}": {error}'
             )
-            worker.container_event(name, WARNING, "InspectFailed", message)
+            worker.record_container_event(name, WARNING, "InspectFailed", message)
             self._failed(name, "InvalidImageName", message)
             return None
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
@@ -225,11 +225,11 @@ class ImageManager:
                 f'Container image "{reference}" already present on machine '
                 "and can be accessed by the pod"
             )
-            worker.container_event(name, NORMAL, "Pulled", message)
+            worker.record_container_event(name, NORMAL, "Pulled", message)
             return image
         if policy == "Never":
             message = f'Container image "{reference}" is not present with pull policy of Never'
-            worker.container_event(name, WARNING, "ErrImageNeverPull", message)
+            worker.record_container_event(name, WARNING, "ErrImageNeverPull", message)
             self._failed(name, "ErrImageNeverPull", message)
             return None
         return (yield from self._pull(name, reference, image, script))
@@ -249,13 +249,13 @@ class ImageManager:
         failure = injected_error or script.pull_error or find_pull_error(reference, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{reference}"'
-            worker.container_event(name, NORMAL, "BackOff", message)
+            worker.record_container_event(name, NORMAL, "BackOff", message)
             self._failed(name, "ImagePullBackOff", f"{message}: ErrImagePull: {failure}")
             return None
-        worker.container_event(name, NORMAL, "Pulling", f'Pulling image "{reference}"')
+        worker.record_container_event(name, NORMAL, "Pulling", f'Pulling image "{reference}"')
         if failure:
             message = f'Failed to pull image "{reference}": {failure}'
-            worker.container_event(name, WARNING, "Failed", message)
+            worker.record_container_event(name, WARNING, "Failed", message)
             backoff.increase(key, clock.time())
             self._failed(name, "ErrImagePull", failure)
             return None
@@ -272,5 +272,5 @@ class ImageManager:
             f'Successfully pulled image "{reference}" in {took} ({took} including waiting). '
             f"Image size: {image.size} bytes."
         )
-        worker.container_event(name, NORMAL, "Pulled", message)
+        worker.record_container_event(name, NORMAL, "Pulled", message)
         return image

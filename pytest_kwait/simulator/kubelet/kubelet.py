@@ -101,9 +101,9 @@ class NodeFaults:
         }
         for worker in list(node.workers):
             if uid_of(worker.pod) not in bound:
-                node.pod_changed("DELETED", worker.pod)
+                node.on_pod_changed("DELETED", worker.pod)
         for pod in bound.values():
-            node.pod_changed("MODIFIED", pod)
+            node.on_pod_changed("MODIFIED", pod)
         for worker in list(node.workers):
             worker.reconcile()
 
@@ -139,7 +139,7 @@ class NodeFaults:
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """OOM-kill a container; False if it does not run."""
-        worker = self._node.worker(namespace, pod)
+        worker = self._node.find_worker(namespace, pod)
         found = worker.runtime_manager.record(container).current if worker is not None else None
         return found is not None and found.run_out_of_memory()
 
@@ -316,7 +316,7 @@ class NodeKubelet:
 
     # -- pods
 
-    def pod_changed(self, change: str, pod: Obj) -> None:
+    def on_pod_changed(self, change: str, pod: Obj) -> None:
         """Handle a change of a pod that is bound to this node."""
         if self.node_faults.is_partitioned:
             return
@@ -445,7 +445,7 @@ class NodeKubelet:
             if kubelet.address == address:
                 return kubelet.network
             for worker in kubelet.workers:
-                if worker.pod_ip == address and worker.runtime_manager.running():
+                if worker.pod_ip == address and worker.runtime_manager.list_running():
                     return worker.network
         return None
 
@@ -474,6 +474,6 @@ class NodeKubelet:
         """The workers of all pods of this node."""
         return self._workers.values()
 
-    def worker(self, namespace: str, pod: str) -> PodWorker | None:
+    def find_worker(self, namespace: str, pod: str) -> PodWorker | None:
         """Return the worker of a pod by name; None if the pod is not on this node."""
         return self._by_name.get((namespace, pod))

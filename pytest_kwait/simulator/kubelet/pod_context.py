@@ -160,19 +160,19 @@ class PodContext(Protocol):
         """Resume a sync that waits for a container."""
         ...
 
-    def event(self, severity: str, reason: str, message: str) -> None:
+    def record_event(self, severity: str, reason: str, message: str) -> None:
         """Record an event about the pod."""
         ...
 
-    def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
+    def record_container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Record an event about a container of the pod."""
         ...
 
-    def container_spec(self, name: str) -> Obj:
+    def get_container_spec(self, name: str) -> Obj:
         """Return a container's part of the spec."""
         ...
 
-    def grace(self) -> float:
+    def get_grace(self) -> float:
         """Return the grace period of the containers in seconds."""
         ...
 

@@ -64,7 +64,7 @@ class PodWorker:
         self.allocation = PodAllocation(self, resizes)
         self.pod_ip = ""
         self.network = node.network if pod["spec"].get("hostNetwork") else Network()
-        self._scripts = ContainerScripts(self, lambda: self.runtime_manager.running())
+        self._scripts = ContainerScripts(self, lambda: self.runtime_manager.list_running())
         self.runtime_manager: RuntimeManager = RuntimeManager(self, self._scripts)
         self._status = PodStatusGenerator(self, self.runtime_manager, self.allocation)
         self._sandbox = False
@@ -101,7 +101,7 @@ class PodWorker:
 
     def update(self, pod: Obj) -> None:
         """Take over a new version of the pod from the API."""
-        before, self.pod = self.pod, self.allocation.allocated_pod(pod)
+        before, self.pod = self.pod, self.allocation.apply(pod)
         self._scripts.schedule_failure()
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
@@ -112,9 +112,9 @@ class PodWorker:
     def on_removed(self) -> None:
         """Kill the containers: the pod was removed from the API."""
         self._removed = True
-        for container in self.runtime_manager.running():
+        for container in self.runtime_manager.list_running():
             message = f"Stopping container {container.name}"
-            self.container_event(container.name, NORMAL, "Killing", message)
+            self.record_container_event(container.name, NORMAL, "Killing", message)
         self._finished = True
         self.sync_in(None)
         if not self._stepping and self._task is not None:
@@ -211,7 +211,7 @@ class PodWorker:
             self._watch_deadline()
         if self.evicted is None and self._past_deadline():
             self.evicted = TerminationReason("DeadlineExceeded", _DEADLINE_MESSAGE)
-            self.event(NORMAL, "DeadlineExceeded", _DEADLINE_MESSAGE)
+            self.record_event(NORMAL, "DeadlineExceeded", _DEADLINE_MESSAGE)
         phase = self._publish()
         if self.deleted or self.evicted is not None or phase in TERMINAL_PHASES:
             yield from self._terminate(phase)
@@ -224,7 +224,7 @@ class PodWorker:
             hostname_error = find_hostname_error(self.pod)
             if hostname_error:
                 message = f"Failed to create pod sandbox: {hostname_error}"
-                self.event(WARNING, "FailedCreatePodSandBox", message)
+                self.record_event(WARNING, "FailedCreatePodSandBox", message)
                 self.sync_in(_SANDBOX_RETRY_SECONDS * self.node.clock.scale)
                 return
             yield _SANDBOX_SECONDS
@@ -235,14 +235,14 @@ class PodWorker:
                 return
             self.node.relist(self)
         if self.runtime_manager.only_sidecars_run():
-            yield from self._stop(self.runtime_manager.running())
+            yield from self._stop(self.runtime_manager.list_running())
             self._sandbox = False
             yield from self._terminate(self._publish())
             return
-        yield from self.runtime_manager.run()
+        yield from self.runtime_manager.sync()
 
     def _wait_for_volume(self, volume: str, why: str) -> None:
-        self.event(
+        self.record_event(
             WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}'
         )
         self.sync_in(self._mount_delay * self.node.clock.scale)
@@ -253,7 +253,7 @@ class PodWorker:
         self._terminating = True
         self.sync_in(None)
         self.runtime_manager.stop_probes()
-        running = self.runtime_manager.running()
+        running = self.runtime_manager.list_running()
         yield from self._stop(running)
         over = phase in TERMINAL_PHASES
         if not running and not over:
@@ -275,10 +275,10 @@ class PodWorker:
         """Terminate containers within their grace period."""
         for container in running:
             message = f"Stopping container {container.name}"
-            self.container_event(container.name, NORMAL, "Killing", message)
-        yield from terminate_containers(self, running, self.grace())
+            self.record_container_event(container.name, NORMAL, "Killing", message)
+        yield from terminate_containers(self, running, self.get_grace())
 
-    def container_spec(self, name: str) -> Obj:
+    def get_container_spec(self, name: str) -> Obj:
         """Return a container's part of the spec."""
         spec = self.pod["spec"]
         every = [
@@ -288,7 +288,7 @@ class PodWorker:
         ]
         return next((one for one in every if one["name"] == name), {"name": name})
 
-    def grace(self) -> float:
+    def get_grace(self) -> float:
         """Return the grace period of the containers in seconds."""
         metadata = self.pod["metadata"]
         if self.evicted is not None and self.evicted.reason == EVICTED:
@@ -328,7 +328,7 @@ class PodWorker:
     def reject(self, reason: str, message: str) -> None:
         """Fail a pod that is bound to this node but not admitted."""
         self._finished = True
-        self.event(WARNING, reason, message)
+        self.record_event(WARNING, reason, message)
         status = {
             **(self.pod.get("status") or {}),
             "phase": "Failed",
@@ -375,17 +375,17 @@ class PodWorker:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
             return
-        self.pod = self.allocation.allocated_pod(stored)
+        self.pod = self.allocation.apply(stored)
 
     # -- events
 
-    def event(self, severity: str, reason: str, message: str) -> None:
+    def record_event(self, severity: str, reason: str, message: str) -> None:
         """Record an event about the pod."""
         if self.node.is_partitioned:
             return
         self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
 
-    def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
+    def record_container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Record an event about a container of the pod."""
         if self.node.is_partitioned:
             return

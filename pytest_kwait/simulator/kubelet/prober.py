@@ -68,9 +68,9 @@ class ProbeWorker:
         self._streak = 0
         # Initially alive, but neither started nor ready.
         self.result = field == "livenessProbe"
-        self._plan(probe.get("initialDelaySeconds") or 0)
+        self._schedule(probe.get("initialDelaySeconds") or 0)
 
-    def _plan(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         self.stop()
         self._timer = self._clock.call_later(max(seconds, 0.0), self._start, scaled=False)
 
@@ -94,7 +94,7 @@ class ProbeWorker:
         """Schedule the next tick; ticks missed by a slow attempt are skipped."""
         period = float(self._probe.get("periodSeconds") or 10)
         took = self._clock.monotonic() - self._started_at
-        self._plan(period - took % period)
+        self._schedule(period - took % period)
 
     def _on_result(self, outcome: HandlerResult) -> None:
         self._action = None
@@ -161,7 +161,7 @@ class ContainerProbes:
                 clock = worker.node.clock
                 self._timer = clock.call_later(ready, self._mark_ready, scaled=False)
         elif "startupProbe" in spec:
-            self._add("startupProbe")
+            self._start_probe("startupProbe")
         else:
             self._start_other_probes()
 
@@ -195,9 +195,9 @@ class ContainerProbes:
     def _start_other_probes(self) -> None:
         for field in ("livenessProbe", "readinessProbe"):
             if field in self._spec:
-                self._add(field)
+                self._start_probe(field)
 
-    def _add(self, field: str) -> None:
+    def _start_probe(self, field: str) -> None:
         worker, name, probe = self._worker, self._spec["name"], self._spec[field]
 
         def on_change(success: bool) -> None:
@@ -218,6 +218,8 @@ class ContainerProbes:
             start_handler=lambda done: start_probe(
                 worker, self._spec, self._container, probe, done
             ),
-            on_event=lambda reason, text: worker.container_event(name, WARNING, reason, text),
+            on_event=lambda reason, text: worker.record_container_event(
+                name, WARNING, reason, text
+            ),
             on_change=on_change,
         )

@@ -91,7 +91,9 @@ class _Termination:
     def _hook_ended(self, outcome: HandlerResult) -> None:
         if not outcome.is_success:
             name = self.container.name
-            self._worker.container_event(name, WARNING, "FailedPreStopHook", "PreStopHook failed")
+            self._worker.record_container_event(
+                name, WARNING, "FailedPreStopHook", "PreStopHook failed"
+            )
         self.is_hook_done = True
         self._worker.resume_waiting()
 
@@ -136,7 +138,7 @@ def terminate_containers(
     sidecars = [one["name"] for one in spec.get("initContainers") or () if is_sidecar(one)]
     served = {one["name"] for one in spec["containers"]}
     terminations = {
-        one.name: _Termination(worker, one, worker.container_spec(one.name), grace)
+        one.name: _Termination(worker, one, worker.get_container_spec(one.name), grace)
         for one in running
     }
 
@@ -270,7 +272,7 @@ class ContainerRecord:
         """The bytes of the disk that the container has written outside volumes."""
         if self.current is None or not self.current.running:
             return 0
-        return self.current.context.files.written()
+        return self.current.context.files.measure_disk()
 
     @property
     def log_size(self) -> int:
@@ -303,7 +305,7 @@ class RuntimeManager:
 
     # -- what is
 
-    def running(self) -> list[Container]:
+    def list_running(self) -> list[Container]:
         """Return the running instances."""
         return [
             record.current
@@ -311,7 +313,7 @@ class RuntimeManager:
             if record.current is not None and record.current.running
         ]
 
-    def states(self) -> list[str]:
+    def list_states(self) -> list[str]:
         """Return the runtime state of each instance, current and last."""
         return [
             "exited" if one.exited else "running" if one.running else "created"
@@ -320,7 +322,7 @@ class RuntimeManager:
             if one is not None
         ]
 
-    def instance(self, name: str, *, previous: bool) -> Container | None:
+    def find_instance(self, name: str, *, previous: bool) -> Container | None:
         """Return the current or previous instance of a container."""
         record = self._records.get(name)
         if record is None:
@@ -329,7 +331,7 @@ class RuntimeManager:
 
     def only_sidecars_run(self) -> bool:
         """Whether containers still run, but no regular one or one that restarts."""
-        pod, running = self._worker.pod, self.running()
+        pod, running = self._worker.pod, self.list_running()
         return bool(running) and all(
             (current := self.record(one["name"]).current) is not None
             and current.exited
@@ -337,16 +339,16 @@ class RuntimeManager:
             for one in pod["spec"]["containers"]
         )
 
-    def all_restart(self) -> bool:
+    def must_restart_all(self) -> bool:
         """Whether an exit makes all containers restart."""
         return any(
             (current := self.record(one["name"]).current) is not None
             and current.exited
             and restarts_all_containers(one, current.exit_code or 0)
-            for one in self.specs()
+            for one in self.list_specs()
         )
 
-    def specs(self) -> Iterator[Obj]:
+    def list_specs(self) -> Iterator[Obj]:
         """Return the specs of init and regular containers."""
         spec = self._worker.pod["spec"]
         yield from spec.get("initContainers") or ()
@@ -357,7 +359,7 @@ class RuntimeManager:
     def kill_all(self) -> None:
         """Kill all containers."""
         self.stop_probes()
-        for container in self.running():
+        for container in self.list_running():
             container.kill()
 
     def stop_probes(self) -> None:
@@ -366,7 +368,7 @@ class RuntimeManager:
             if record.probes is not None:
                 record.probes.stop()
 
-    def ended(self, container: Container) -> None:
+    def on_container_ended(self, container: Container) -> None:
         """Handle the end of an instance."""
         record = self.record(container.name)
         if record.current is container and record.probes is not None:
@@ -377,7 +379,7 @@ class RuntimeManager:
 
     # -- starting
 
-    def run(self) -> Generator[float | None, None, None]:
+    def sync(self) -> Generator[float | None, None, None]:
         """Start the containers that are due, and schedule the next sync.
 
         Source: kuberuntime_manager.go, `computePodActions`, `SyncPod`.
@@ -386,7 +388,7 @@ class RuntimeManager:
         if not self._begun:
             self._begun = True
             self._pulls.record_missing_secrets()
-        if self.all_restart():
+        if self.must_restart_all():
             yield from self._reset_all()
             return
         resizing = self._is_resizing()
@@ -463,7 +465,7 @@ class RuntimeManager:
         if wait is not None:
             return wait
         retry = _RETRY_SECONDS * clock.scale
-        script = self._scripts.of(spec)
+        script = self._scripts.get_script(spec)
         image = yield from self._pulls.ensure_image_exists(spec, script)
         if image is None:
             return retry
@@ -482,11 +484,11 @@ class RuntimeManager:
                 files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
             files["/etc/hostname"] = f"{get_hostname(worker.pod)}\n".encode()
         except ContainerConfigError as error:
-            self._failed(name, record, "CreateContainerConfigError", str(error))
+            self._record_failure(name, record, "CreateContainerConfigError", str(error))
             return retry
         seccomp_error = find_seccomp_error(worker.pod, spec)
         if seccomp_error:
-            self._failed(
+            self._record_failure(
                 name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
             )
             return retry
@@ -495,14 +497,14 @@ class RuntimeManager:
         if scripted:
             make = partial(ScriptedContainer, script=script)
         container = make(
-            clock, name, image, self._next_count(record), self.ended, worker.network,
+            clock, name, image, self._next_count(record), self.on_container_ended, worker.network,
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
             directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
         )  # fmt: skip
         yield _CREATE_SECONDS
-        worker.container_event(name, NORMAL, "Created", "Container created")
+        worker.record_container_event(name, NORMAL, "Created", "Container created")
         argv = [
             expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
         ]
@@ -520,15 +522,15 @@ class RuntimeManager:
         )  # fmt: skip
         failure = container.start(argv, env, scratch, get_hostname(worker.pod))
         if failure:
-            self._failed(name, record, "RunContainerError", failure, event_text=failure)
+            self._record_failure(name, record, "RunContainerError", failure, event_text=failure)
             return retry
-        worker.container_event(name, NORMAL, "Started", "Container started")
+        worker.record_container_event(name, NORMAL, "Started", "Container started")
         if container.is_unsimulated and not scripted:
             event_text = (
                 f'Image "{spec["image"]}" is not simulated: '
                 "its program is assumed to run until it is terminated"
             )
-            worker.container_event(name, NORMAL, "NotSimulated", event_text)
+            worker.record_container_event(name, NORMAL, "NotSimulated", event_text)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, record, container, handler)):
             return retry
@@ -576,22 +578,22 @@ class RuntimeManager:
             action.cancel()
         if not outcomes or outcomes[0].is_success:
             return True
-        worker.container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
-        worker.container_event(name, NORMAL, "Killing", "FailedPostStartHook")
-        yield from terminate_containers(worker, [container], worker.grace())
+        worker.record_container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        worker.record_container_event(name, NORMAL, "Killing", "FailedPostStartHook")
+        yield from terminate_containers(worker, [container], worker.get_grace())
         record.waiting_reason = ("PostStartHookError", outcomes[0].text)
         worker.node.relist(worker)
         return False
 
     def _record_image_error(self, name: str, reason: str, message: str) -> None:
-        self._failed(name, self.record(name), reason, message)
+        self._record_failure(name, self.record(name), reason, message)
 
-    def _failed(
+    def _record_failure(
         self, name: str, record: ContainerRecord, reason: str, message: str, event_text: str = ""
     ) -> None:
         record.waiting_reason = (reason, message)
         text = event_text or (message if reason == "CreateContainerConfigError" else reason)
-        self._worker.container_event(name, WARNING, "Failed", f"Error: {text}")
+        self._worker.record_container_event(name, WARNING, "Failed", f"Error: {text}")
 
     def _remaining_crash_backoff(self, name: str, record: ContainerRecord) -> float | None:
         """Return the real seconds of crash back-off that remain; None to start now.
@@ -612,7 +614,7 @@ class RuntimeManager:
             return None
         where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
         event_text = f"Back-off restarting failed container {name} in pod {where}"
-        worker.container_event(name, WARNING, "BackOff", event_text)
+        worker.record_container_event(name, WARNING, "BackOff", event_text)
         delay = format_go_seconds(worker.node.backoff.delay(key))
         record.waiting_reason = (
             "CrashLoopBackOff",
@@ -624,14 +626,17 @@ class RuntimeManager:
 
     def _schedule_kill(self, name: str, why: str, grace: float | None) -> None:
         """Let the next sync kill a container whose probe failed."""
-        spec = self._worker.container_spec(name)
+        spec = self._worker.get_container_spec(name)
         init = any(
             one["name"] == name for one in self._worker.pod["spec"].get("initContainers") or ()
         )
         message = f"{'Init container' if init else 'Container'} {name} {why}"
         if not init and restarts_after_probe_failure(self._worker.pod, spec):
             message += ", will be restarted"
-        self.record(name).kill_reason = (message, self._worker.grace() if grace is None else grace)
+        self.record(name).kill_reason = (
+            message,
+            self._worker.get_grace() if grace is None else grace,
+        )
 
     def _kill_scheduled(self) -> Generator[float | None, None, None]:
         """Kill containers with failed probes, changed images, or resizes that need a restart.
@@ -640,7 +645,7 @@ class RuntimeManager:
         """
         worker = self._worker
         last_ones = self._has_none_left_to_run()
-        for spec in tuple(self.specs()):
+        for spec in tuple(self.list_specs()):
             record = self._records.get(spec["name"])
             container = record.current if record is not None else None
             if record is None or container is None or not container.running:
@@ -648,17 +653,17 @@ class RuntimeManager:
             kill_reason, record.kill_reason = record.kill_reason, None
             if record.configured.get("image") != spec["image"]:
                 message = f"Container {spec['name']} definition changed, will be restarted"
-                kill_reason = (message, worker.grace())
+                kill_reason = (message, worker.get_grace())
             elif kill_reason is not None and last_ones:
                 # No other container is left, so the pod ends.
-                kill_reason = (f"Stopping container {spec['name']}", worker.grace())
+                kill_reason = (f"Stopping container {spec['name']}", worker.get_grace())
             elif kill_reason is None and needs_restart(spec, record.configured):
                 message = f"Container {spec['name']} resize requires restart"
-                kill_reason = (message, worker.grace())
+                kill_reason = (message, worker.get_grace())
             if kill_reason is None:
                 continue
             message, grace = kill_reason
-            worker.container_event(spec["name"], NORMAL, "Killing", message)
+            worker.record_container_event(spec["name"], NORMAL, "Killing", message)
             yield from terminate_containers(worker, [container], grace)
             record.probed = True
             record.resized = record.configured.get("resources") != spec.get("resources")
@@ -684,13 +689,13 @@ class RuntimeManager:
             record.current is not None
             and record.current.running
             and record.configured.get("resources") != spec.get("resources")
-            for spec in self.specs()
+            for spec in self.list_specs()
             if (record := self._records.get(spec["name"])) is not None
         )
 
     def _apply_resources(self) -> None:
         """Apply new resources to running containers without a restart."""
-        for spec in self.specs():
+        for spec in self.list_specs():
             record = self._records.get(spec["name"])
             if record is not None and record.current is not None and record.current.running:
                 record.configured = spec
@@ -701,8 +706,8 @@ class RuntimeManager:
         Source: kuberuntime_manager.go, `SyncPod`, ContainersToReset.
         """
         worker = self._worker
-        for container in self.running():
-            worker.container_event(container.name, NORMAL, "Killing", "killing")
+        for container in self.list_running():
+            worker.record_container_event(container.name, NORMAL, "Killing", "killing")
             yield from terminate_containers(worker, [container], 0.0)
         removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": RESTARTING_ALL, "message": _REMOVED}
         for record in self._records.values():

@@ -64,35 +64,37 @@ class ContainerScripts:
         self._recorded: set[str] = set()
         self._failure: Timer | None = None
 
-    def of(self, container: Obj) -> Script:
+    def get_script(self, container: Obj) -> Script:
         """Return the script of a container."""
         pod, name = self._worker.pod, container["name"]
         script = self._worker.api.scripts.script(pod, name)
         keys = get_script_keys(pod)
         if keys:
             self._check_names(keys)
-            script = script.over(self._own(name, keys)).over(self._stages(name, keys))
+            script = script.over(self._parse_annotation(name, keys)).over(
+                self._parse_kwok_stages(name, keys)
+            )
         return script
 
     def _record_warning(self, key: str, why: str) -> None:
         if key not in self._recorded:
             self._recorded.add(key)
-            self._worker.event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
+            self._worker.record_event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
 
-    def _names(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         spec = self._worker.pod["spec"]
         every = [*(spec.get("initContainers") or ()), *spec["containers"]]
         return [one["name"] for one in [*every, *(spec.get("ephemeralContainers") or ())]]
 
     def _check_names(self, keys: Mapping[str, str]) -> None:
-        names = self._names()
+        names = self._list_names()
         for key in keys:
             name = key.removeprefix(_KWAIT_PREFIX)
             if key.startswith(_KWAIT_PREFIX) and name not in names:
                 why = f"the pod has no container {name!r}, only {', '.join(names)}"
                 self._record_warning(f"annotation {key}", why)
 
-    def _own(self, name: str, keys: Mapping[str, str]) -> Script:
+    def _parse_annotation(self, name: str, keys: Mapping[str, str]) -> Script:
         text = keys.get(f"{_KWAIT_PREFIX}{name}")
         if text is None:
             return EMPTY
@@ -104,7 +106,7 @@ class ContainerScripts:
 
     # -- KWOK's keys
 
-    def _stages(self, name: str, keys: Mapping[str, str]) -> Script:
+    def _parse_kwok_stages(self, name: str, keys: Mapping[str, str]) -> Script:
         """Return the delays of KWOK's stages; `pod-complete` applies to pods of jobs only."""
         pod = self._worker.pod
         found: dict[str, float] = {}
@@ -112,20 +114,20 @@ class ContainerScripts:
         for stage, field in _STAGES.items():
             if stage == "pod-complete" and not any(one["kind"] == "Job" for one in owners):
                 continue
-            delay = self._delay(stage, keys)
+            delay = self._parse_delay(stage, keys)
             if delay is not None and name in [one["name"] for one in pod["spec"]["containers"]]:
                 found[field] = delay
         return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
 
-    def _delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
+    def _parse_delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
         """Return a stage's delay, random up to its `jitter-delay` if set."""
-        delay = self._duration(f"{stage}{_KWOK_SUFFIX}/delay", keys)
-        most = self._duration(f"{stage}{_KWOK_SUFFIX}/jitter-delay", keys)
+        delay = self._parse_duration(f"{stage}{_KWOK_SUFFIX}/delay", keys)
+        most = self._parse_duration(f"{stage}{_KWOK_SUFFIX}/jitter-delay", keys)
         if delay is None or most is None or most <= delay:
             return delay
         return random.uniform(delay, most)  # noqa: S311
 
-    def _duration(self, key: str, keys: Mapping[str, str]) -> float | None:
+    def _parse_duration(self, key: str, keys: Mapping[str, str]) -> float | None:
         text = keys.get(key)
         if text is None:
             return None
@@ -146,7 +148,7 @@ class ContainerScripts:
         keys = get_script_keys(self._worker.pod)
         if keys.get(_FAILED_LABEL) != "true" or not any(True for _ in self._running()):
             return
-        delay = self._delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
+        delay = self._parse_delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
         self._failure = self._worker.node.clock.call_later(
             1.0 if delay is None else delay, self._fail, scaled=False
         )

@@ -35,9 +35,9 @@ class KubeletServer:
     def _container(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> Container | None:
-        worker = self._kubelet.worker(namespace, pod)
+        worker = self._kubelet.find_worker(namespace, pod)
         return (
-            worker.runtime_manager.instance(container, previous=previous)
+            worker.runtime_manager.find_instance(container, previous=previous)
             if worker is not None
             else None
         )
@@ -90,8 +90,8 @@ class KubeletServer:
         Raises:
             LookupError: the pod does not run.
         """
-        worker = self._kubelet.worker(namespace, pod)
-        if worker is None or not worker.runtime_manager.running():
+        worker = self._kubelet.find_worker(namespace, pod)
+        if worker is None or not worker.runtime_manager.list_running():
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
         return worker.network
 
@@ -100,7 +100,7 @@ class KubeletServer:
         if address == self._kubelet.address:
             return self._kubelet.network.connect(port)
         for worker in self._kubelet.workers:
-            if worker.pod_ip == address and worker.runtime_manager.running():
+            if worker.pod_ip == address and worker.runtime_manager.list_running():
                 return worker.network.connect(port)
         return None
 
@@ -108,7 +108,7 @@ class KubeletServer:
         """Return a PodList of the pods with running containers."""
         items: list[Obj] = []
         for worker in self._kubelet.workers:
-            running = worker.runtime_manager.running()
+            running = worker.runtime_manager.list_running()
             if not running:
                 continue
             metadata = worker.pod["metadata"]
@@ -130,6 +130,6 @@ class KubeletServer:
         """Return the number of containers by state."""
         found = {"created": 0, "exited": 0, "running": 0}
         for worker in self._kubelet.workers:
-            for state in worker.runtime_manager.states():
+            for state in worker.runtime_manager.list_states():
                 found[state] += 1
         return found

@@ -334,7 +334,7 @@ class PodStatusGenerator:
             phase = "Failed"
         conditions = compute_conditions(
             pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp,
-            restarting=self._runtime.all_restart(),
+            restarting=self._runtime.must_restart_all(),
         )  # fmt: skip
         if self._allocation.pending is not None and not self._worker.finished:
             conditions.insert(0, dict(self._allocation.pending))

@@ -97,7 +97,7 @@ def make_folder_at(folder: Directory, path: str) -> Directory:
     """
     for piece in path.split("/"):
         if piece:
-            inner = folder.changed().setdefault(piece, Directory(mode=0o777))
+            inner = folder.writable_entries().setdefault(piece, Directory(mode=0o777))
             folder = inner if isinstance(inner, Directory) else Directory()
     return folder
 

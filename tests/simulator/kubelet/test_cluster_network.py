@@ -105,7 +105,7 @@ def harness() -> ContainerHarness:
 def test_names_resolve_through_search_domains(
     harness: ContainerHarness, name: str, addresses: list[str]
 ) -> None:
-    assert harness.network.addresses(name) == addresses
+    assert harness.network.resolve(name) == addresses
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ def test_invalid_annotations_are_reported_once_and_ignored(cluster: Cluster) -> 
     assert _events(cluster) == [
         "InvalidScript x1: Ignored annotation sim.kwait.dev/zz: the pod has no container 'zz', "
         "only c",
-        "InvalidScript x1: Ignored annotation sim.kwait.dev/c: exit='x' is no whole number "
-        "from 0 to 255",
+        "InvalidScript x1: Ignored annotation sim.kwait.dev/c: exit='x' is not an "
+        "integer from 0 to 255",
     ]
 
 

@@ -59,9 +59,9 @@ class OpenFile:
         """Drop a reference; the last one closes the file."""
         self.refs -= 1
         if not self.refs:
-            self.closed()
+            self.on_close()
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Called when the last reference is dropped."""
 
     def write(self, data: bytes) -> str:
@@ -73,7 +73,7 @@ class OpenFile:
         del data
         return "Bad file descriptor"
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether the writer must wait; `resume` is called once it may go on."""
         del resume
         return False
@@ -105,9 +105,9 @@ class SinkEnd(OpenFile):
         self.sink.write(self.stream, data)
         return ""
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether the sink is full."""
-        return self.sink.hold(resume)
+        return self.sink.must_wait(resume)
 
 
 class _PipeEndCounts:
@@ -158,7 +158,7 @@ class PipeEnd(OpenFile):
         self.pipe.send(data)
         return ""
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether the pipe is full."""
         if len(self.pipe) < _PIPE_CAPACITY or (self._ends is not None and not self._ends.readers):
             return False
@@ -213,7 +213,7 @@ class FileEnd(OpenFile):
             self.position = len(self.file.data)
         grown = self.position + len(data) - len(self.file.data)
         account = self._account
-        if grown > 0 and account is not None and not account.fits(grown, self._quota):
+        if grown > 0 and account is not None and not account.reserve(grown, self._quota):
             return ENOSPC
         if self.position > len(self.file.data):
             self.file.data += bytes(self.position - len(self.file.data))
@@ -277,7 +277,7 @@ class CaptureEnd(OpenFile):
         self.data += data
         return ""
 
-    def closed(self) -> None:
+    def on_close(self) -> None:
         """Release the memory."""
         self._account.give(len(self.data))
 
@@ -314,7 +314,7 @@ def open_path(
         return DeviceEnd(node.kind)
     if isinstance(node, Directory) or not isinstance(node, File):
         raise FileSystemError("Is a directory")
-    return FileEnd(node, account, now, mode, files.quota(path))
+    return FileEnd(node, account, now, mode, files.find_quota(path))
 
 
 def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:

@@ -50,14 +50,14 @@ class StorageQuota:
         self._checked = 0
         self._grown = 0
 
-    def fits(self, grown: int) -> bool:
+    def reserve(self, grown: int) -> bool:
         """Reserve `grown` bytes; False if they exceed the limit."""
-        if not self.holds(self.limit - grown):
+        if not self.is_within(self.limit - grown):
             return False
         self._grown += grown
         return True
 
-    def holds(self, most: int) -> bool:
+    def is_within(self, most: int) -> bool:
         """Whether at most `most` bytes are in use."""
         if self._checked + self._grown > most:
             # Removed files show only in a new count.
@@ -114,7 +114,7 @@ class Directory(Inode):
         self.quota = quota
         self.read_only = read_only
 
-    def changed(self) -> dict[str, Inode]:
+    def writable_entries(self) -> dict[str, Inode]:
         """Return the entries to change them."""
         if not self._own:
             self.entries = dict(self.entries)
@@ -153,7 +153,7 @@ class FileSystem:
     def __init__(self, now: Callable[[], float], root: Callable[[], Directory] = Directory) -> None:
         self._now = now
         self._make = root
-        self.fits: Callable[[int, StorageQuota | None], bool] | None = None
+        self.reserve_bytes: Callable[[int, StorageQuota | None], bool] | None = None
         """Reserves bytes, in a volume's quota or on the disk; False if they do not fit."""
         self._root: Directory | None = None
         self._mounts: list[tuple[str, Callable[[], Inode | None]]] = []
@@ -184,7 +184,7 @@ class FileSystem:
         """Mount `node` at `path` once the tree is built."""
         self._mounts.append((path, node))
 
-    def quota(self, path: str) -> StorageQuota | None:
+    def find_quota(self, path: str) -> StorageQuota | None:
         """Return the quota of the volume that a path is in; None without one."""
         for place, node in self._mounted:
             if (
@@ -195,13 +195,15 @@ class FileSystem:
                 return node.quota
         return None
 
-    def grow(self, size: int = _INODE_SIZE, path: str = "") -> None:
+    def reserve(self, size: int = _INODE_SIZE, path: str = "") -> None:
         """Reserve bytes at a path, or for a new inode.
 
         Raises:
             FileSystemError: no space is left.
         """
-        if self.fits is not None and not self.fits(size, self.quota(path) if path else None):
+        if self.reserve_bytes is not None and not self.reserve_bytes(
+            size, self.find_quota(path) if path else None
+        ):
             raise FileSystemError(ENOSPC)
 
     # -- paths
@@ -248,7 +250,7 @@ class FileSystem:
             raise FileSystemError(ENOTDIR)
         return parent, node
 
-    def node(self, path: str, *, follow: bool = True) -> Inode:
+    def get_node(self, path: str, *, follow: bool = True) -> Inode:
         """Return the node at an absolute path.
 
         Raises:
@@ -259,23 +261,23 @@ class FileSystem:
     def find(self, path: str, *, follow: bool = True) -> Inode | None:
         """Return the node at an absolute path; None if it does not exist."""
         try:
-            return self.node(path, follow=follow)
+            return self.get_node(path, follow=follow)
         except FileSystemError:
             return None
 
-    def names(self, path: str) -> Iterable[str] | None:
+    def list_names(self, path: str) -> Iterable[str] | None:
         """Return the names in a folder; None if it does not exist."""
         found = self.find(path)
         return list(found.entries) if isinstance(found, Directory) else None
 
-    def parent(self, path: str) -> tuple[Directory, str]:
+    def get_parent(self, path: str) -> tuple[Directory, str]:
         """Return the writable folder of a path, and the name in it.
 
         Raises:
             FileSystemError: the folder does not exist or is read-only.
         """
         folder, _, name = path.rstrip("/").rpartition("/")
-        found = self.node(folder or "/")
+        found = self.get_node(folder or "/")
         if not isinstance(found, Directory):
             raise FileSystemError(ENOTDIR)
         if found.read_only:
@@ -303,10 +305,10 @@ class FileSystem:
             link = self.find(path, follow=False)
             if isinstance(link, Symlink):
                 path = self.join_path(path.rpartition("/")[0], link.target)
-            folder, name = self.parent(path)
-            self.grow()
+            folder, name = self.get_parent(path)
+            self.reserve()
             made = File(mtime=self._now())
-            folder.changed()[name] = made
+            folder.writable_entries()[name] = made
             return made
         if isinstance(found, Directory):
             raise FileSystemError(EISDIR)
@@ -325,7 +327,7 @@ class FileSystem:
         """
         found = self.open(path, truncate=True)
         if isinstance(found, File):
-            self.grow(len(data), path)
+            self.reserve(len(data), path)
             found.data += data
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
@@ -342,9 +344,9 @@ class FileSystem:
                 return
         if self.find(path, follow=False) is not None:
             raise FileSystemError("File exists")
-        folder_node, name = self.parent(path)
-        self.grow()
-        folder_node.changed()[name] = Directory(mtime=self._now())
+        folder_node, name = self.get_parent(path)
+        self.reserve()
+        folder_node.writable_entries()[name] = Directory(mtime=self._now())
 
     def put(self, path: str, node: Inode) -> None:
         """Put a node at a path; missing folders are created."""
@@ -353,9 +355,9 @@ class FileSystem:
         folder = path.rstrip("/").rpartition("/")[0]
         if folder and self.find(folder) is None:
             self.make_directory(folder, parents=True)
-        where = self.node(folder or "/")
+        where = self.get_node(folder or "/")
         if isinstance(where, Directory):
-            where.changed()[path.rstrip("/").rpartition("/")[2]] = node
+            where.writable_entries()[path.rstrip("/").rpartition("/")[2]] = node
 
     def remove(self, path: str) -> None:
         """Remove a node with everything in it.
@@ -363,16 +365,16 @@ class FileSystem:
         Raises:
             FileSystemError: it cannot be removed.
         """
-        self.node(path.rstrip("/"), follow=False)
-        folder, name = self.parent(path)
+        self.get_node(path.rstrip("/"), follow=False)
+        folder, name = self.get_parent(path)
         if not name:
             raise FileSystemError("Device or resource busy")
         found = folder.entries[name]
         if isinstance(found, Directory) and any(p == path.rstrip("/") for p, _ in self._mounts):
             raise FileSystemError("Device or resource busy")
-        del folder.changed()[name]
+        del folder.writable_entries()[name]
 
-    def size(self, seen: set[int]) -> int:
+    def measure_memory(self, seen: set[int]) -> int:
         """Return the bytes of memory of all files; see `get_stored_size`."""
         return 0 if self._root is None else get_stored_size(self._root, seen)
 
@@ -380,7 +382,7 @@ class FileSystem:
         """Drop all files."""
         self._root, self._make, self._mounts, self._mounted = None, Directory, [], []
 
-    def written(self) -> int:
+    def measure_disk(self) -> int:
         """Return the bytes on disk that were written outside volumes."""
         if self._root is None:
             return 0

@@ -118,20 +118,20 @@ class MemoryAccount:
         finally:
             self.give(hold.size)
 
-    def fits(self, grown: int, quota: StorageQuota | None = None) -> bool:
+    def reserve(self, grown: int, quota: StorageQuota | None = None) -> bool:
         """Reserve bytes of the disk, and of a volume in memory if given; False if they do not fit.
 
         Raises:
             OutOfMemoryError: the volume has room, but the container's memory limit is exceeded.
         """
         if quota is not None:
-            if not quota.fits(grown):
+            if not quota.reserve(grown):
                 return False
-            if self._limited and not quota.holds(self.limit - self.held):
+            if self._limited and not quota.is_within(self.limit - self.held):
                 raise OutOfMemoryError
         # On a full disk, a small share is still granted.
-        return self._disk.fits(grown) and (
-            self._machine.disk.fits(grown) or self._disk.holds(_MIN_SHARE)
+        return self._disk.reserve(grown) and (
+            self._machine.disk.reserve(grown) or self._disk.is_within(_MIN_SHARE)
         )
 
 
@@ -211,7 +211,7 @@ class MemoryHold:
         self._account = account
         self.size = 0
 
-    def to(self, size: int) -> None:
+    def resize(self, size: int) -> None:
         """Change the hold to `size` bytes.
 
         Raises:

@@ -19,7 +19,7 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noq
 class ExternalNetwork(Protocol):
     """The network outside a pod."""
 
-    def addresses(self, name: str, *, search: bool = True) -> list[str]:
+    def resolve(self, name: str, *, search: bool = True) -> list[str]:
         """Return the addresses of a name."""
         ...
 
@@ -62,15 +62,15 @@ class Network:
 
     # -- as its own programs see it
 
-    def addresses(self, name: str, *, search: bool = True) -> list[str]:
+    def resolve(self, name: str, *, search: bool = True) -> list[str]:
         """Return the addresses of a name, as the pod's programs resolve it."""
         if name in _LOOPBACK_NAMES:
             return ["127.0.0.1"]
         if name.count(".") == 3 and all(one.isdigit() for one in name.split(".")):
             return [name]
-        return self.external.addresses(name, search=search) if self.external is not None else []
+        return self.external.resolve(name, search=search) if self.external is not None else []
 
-    def reach(self, address: str, port: int, sink: Sink) -> Session | str:
+    def connect_to(self, address: str, port: int, sink: Sink) -> Session | str:
         """Connect to an address from inside the pod; return an error text on failure."""
         if address in _LOOPBACK_NAMES or address == self.address:
             return self.connect(port, sink) or "Connection refused"

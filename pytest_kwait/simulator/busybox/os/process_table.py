@@ -135,7 +135,7 @@ class CpuScheduler:
             for _ in range(len(self._ready)):
                 if spent > _TIME_SLICE or not self._ready:
                     break
-                spent += self.turn(*self._ready.popleft())
+                spent += self.run_turn(*self._ready.popleft())
         finally:
             if self._ready and not self._planned:
                 self._planned = True
@@ -151,7 +151,7 @@ class CpuScheduler:
         spent = 0.0
         while mine and spent <= _TIME_SLICE:
             before = len(self._ready)
-            spent += self.turn(*mine.popleft())
+            spent += self.run_turn(*mine.popleft())
             # Processes that this one has woken come next.
             wake_waiting = [self._ready.pop() for _ in range(len(self._ready) - before)]
             for each in reversed(wake_waiting):
@@ -167,7 +167,7 @@ class CpuScheduler:
             task.queued = True
             self.schedule(table, task)
         else:
-            self._woken += self.turn(table, task)
+            self._woken += self.run_turn(table, task)
 
     def _run_debtors(self) -> None:
         self._debtors_planned = False
@@ -176,7 +176,7 @@ class CpuScheduler:
             for _ in range(len(self._busy)):
                 if spent > _TIME_SLICE:
                     break
-                spent += self.turn(*self._busy.popleft())
+                spent += self.run_turn(*self._busy.popleft())
         finally:
             if self._busy and not self._debtors_planned:
                 self._debtors_planned = True
@@ -184,7 +184,7 @@ class CpuScheduler:
                     max(spent, _TIME_SLICE) * _DEBTOR_PAUSE_FACTOR, self._run_debtors, scaled=False
                 )
 
-    def turn(self, table: ProcessTable, task: Task) -> float:
+    def run_turn(self, table: ProcessTable, task: Task) -> float:
         """Run a process until it waits; return the seconds charged."""
         began = self._clock.monotonic()
         steps = table.advance(task)
@@ -263,7 +263,7 @@ class ProcessTable:
             self.account.begin_process()
         task = Task(self._next, parent, name, [], fds, sink)
         self._next += 1
-        task.stack.append(make(context.of(self, task, fds)))
+        task.stack.append(make(context.for_task(self, task, fds)))
         self._all[task.pid] = task
         if now:
             self.advance(task)
@@ -498,7 +498,7 @@ class ProcessTable:
             # Each log line counts as work.
             self._written += effect.data.count(b"\n")
         self._written += len(effect.data) >> 12
-        return target.hold(lambda: self._queue(task))
+        return target.must_wait(lambda: self._queue(task))
 
     def _read(self, task: Task, effect: Read) -> bool:
         source = effect.source

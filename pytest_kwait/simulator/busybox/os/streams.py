@@ -118,7 +118,7 @@ class Sink(Protocol):
         """Take output of stdout (1) or stderr (2)."""
         ...
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether the writer must wait; `resume` is called once it may go on."""
         ...
 
@@ -147,7 +147,7 @@ class OutputBuffer:
             self._size += len(data)
             self._notify()
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether too much output is unread."""
         if self._size < _MAX_PENDING:
             return False
@@ -277,9 +277,9 @@ class Terminal:
         del stream
         self._output.write(1, data.replace(b"\n", b"\r\n"))
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether too much output is unread."""
-        return self._output.hold(resume)
+        return self._output.must_wait(resume)
 
     def end(self, code: int) -> None:
         """Record the exit code."""

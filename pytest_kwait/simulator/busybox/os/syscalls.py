@@ -219,11 +219,11 @@ class ProcessContext:
             raise RuntimeError("this program runs outside of a process")
         return self._task
 
-    def path(self, name: str) -> str:
+    def resolve_path(self, name: str) -> str:
         """Return the absolute path of a name."""
         return self.files.join_path(self.cwd, name)
 
-    def of(self, tasks: Processes, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
+    def for_task(self, tasks: Processes, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
         """Return the context of another process with its own files."""
         return ProcessContext(
             self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,

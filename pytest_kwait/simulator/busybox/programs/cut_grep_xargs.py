@@ -59,7 +59,7 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
-            while batch := (yield from lines.batch()):
+            while batch := (yield from lines.read_batch()):
                 pieces = []
                 for raw in batch:
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
@@ -195,7 +195,7 @@ def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Patter
 def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
     found: list[str] = []
     for name in names:
-        node = context.files.find(context.path(name))
+        node = context.files.find(context.resolve_path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
             found += _find_files(context, [f"{prefix}/{one}" for one in sorted(node.entries)])
@@ -231,7 +231,7 @@ class _Grep:
         silent = any(letter in given for letter in "qclL")
         waiting: list[tuple[int, str]] = []
         printed = 0
-        while count < most and (batch := (yield from lines.batch())):
+        while count < most and (batch := (yield from lines.read_batch())):
             pieces: list[str] = []
             for raw in batch:
                 number += 1

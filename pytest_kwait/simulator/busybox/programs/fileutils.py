@@ -61,7 +61,7 @@ def ls(context: ProcessContext, args: list[str]) -> Process:
     code, listed = 0, []
     for name in names or ["."]:
         try:
-            node = context.files.node(context.path(name), follow="l" not in given)
+            node = context.files.get_node(context.resolve_path(name), follow="l" not in given)
             listed.append((name, node))
         except FileSystemError as fault:
             yield write_error(f"ls: {name}: {fault}")
@@ -138,7 +138,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
     least, most = int(given.get("-mindepth", "0")), int(given.get("-maxdepth", "999"))
     code = 0
     for name in names or ["."]:
-        start = context.files.find(context.path(name), follow=False)
+        start = context.files.find(context.resolve_path(name), follow=False)
         if start is None:
             yield write_error(f"find: {name}: No such file or directory")
             code = 1
@@ -150,7 +150,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
                 found.append(path)
         for path in reversed(found) if delete else found:
             if delete:
-                context.files.remove(context.path(path))
+                context.files.remove(context.resolve_path(path))
             else:
                 yield write_out(path + "\n")
     return code
@@ -174,7 +174,7 @@ def du(context: ProcessContext, args: list[str]) -> Process:
     """Print disk usage in KiB: `-s -k -h`."""
     given, names = parse_options("du", args, "skh", "", "aHLldmcx")
     for name in names or ["."]:
-        start = context.files.find(context.path(name))
+        start = context.files.find(context.resolve_path(name))
         if start is None:
             yield write_error(f"du: {name}: No such file or directory")
             return 1
@@ -192,7 +192,7 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
         raise UsageError(f"stat: without -c: {NOT_SIMULATED}")
     code = 0
     for name in names:
-        node = context.files.find(context.path(name), follow="L" in given)
+        node = context.files.find(context.resolve_path(name), follow="L" in given)
         if node is None:
             yield write_error(f"stat: can't stat '{name}': No such file or directory")
             code = 1
@@ -216,7 +216,7 @@ def mkdir(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name in names:
         try:
-            context.files.make_directory(context.path(name), parents="p" in given)
+            context.files.make_directory(context.resolve_path(name), parents="p" in given)
         except FileSystemError as fault:
             yield write_error(f"mkdir: can't create directory '{name}': {fault}")
             code = 1
@@ -229,12 +229,12 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name in names:
         try:
-            found = context.files.node(context.path(name), follow=False)
+            found = context.files.get_node(context.resolve_path(name), follow=False)
             if not isinstance(found, Directory):
                 raise FileSystemError("Not a directory")
             if found.entries:
                 raise FileSystemError("Directory not empty")
-            context.files.remove(context.path(name))
+            context.files.remove(context.resolve_path(name))
         except FileSystemError as fault:
             yield write_error(f"rmdir: '{name}': {fault}")
             code = 1
@@ -246,11 +246,11 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
     given, names = parse_options("touch", args, "c", "", "amhdrt")
     code = 0
     for name in names:
-        path = context.path(name)
+        path = context.resolve_path(name)
         try:
             found = context.files.find(path)
             if found is not None:
-                context.files.parent(path)
+                context.files.get_parent(path)
                 found.mtime = context.now()
             elif "c" not in given:
                 context.files.open(path)
@@ -265,13 +265,13 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
     given, names = parse_options("rm", args, "rRf", "", "i")
     code = 0
     for name in names:
-        path = context.path(name)
+        path = context.resolve_path(name)
         try:
             if name.rstrip("/").rpartition("/")[2] in (".", "..") or path == "/":
                 yield write_error(f"rm: '{name}' cannot be removed")
                 code = 1
                 continue
-            found = context.files.node(path.rstrip("/"), follow=False)
+            found = context.files.get_node(path.rstrip("/"), follow=False)
             if isinstance(found, Directory) and not ("r" in given or "R" in given):
                 yield write_error(f"rm: '{name}' is a directory")
                 code = 1
@@ -286,14 +286,14 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
-    files.grow()
+    files.reserve()
     if isinstance(node, Directory):
         entries = {name: _copy_inode(one, now, files, path) for name, one in node.entries.items()}
         made = Directory(mtime=now, mode=node.mode)
         made.entries.update(entries)
         return made
     if isinstance(node, File):
-        files.grow(len(node.data), path)
+        files.reserve(len(node.data), path)
         return File(bytes(node.data), node.mode, now)
     return node
 
@@ -309,7 +309,7 @@ def _resolve_targets(
     """
     if len(names) < 2:
         raise UsageError(f"BusyBox: usage: {program} SOURCE... DEST")
-    target = context.files.find(context.path(names[-1]))
+    target = context.files.find(context.resolve_path(names[-1]))
     for name in names[:-1]:
         if isinstance(target, Directory):
             last = name.rstrip("/").rpartition("/")[2]
@@ -327,28 +327,30 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
     try:
         for name, target in _resolve_targets(context, "cp", names):
             try:
-                found = context.files.node(context.path(name))
+                found = context.files.get_node(context.resolve_path(name))
                 if isinstance(found, Directory) and not set("rRa") & set(given):
                     yield write_error(f"cp: omitting directory '{name}'")
                     code = 1
                     continue
-                there = context.files.find(context.path(target))
-                copy = _copy_inode(found, context.now(), context.files, context.path(target))
+                there = context.files.find(context.resolve_path(target))
+                copy = _copy_inode(
+                    found, context.now(), context.files, context.resolve_path(target)
+                )
                 if isinstance(there, Directory) and isinstance(copy, Directory):
-                    there.changed().update(copy.entries)
+                    there.writable_entries().update(copy.entries)
                 elif isinstance(copy, File):
                     if there is found:
                         yield write_error(f"cp: '{name}' and '{target}' are the same file")
                         code = 1
                         continue
-                    made = context.files.open(context.path(target), truncate=True)
+                    made = context.files.open(context.resolve_path(target), truncate=True)
                     if isinstance(made, File):
                         made.data, made.mode = copy.data, copy.mode
                 else:
-                    folder, last = context.files.parent(context.path(target))
-                    folder.changed()[last] = copy
+                    folder, last = context.files.get_parent(context.resolve_path(target))
+                    folder.writable_entries()[last] = copy
             except FileSystemError as fault:
-                source = context.files.find(context.path(name)) is None
+                source = context.files.find(context.resolve_path(name)) is None
                 problem = f"can't stat '{name}'" if source else f"can't create '{target}'"
                 yield write_error(f"cp: {problem}: {fault}")
                 code = 1
@@ -365,18 +367,21 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     try:
         for name, target in _resolve_targets(context, "mv", names):
-            path, goal = context.path(name).rstrip("/"), context.path(target).rstrip("/")
+            path, goal = (
+                context.resolve_path(name).rstrip("/"),
+                context.resolve_path(target).rstrip("/"),
+            )
             try:
-                found = context.files.node(path, follow=False)
+                found = context.files.get_node(path, follow=False)
                 if goal == path or goal.startswith(path + "/"):
                     same = f"mv: '{name}' and '{target}' are the same file"
                     inside = f"mv: can't rename '{name}': Invalid argument"
                     yield write_error(same if goal == path else inside)
                     code = 1
                     continue
-                folder, last = context.files.parent(goal)
+                folder, last = context.files.get_parent(goal)
                 context.files.remove(path)
-                folder.changed()[last] = found
+                folder.writable_entries()[last] = found
             except FileSystemError as fault:
                 yield write_error(f"mv: can't rename '{name}': {fault}")
                 code = 1
@@ -393,15 +398,19 @@ def ln(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name, target in _resolve_targets(context, "ln", names):
         try:
-            path = context.path(target)
+            path = context.resolve_path(target)
             if context.files.find(path, follow=False) is not None:
                 if "f" not in given:
                     raise FileSystemError("File exists")
                 context.files.remove(path)
-            node = Symlink(name) if "s" in given else context.files.node(context.path(name))
-            folder, last = context.files.parent(path)
-            context.files.grow()
-            folder.changed()[last] = node
+            node = (
+                Symlink(name)
+                if "s" in given
+                else context.files.get_node(context.resolve_path(name))
+            )
+            folder, last = context.files.get_parent(path)
+            context.files.reserve()
+            folder.writable_entries()[last] = node
         except FileSystemError as fault:
             yield write_error(f"ln: {target}: {fault}")
             code = 1
@@ -413,12 +422,12 @@ def readlink(context: ProcessContext, args: list[str]) -> Process:
     given, names = parse_options("readlink", args, "fn", "", "v")
     code = 0
     for name in names:
-        found = context.files.find(context.path(name), follow=False)
+        found = context.files.find(context.resolve_path(name), follow=False)
         if isinstance(found, Symlink) and "f" not in given:
             yield write_out(found.target + "\n")
         elif "f" in given:
-            folder = context.path(name).rpartition("/")[0]
-            target = found.target if isinstance(found, Symlink) else context.path(name)
+            folder = context.resolve_path(name).rpartition("/")[0]
+            target = found.target if isinstance(found, Symlink) else context.resolve_path(name)
             yield write_out(context.files.join_path(folder, target) + "\n")
         else:
             code = 1
@@ -459,7 +468,7 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
         raise UsageError("BusyBox: usage: chmod [-R] MODE[,MODE]... FILE...")
     code = 0
     for name in names[1:]:
-        found = context.files.find(context.path(name))
+        found = context.files.find(context.resolve_path(name))
         if found is None:
             yield write_error(f"chmod: {name}: No such file or directory")
             code = 1
@@ -478,7 +487,7 @@ def chown(context: ProcessContext, args: list[str]) -> Process:
     names = [arg for arg in args if not arg.startswith("-")][1:]
     code = 0
     for name in names:
-        if context.files.find(context.path(name)) is None:
+        if context.files.find(context.resolve_path(name)) is None:
             yield write_error(f"chown: {name}: No such file or directory")
             code = 1
     return code
@@ -491,7 +500,7 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
     start = template.rstrip("X")
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     end = "".join(random.choice(letters) for _ in range(len(template) - len(start)))  # noqa: S311 - a name
-    path = context.path(start + end)
+    path = context.resolve_path(start + end)
     try:
         if "d" in given:
             context.files.make_directory(path)

@@ -55,7 +55,7 @@ class PipeSink:
         if stream == 1:
             self.pipe.send(data)
 
-    def hold(self, resume: Callable[[], None]) -> bool:
+    def must_wait(self, resume: Callable[[], None]) -> bool:
         """Whether too much output is unread."""
         if len(self.pipe) < _MAX_UNREAD:
             return False
@@ -87,11 +87,11 @@ def connect(
         UnreachableError: the connection failed.
     """
     network = _get_network(context)
-    found = network.addresses(host)
+    found = network.resolve(host)
     if not found:
         raise UnreachableError(f"bad address '{host}'")
     sink = PipeSink()
-    session = network.reach(found[0], port, sink)
+    session = network.connect_to(found[0], port, sink)
     if isinstance(session, str):
         if session == "Connection timed out":
             yield Await(lambda: False, seconds=min(seconds or 127.0, 127.0))
@@ -105,7 +105,7 @@ def nslookup(context: ProcessContext, args: list[str]) -> Process:
     if not names:
         raise UsageError("BusyBox: usage: nslookup [-type=QUERY_TYPE] HOST [DNS_SERVER]")
     yield write_out("Server:\t\t10.0.0.10\nAddress:\t10.0.0.10:53\n\n")
-    found = _get_network(context).addresses(names[0], search=False)
+    found = _get_network(context).resolve(names[0], search=False)
     if not found:
         yield write_out(f"** server can't find {names[0]}: NXDOMAIN\n\n")
         return 1
@@ -220,7 +220,7 @@ def _fetch(
     except ValueError:
         raise UsageError(f"wget: invalid number '{given['T']}'") from None
     quiet = "q" in given
-    found = _get_network(context).addresses(host)
+    found = _get_network(context).resolve(host)
     if not quiet:
         shown = host if address.port is None else f"{host}:{port}"
         if found:
@@ -300,13 +300,13 @@ def _save_body(
             if not read.data:
                 break
             kept += read.data
-            hold.to(len(kept))
+            hold.resize(len(kept))
         data = _join_chunks(bytes(kept)) if chunked else bytes(kept)
         if target == "-":
             if data:
                 yield Write(1, data)
         else:
-            context.files.write(context.path(target), data)
+            context.files.write(context.resolve_path(target), data)
     if not quiet:
         name = "-" if target == "-" else target
         yield write_error(f"{name[:20]:<20} 100% |{'*' * 32}| {len(data):5d}  0:00:00 ETA")
@@ -352,11 +352,11 @@ def httpd(context: ProcessContext, args: list[str]) -> Process:
         yield Write(2, b"Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n")
         return 1
     home = given.get("h", ".").rstrip("/")
-    if not isinstance(context.files.find(context.path(home or "/")), Directory):
+    if not isinstance(context.files.find(context.resolve_path(home or "/")), Directory):
         text = f"httpd: can't change directory to '{home}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
-    root = context.path(home or "/").rstrip("/")
+    root = context.resolve_path(home or "/").rstrip("/")
     listen = Listen(port, context, lambda inner, stdin: _answer_request(inner, root, stdin))
     yield listen
     if listen.error:

@@ -320,7 +320,7 @@ def sed(context: ProcessContext, args: list[str]) -> Process:
                     yield from _print_edited(async_lines)
             if "i" in given:
                 data = "".join(pieces).encode(errors="surrogateescape")
-                context.files.write(context.path(name), data)
+                context.files.write(context.resolve_path(name), data)
         except FileSystemError as fault:
             yield write_error(f"sed: {name}: {fault}")
             code = 1
@@ -333,7 +333,7 @@ def _edit(run: _Sed, lines: LineReader, *, final: bool) -> Generator[Effect | st
     """Forward the effects of reading, and write the edited lines."""
     waiting: bytes | None = None
     while not run.quit:
-        batch = yield from lines.batch()
+        batch = yield from lines.read_batch()
         for raw in batch:
             if waiting is not None and not run.quit:
                 yield run.line(_decode(waiting), last=False)

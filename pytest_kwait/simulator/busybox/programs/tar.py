@@ -29,7 +29,7 @@ def tar(context: ProcessContext, args: list[str]) -> Process:
     if not mode:
         yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
         return 1
-    if folder and not isinstance(context.files.find(context.path(folder)), Directory):
+    if folder and not isinstance(context.files.find(context.resolve_path(folder)), Directory):
         text = f"tar: can't change directory to '{folder}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
@@ -100,7 +100,7 @@ def _create(context: ProcessContext, file: str, folder: str, names: list[str]) -
         yield Write(2, b"tar: error exit delayed from previous errors\n")
     data = buffer.getvalue()
     if file != "-":
-        context.files.write(context.path(file), data)
+        context.files.write(context.resolve_path(file), data)
         return code
     for start in range(0, len(data), _CHUNK):
         yield Write(1, data[start : start + _CHUNK])
@@ -129,7 +129,7 @@ def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
 def _open_archive(context: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
     """Return the whole archive; None if it does not exist."""
     if file != "-":
-        return context.files.read(context.path(file))
+        return context.files.read(context.resolve_path(file))
     return (yield from read_all_up_to(0, _MAX_ARCHIVE))
 
 
@@ -155,4 +155,4 @@ def _unpack(
 
 
 def _resolve_within(context: ProcessContext, folder: str, name: str) -> str:
-    return context.files.join_path(context.path(folder or "."), name).rstrip("/") or "/"
+    return context.files.join_path(context.resolve_path(folder or "."), name).rstrip("/") or "/"

@@ -119,7 +119,7 @@ class _Test:
         if numeric is not None:
             return bool(numeric(_parse_integer(left), _parse_integer(right)))
         files = self._context.files
-        one, other = (files.find(self._context.path(name)) for name in (left, right))
+        one, other = (files.find(self._context.resolve_path(name)) for name in (left, right))
         if operator == "-ef":
             return one is not None and one is other
         before, after = (one, other) if operator == "-ot" else (other, one)
@@ -136,7 +136,7 @@ class _Test:
             return self._context.tty and text in ("0", "1", "2")
         files = self._context.files
         found = (
-            files.find(self._context.path(text), follow=operator not in ("-h", "-L"))
+            files.find(self._context.resolve_path(text), follow=operator not in ("-h", "-L"))
             if text
             else None
         )

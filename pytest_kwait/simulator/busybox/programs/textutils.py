@@ -48,7 +48,7 @@ def cat(context: ProcessContext, args: list[str]) -> Process:
                     yield from copy_to_stdout(number)
                     continue
                 lines = LineReader(number, hold)
-                while batch := (yield from lines.batch()):
+                while batch := (yield from lines.read_batch()):
                     for line in batch:
                         count += 1
                         yield Write(1, b"%6d\t%s" % (count, line))
@@ -84,7 +84,7 @@ def _map_lines(context: ProcessContext, program: str, names: list[str], change: 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
-            while batch := (yield from lines.batch()):
+            while batch := (yield from lines.read_batch()):
                 pieces = []
                 for line in batch:
                     body = line.removesuffix(b"\n").decode(errors="surrogateescape")
@@ -196,18 +196,18 @@ def _read_last(
                 break
             kept += read.data
             del kept[: max(len(kept) - most, 0)]
-            hold.to(len(kept))
+            hold.resize(len(kept))
         yield Write(1, bytes(kept))
         return
     lines, last = LineReader(number, hold), deque[bytes](maxlen=most)
-    while batch := (yield from lines.batch()):
+    while batch := (yield from lines.read_batch()):
         last.extend(batch)
     yield Write(1, b"".join(last))
 
 
 def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
     """Print data appended to files."""
-    paths = [context.path(name) for name in names if name != "-"]
+    paths = [context.resolve_path(name) for name in names if name != "-"]
     sizes = {path: len(context.files.read(path) or b"") for path in paths}
     if code and not any(context.files.find(path) for path in paths):
         yield write_error("tail: no files")
@@ -274,7 +274,7 @@ def tee(context: ProcessContext, args: list[str]) -> Process:
     for name in names:
         try:
             one = open_path(
-                context.files, context.path(name), "a" if "a" in given else "w",
+                context.files, context.resolve_path(name), "a" if "a" in given else "w",
                 context.tasks.account, context.now, context.fds,
             )  # fmt: skip
             open_files.append(one.retain())
@@ -378,7 +378,9 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
             collected[:] = unique
         data = "".join(f"{line}\n" for line in collected)
         if "o" in given:
-            context.files.write(context.path(given["o"]), data.encode(errors="surrogateescape"))
+            context.files.write(
+                context.resolve_path(given["o"]), data.encode(errors="surrogateescape")
+            )
         else:
             yield write_out(data)
     return code
@@ -399,7 +401,7 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
         nonlocal last, count
         with context.tasks.account.hold() as hold:
             lines = LineReader(number, hold)
-            while batch := (yield from lines.batch()):
+            while batch := (yield from lines.read_batch()):
                 for raw in batch:
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
                     same = last is not None and (
@@ -501,15 +503,15 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
     try:
         if "of" in given:
             target = open_path(
-                context.files, context.path(given["of"]), "w", context.tasks.account, context.now,
-                context.fds,
+                context.files, context.resolve_path(given["of"]), "w", context.tasks.account,
+                context.now, context.fds,
             ).retain()  # fmt: skip
         # `dd` holds one block in memory.
         with (
             open_input(context, given.get("if", "-")) as number,
             context.tasks.account.hold() as hold,
         ):
-            hold.to(size)
+            hold.resize(size)
             while left > 0:
                 read = Read(number, most=min(skipped or left, _MAX_BLOCK))
                 yield read

@@ -263,7 +263,7 @@ def _readonly(shell: ShellContext, args: list[str]) -> Process:
 
 
 def _local(shell: ShellContext, args: list[str]) -> Process:
-    if not shell.variables.local:
+    if not shell.variables.is_in_function:
         yield shell.make_message("not in a function", "local")
         raise ShellExit(2)
     for arg in args:
@@ -519,7 +519,7 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
         *(f"{folder}/{path}" for folder in (shell.variables.get("PATH") or "").split(":")), path,
     ]  # fmt: skip
     files = shell.context.files
-    contents = (files.read(shell.context.path(one)) for one in where)
+    contents = (files.read(shell.context.resolve_path(one)) for one in where)
     found = next((data for data in contents if data is not None), None)
     if found is None:
         yield shell.make_message(f"can't open '{path}': No such file or directory", ".")
@@ -531,7 +531,7 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
         shell.arguments = tuple(args[1:])
 
     def run() -> Process:
-        yield from shell.lines(script, 1)
+        yield from shell.run_lines(script, 1)
         return shell.status
 
     call = Call(run())
@@ -562,7 +562,7 @@ def _cd(shell: ShellContext, args: list[str]) -> Process:
     if target == "-":
         target = shell.variables.get("OLDPWD") or shell.context.cwd
         yield Write(1, f"{target}\n".encode())
-    path = shell.context.path(target).rstrip("/") or "/"
+    path = shell.context.resolve_path(target).rstrip("/") or "/"
     found = shell.context.files.find(path)
     if not isinstance(found, Directory):
         why = "No such file or directory" if found is None else "Not a directory"
@@ -600,7 +600,7 @@ def _describe_command(shell: ShellContext, name: str) -> str:
     if name in BUILTINS:
         return "a special shell builtin" if name in SPECIAL else "a shell builtin"
     if "/" in name:
-        found = shell.context.files.find(shell.context.path(name))
+        found = shell.context.files.find(shell.context.resolve_path(name))
         return name if isinstance(found, File) else ""
     return name if has_program(shell.context, name) else ""
 

@@ -115,7 +115,7 @@ class _Expression:
     def run(self) -> int:
         if not self._tokens:
             return 0
-        value = self._value(self._comma(live=True))
+        value = self._to_number(self._parse_comma(live=True))
         if self._position < len(self._tokens):
             raise ShellArithmeticError(_SYNTAX_ERROR)
         return value
@@ -126,7 +126,7 @@ class _Expression:
             return text if kind == "operator" else "x"
         return ""
 
-    def _value(self, found: int | str) -> int:
+    def _to_number(self, found: int | str) -> int:
         if isinstance(found, int):
             return found
         text = self._get(found)
@@ -136,63 +136,67 @@ class _Expression:
             raise ShellArithmeticError("expression recursion loop detected")
         return _Expression(text, self._get, self._put, self._depth + 1).run()
 
-    def _comma(self, *, live: bool) -> int | str:
-        value = self._ternary(live=live)
+    def _parse_comma(self, *, live: bool) -> int | str:
+        value = self._parse_ternary(live=live)
         while self._peek() == ",":
             self._position += 1
-            value = self._ternary(live=live)
+            value = self._parse_ternary(live=live)
         return value
 
-    def _ternary(self, *, live: bool) -> int | str:
+    def _parse_ternary(self, *, live: bool) -> int | str:
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise ShellArithmeticError(_SYNTAX_ERROR)
-        left = self._binary(1, live=live)
+        left = self._parse_binary(1, live=live)
         operator = self._peek()
         if operator in _ASSIGNMENTS:
             if not isinstance(left, str):
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
-            right = self._value(self._ternary(live=live)) if live else self._skipped()
+            right = (
+                self._to_number(self._parse_ternary(live=live)) if live else self._skip_ternary()
+            )
             if operator != "=" and live:
-                right = _wrap_int64(_OPERATIONS[operator[:-1]](self._value(left), right))
+                right = _wrap_int64(_OPERATIONS[operator[:-1]](self._to_number(left), right))
             if live:
                 self._put(left, str(right))
             left = right
         elif operator == "?":
             self._position += 1
-            holds = live and self._value(left) != 0
-            first = self._comma(live=holds)
+            holds = live and self._to_number(left) != 0
+            first = self._parse_comma(live=holds)
             if self._peek() != ":":
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
-            second = self._ternary(live=live and not holds)
+            second = self._parse_ternary(live=live and not holds)
             left = first if holds else second
         self._nesting -= 1
         return left
 
-    def _skipped(self) -> int:
-        self._ternary(live=False)
+    def _skip_ternary(self) -> int:
+        self._parse_ternary(live=False)
         return 0
 
-    def _binary(self, least: int, *, live: bool) -> int | str:
-        left = self._unary(live=live)
+    def _parse_binary(self, least: int, *, live: bool) -> int | str:
+        left = self._parse_unary(live=live)
         while (level := _LEVELS.get(operator := self._peek(), 0)) >= least:
             self._position += 1
             if operator in ("&&", "||"):
-                decided = live and (self._value(left) != 0) == (operator == "||")
-                right = self._binary(level + 1, live=live and not decided)
-                left = int(operator == "||") if decided else int(live and self._value(right) != 0)
+                decided = live and (self._to_number(left) != 0) == (operator == "||")
+                right = self._parse_binary(level + 1, live=live and not decided)
+                left = (
+                    int(operator == "||") if decided else int(live and self._to_number(right) != 0)
+                )
                 continue
-            right = self._binary(level + (operator != "**"), live=live)
+            right = self._parse_binary(level + (operator != "**"), live=live)
             left = (
-                _wrap_int64(_OPERATIONS[operator](self._value(left), self._value(right)))
+                _wrap_int64(_OPERATIONS[operator](self._to_number(left), self._to_number(right)))
                 if live
                 else 0
             )
         return left
 
-    def _unary(self, *, live: bool) -> int | str:
+    def _parse_unary(self, *, live: bool) -> int | str:
         if self._position >= len(self._tokens):
             raise ShellArithmeticError(_SYNTAX_ERROR)
         kind, text = self._tokens[self._position]
@@ -203,27 +207,27 @@ class _Expression:
             if self._peek() in ("++", "--"):
                 step = 1 if self._peek() == "++" else -1
                 self._position += 1
-                value = self._value(text) if live else 0
+                value = self._to_number(text) if live else 0
                 if live:
                     self._put(text, str(_wrap_int64(value + step)))
                 return value
             return text
         if text == "(":
-            value_or_name = self._comma(live=live)
+            value_or_name = self._parse_comma(live=live)
             if self._peek() != ")":
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
-            return self._value(value_or_name) if live else 0
+            return self._to_number(value_or_name) if live else 0
         if text not in ("+", "-", "!", "~", "++", "--"):
             raise ShellArithmeticError(_SYNTAX_ERROR)
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise ShellArithmeticError(_SYNTAX_ERROR)
-        operand = self._unary(live=live)
+        operand = self._parse_unary(live=live)
         self._nesting -= 1
         if not live:
             return 0
-        value = self._value(operand)
+        value = self._to_number(operand)
         if text in ("++", "--"):
             if not isinstance(operand, str):
                 return value
@@ -354,24 +358,24 @@ class Expander:
 
     # -- words
 
-    def fields(self, word: Word) -> Generator[Effect, None, list[str]]:
+    def expand_fields(self, word: Word) -> Generator[Effect, None, list[str]]:
         """Return the arguments that a word expands to."""
         plain = word.plain
         if plain is not None and plain[:1] != "~" and not has_glob(plain):
             return [plain]
         shell = self._shell
         fields = _Fields(shell.variables.ifs)
-        items = yield from self._items(word, split=True)
+        items = yield from self._expand_items(word, split=True)
         found: list[str] = []
         with shell.context.tasks.account.hold() as hold:
             for number, item in enumerate(_split_portions(items), start=1):
                 fields.add(item)
                 if not number % _MANY_ITEMS:
-                    hold.to(WORD_SIZE * len(fields.done))
+                    hold.resize(WORD_SIZE * len(fields.done))
                     yield STEP
             for number, (pattern, active) in enumerate(fields.finish(), start=1):
                 if not number % _MANY_ITEMS:
-                    hold.to(WORD_SIZE * number)
+                    hold.resize(WORD_SIZE * number)
                     yield STEP
                 if active and "f" not in shell.options and has_glob(pattern):
                     names = expand_glob(pattern, shell.context.files, shell.context.cwd)
@@ -381,23 +385,23 @@ class Expander:
                 found.append(unescape_glob(pattern))
         return found
 
-    def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
+    def expand_text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
         """Return the single text that a word expands to, as in an assignment."""
-        items = yield from self._items(word, split=False, assigned=assigned)
+        items = yield from self._expand_items(word, split=False, assigned=assigned)
         return "".join(
             " " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS
         )
 
-    def pattern(self, word: Word) -> Generator[Effect, None, str]:
+    def expand_pattern(self, word: Word) -> Generator[Effect, None, str]:
         """Return the pattern that a word expands to."""
-        items = yield from self._items(word, split=False)
+        items = yield from self._expand_items(word, split=False)
         return "".join(
             " " if item[0] is None else escape_glob(item[0]) if item[1] else item[0]
             for item in items
             if item is not _NO_ARGUMENTS
         )
 
-    def _items(
+    def _expand_items(
         self, word: Word, *, split: bool, assigned: bool = False
     ) -> Generator[Effect, None, list[_Item]]:
         found: list[_Item] = []
@@ -405,14 +409,14 @@ class Expander:
             if isinstance(part, Literal):
                 text = part.text
                 if not quoted and "~" in text and (index == 0 or assigned):
-                    found += self._home(word, index, text, assigned=assigned)
+                    found += self._expand_home(word, index, text, assigned=assigned)
                 else:
                     found.append((text, quoted, False))
             else:
-                found += yield from self._part(part, quoted=quoted, split=split)
+                found += yield from self._expand_part(part, quoted=quoted, split=split)
         return found
 
-    def _home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
+    def _expand_home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
         """Expand a leading `~`."""
         pieces = text.split(":") if assigned else [text]
         found: list[_Item] = []
@@ -435,35 +439,35 @@ class Expander:
 
     # -- parts
 
-    def _part(
+    def _expand_part(
         self, part: Part, *, quoted: bool, split: bool
     ) -> Generator[Effect, None, list[_Item]]:
         match part:
             case Literal(text):
                 return [(text, quoted, False)]
             case Arithmetic(expression):
-                value = yield from self.text(expression)
-                return [(str((yield from self.number(value))), quoted, split)]
+                value = yield from self.expand_text(expression)
+                return [(str((yield from self.evaluate(value))), quoted, split)]
             case Substitution(script):
                 text = yield from self._shell.substitute(script)
                 return [(text, quoted, split)]
             case Parameter():
-                return (yield from self._parameter(part, quoted=quoted, split=split))
+                return (yield from self._expand_parameter(part, quoted=quoted, split=split))
 
-    def number(self, expression: str) -> Generator[Effect, None, int]:
+    def evaluate(self, expression: str) -> Generator[Effect, None, int]:
         """Evaluate an expression; the shell exits if it is invalid."""
         shell = self._shell
         try:
             return evaluate_arithmetic(
                 expression,
-                lambda name: self.value(name) or "",
+                lambda name: self.get_value(name) or "",
                 lambda name, value: shell.variables.set(name, value),
             )
         except ShellArithmeticError as fault:
             yield shell.make_message(str(fault))
             raise ShellExit(2) from None
 
-    def value(self, name: str) -> str | None:
+    def get_value(self, name: str) -> str | None:
         """Return the value of a parameter; None if it is unset."""
         shell = self._shell
         if name.isdigit():
@@ -491,7 +495,7 @@ class Expander:
                 return joint.join(shell.arguments) if shell.arguments else None
         return shell.variables.get(name)
 
-    def _parameter(
+    def _expand_parameter(
         self, part: Parameter, *, quoted: bool, split: bool
     ) -> Generator[Effect, None, list[_Item]]:
         name, operator = part.name, part.operator
@@ -501,37 +505,41 @@ class Expander:
             and operator in ("", "-", ":-", "+", ":+")
             and (not operator or (bool(shell.arguments) == (operator[-1] == "-")))
         ):
-            return self._arguments(name, quoted=quoted, split=split)
-        value = self.value(name)
+            return self._expand_arguments(name, quoted=quoted, split=split)
+        value = self.get_value(name)
         if operator == "length":
             if name in "@*":
                 return [(str(len(shell.arguments)), quoted, split)]
             if value is None and "u" in shell.options:
-                yield from self._unset(name)
+                yield from self._fail_unset(name)
             return [(str(len(value or "")), quoted, split)]
         kind = operator[-1:] if operator in ("-", ":-", "=", ":=", "?", ":?", "+", ":+") else ""
         word = part.word or Word(())
         if kind:
             missing = value is None or (not value and operator[0] == ":")
             if kind == "+":
-                return [] if missing else (yield from self._word(word, quoted=quoted, split=split))
+                return (
+                    []
+                    if missing
+                    else (yield from self._expand_word(word, quoted=quoted, split=split))
+                )
             if missing:
-                return (yield from self._missing(part, word, quoted=quoted, split=split))
+                return (yield from self._expand_missing(part, word, quoted=quoted, split=split))
             return [(value or "", quoted, split)]
         if value is None:
             if "u" in shell.options and name not in "@*!":
-                yield from self._unset(name)
+                yield from self._fail_unset(name)
             value = ""
         if operator:
-            value = yield from self._changed(value, part, word)
+            value = yield from self._apply_operator(value, part, word)
         return [(value, quoted, split)]
 
-    def _arguments(self, name: str, *, quoted: bool, split: bool) -> list[_Item]:
+    def _expand_arguments(self, name: str, *, quoted: bool, split: bool) -> list[_Item]:
         shell = self._shell
         if not shell.arguments:
             return [_NO_ARGUMENTS] if quoted and name == "@" else []
         if quoted and name == "*":
-            return [(self.value("*") or "", True, False)]
+            return [(self.get_value("*") or "", True, False)]
         found: list[_Item] = []
         for argument in shell.arguments:
             if found:
@@ -539,11 +547,11 @@ class Expander:
             found.append((argument, quoted, split))
         return found
 
-    def _word(
+    def _expand_word(
         self, word: Word, *, quoted: bool, split: bool
     ) -> Generator[Effect, None, list[_Item]]:
         """Expand the word of an operator, split as the parameter would be."""
-        items = yield from self._items(word, split=split)
+        items = yield from self._expand_items(word, split=split)
         return [
             (text, quoted or mark, split and not (quoted or mark)) if text is not None
             else item
@@ -551,14 +559,14 @@ class Expander:
             for text, mark, _ in (item,)
         ]  # fmt: skip
 
-    def _missing(
+    def _expand_missing(
         self, part: Parameter, word: Word, *, quoted: bool, split: bool
     ) -> Generator[Effect, None, list[_Item]]:
         shell = self._shell
         kind = part.operator[-1]
         if kind == "-":
-            return (yield from self._word(word, quoted=quoted, split=split))
-        text = yield from self.text(word)
+            return (yield from self._expand_word(word, quoted=quoted, split=split))
+        text = yield from self.expand_text(word)
         if kind == "?":
             null = " or null" if part.operator == ":?" else ""
             yield shell.make_message(f"{part.name}: {text or f'parameter not set{null}'}")
@@ -569,23 +577,25 @@ class Expander:
         shell.variables.set(part.name, text)
         return [(text, quoted, split)]
 
-    def _unset(self, name: str) -> Generator[Effect, None, None]:
+    def _fail_unset(self, name: str) -> Generator[Effect, None, None]:
         yield self._shell.make_message(f"{name}: parameter not set")
         raise ShellExit(2)
 
-    def _changed(self, value: str, part: Parameter, word: Word) -> Generator[Effect, None, str]:
+    def _apply_operator(
+        self, value: str, part: Parameter, word: Word
+    ) -> Generator[Effect, None, str]:
         """Apply an operator to a value."""
         operator = part.operator
         if operator == ":":
-            start = yield from self.number((yield from self.text(word)))
+            start = yield from self.evaluate((yield from self.expand_text(word)))
             start = max(len(value) + start, 0) if start < 0 else start
             if part.more is None:
                 return value[start:]
-            length = yield from self.number((yield from self.text(part.more)))
+            length = yield from self.evaluate((yield from self.expand_text(part.more)))
             return value[start : start + length if length >= 0 else len(value) + length]
-        pattern = yield from self.pattern(word)
+        pattern = yield from self.expand_pattern(word)
         if operator in ("/", "//"):
-            new = (yield from self.text(part.more)) if part.more is not None else ""
+            new = (yield from self.expand_text(part.more)) if part.more is not None else ""
             return _replace_pattern(value, pattern, new, every=operator == "//")
         return _trim(value, pattern, operator)
 

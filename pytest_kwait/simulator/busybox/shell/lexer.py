@@ -130,13 +130,13 @@ class Lexer:
         if self.nesting > _MAX_NESTING:
             raise ShellSyntaxError(f"nested more than {_MAX_NESTING} levels deep")
 
-    def awaits(self, redirect: Redirect, end: Word, *, tabs: bool) -> None:
+    def add_here_document(self, redirect: Redirect, end: Word, *, tabs: bool) -> None:
         """Read a here-document from the next line into the target of `redirect`."""
         self._documents.append((redirect, end, tabs))
 
-    def token(self) -> Token:
+    def read_token(self) -> Token:
         """Return the next word or operator."""
-        self._blanks()
+        self._skip_blanks()
         line = self.line
         if self.position >= len(self.source):
             self._read_documents()
@@ -156,11 +156,11 @@ class Lexer:
         if end > self.position and self.source[end : end + 1] in ("<", ">"):
             stream = int(self.source[self.position : end])
             self.position = end
-            return Token(self.token().text, None, min(stream, 1023), line)
-        word = self._word()
+            return Token(self.read_token().text, None, min(stream, 1023), line)
+        word = self._read_word()
         return Token(word.plain, word, None, line)
 
-    def _blanks(self) -> None:
+    def _skip_blanks(self) -> None:
         while self.position < len(self.source):
             char = self.source[self.position]
             if char in " \t":
@@ -176,16 +176,16 @@ class Lexer:
 
     # -- words
 
-    def _word(self) -> Word:
+    def _read_word(self) -> Word:
         parts: list[tuple[Part, bool]] = []
         while self.position < len(self.source):
             char = self.source[self.position]
             if char in _WORD_ENDS:
                 break
-            self._piece(parts, char)
+            self._read_piece(parts, char)
         return Word(join_parts(parts))
 
-    def _piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
+    def _read_piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
         """Add the part that begins with `char` outside quotes."""
         following = self.source[self.position + 1 : self.position + 2]
         if char == "\\":
@@ -205,25 +205,25 @@ class Lexer:
         elif char == '"':
             self.position += 1
             parts.append((Literal(""), True))
-            self._quoted(parts, '"')
+            self._read_quoted(parts, '"')
         elif char == "$" and following == "'":
             self.position += 2
-            parts.append((Literal(self._escaped()), True))
+            parts.append((Literal(self._read_escaped()), True))
         elif char in "$`":
-            parts.append((self._expansion(quoted=False), False))
+            parts.append((self._read_expansion(quoted=False), False))
         else:
-            text = self._plain(char)
+            text = self._read_plain(char)
             self.line += char == "\n"
             parts.append((Literal(text), False))
 
-    def _plain(self, char: str) -> str:
+    def _read_plain(self, char: str) -> str:
         """Read `char` and the plain characters after it."""
         run = _PLAIN_WORD.match(self.source, self.position)
         text = run.group() if run is not None else char
         self.position += len(text)
         return text
 
-    def _quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
+    def _read_quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
         """Add text up to `end` as between double quotes; `end` "" is the end of the script."""
         while self.position < len(self.source):
             char = self.source[self.position]
@@ -239,17 +239,17 @@ class Lexer:
                     parts.append((Literal(following), True))
                 self.position += 2
             elif char in "$`":
-                parts.append((self._expansion(quoted=True), True))
+                parts.append((self._read_expansion(quoted=True), True))
             elif char == '"' and end == "}":
                 self.position += 1
-                self._quoted(parts, '"')
+                self._read_quoted(parts, '"')
             else:
-                parts.append((Literal(self._plain(char)), True))
+                parts.append((Literal(self._read_plain(char)), True))
                 self.line += char == "\n"
         if end:
             raise ShellSyntaxError("unterminated quoted string" if end == '"' else "missing '}'")
 
-    def _escaped(self) -> str:
+    def _read_escaped(self) -> str:
         chars: list[str] = []
         while self.position < len(self.source):
             char = self.source[self.position]
@@ -265,12 +265,12 @@ class Lexer:
 
     # -- expansions
 
-    def _expansion(self, *, quoted: bool) -> Part:
+    def _read_expansion(self, *, quoted: bool) -> Part:
         if self.source[self.position] == "`":
-            return self._backquoted(quoted=quoted)
+            return self._read_backquoted(quoted=quoted)
         start = self.position + 1
         if self.source.startswith("((", start):
-            arithmetic = self._arithmetic()
+            arithmetic = self._read_arithmetic()
             if arithmetic is not None:
                 return arithmetic
         following = self.source[start : start + 1]
@@ -283,15 +283,15 @@ class Lexer:
             return Substitution(script)
         if following == "{":
             self.position = start + 1
-            return self._braced(quoted=quoted)
+            return self._read_braced(quoted=quoted)
         if following in _SPECIAL_PARAMETERS or following.isdigit():
             self.position = start + 1
             return Parameter(following) if following else Literal("$")
-        name = self._name(start)
+        name = self._read_name(start)
         self.position = start + len(name)
         return Parameter(name) if name else Literal("$")
 
-    def _name(self, start: int) -> str:
+    def _read_name(self, start: int) -> str:
         end = start
         while end < len(self.source) and (
             self.source[end] == "_" or (self.source[end].isascii() and self.source[end].isalnum())
@@ -300,7 +300,7 @@ class Lexer:
         name = self.source[start:end]
         return "" if name[:1].isdigit() else name
 
-    def _backquoted(self, *, quoted: bool) -> Part:
+    def _read_backquoted(self, *, quoted: bool) -> Part:
         chars: list[str] = []
         line = self.line
         self.position += 1
@@ -320,7 +320,7 @@ class Lexer:
             chars.append(char)
         raise ShellSyntaxError("EOF in backquote substitution")
 
-    def _arithmetic(self) -> Part | None:
+    def _read_arithmetic(self) -> Part | None:
         """Read `$((…))`; None if it is a `$(` whose script begins with `(`."""
         start, depth = self.position + 3, 0
         for index in range(start, len(self.source)):
@@ -330,24 +330,24 @@ class Lexer:
                 if self.source[index + 1 : index + 2] != ")":
                     return None
                 self.position = index + 2
-                return Arithmetic(self.within(self.source[start:index]))
+                return Arithmetic(self.parse_text(self.source[start:index]))
         raise ShellSyntaxError("missing '))'")
 
-    def within(self, text: str, line: int | None = None) -> Word:
+    def parse_text(self, text: str, line: int | None = None) -> Word:
         """Return a text whose expansions apply, as in a here-document."""
         inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
         inner.enter_nested()
         parts: list[tuple[Part, bool]] = []
-        inner._quoted(parts, "")
+        inner._read_quoted(parts, "")
         return Word(join_parts(parts))
 
-    def _braced(self, *, quoted: bool) -> Part:
+    def _read_braced(self, *, quoted: bool) -> Part:
         """Read the rest of `${`."""
         rest = self.source[self.position : self.position + 2]
         length = rest[:1] == "#" and rest[1:] not in ("}", "")
         if length:
             self.position += 1
-        name = self._name(self.position)
+        name = self._read_name(self.position)
         if not name:
             end = self.position
             while self.source[end : end + 1].isdigit():
@@ -359,43 +359,43 @@ class Lexer:
                 )
         self.position += len(name)
         if length:
-            self._closing()
+            self._expect_brace()
             return Parameter(name, "length")
-        operator = self._operator()
+        operator = self._read_operator()
         if not operator:
             return Parameter(name)
         nesting = self.nesting
         self.enter_nested()
         more: Word | None = None
         if operator in ("/", "//"):
-            word, stopped = self._until("/}", quoted=False)
+            word, stopped = self._read_until("/}", quoted=False)
             if stopped == "/":
-                more, _ = self._until("}", quoted=quoted)
+                more, _ = self._read_until("}", quoted=quoted)
         elif operator == ":":
-            word, stopped = self._until(":}", quoted=quoted)
+            word, stopped = self._read_until(":}", quoted=quoted)
             if stopped == ":":
-                more, _ = self._until("}", quoted=quoted)
+                more, _ = self._read_until("}", quoted=quoted)
         else:
             pattern = operator[0] in "%#"
-            word, _ = self._until("}", quoted=quoted and not pattern)
+            word, _ = self._read_until("}", quoted=quoted and not pattern)
         self.nesting = nesting
         return Parameter(name, operator, word, more)
 
-    def _operator(self) -> str:
+    def _read_operator(self) -> str:
         for operator in _PARAMETER_OPERATORS:
             if self.source.startswith(operator, self.position):
                 self.position += len(operator)
                 return operator
-        self._closing()
+        self._expect_brace()
         return ""
 
-    def _closing(self) -> None:
+    def _expect_brace(self) -> None:
         char = self.source[self.position : self.position + 1]
         if char != "}":
             raise ShellSyntaxError("bad substitution" if char else "missing '}'")
         self.position += 1
 
-    def _until(self, ends: str, *, quoted: bool) -> tuple[Word, str]:
+    def _read_until(self, ends: str, *, quoted: bool) -> tuple[Word, str]:
         """Read a word up to one of `ends`, and return that end too."""
         parts: list[tuple[Part, bool]] = []
         while self.position < len(self.source):
@@ -404,19 +404,19 @@ class Lexer:
                 self.position += 1
                 return Word(join_parts(parts)), char
             if not quoted:
-                self._piece(parts, char)
+                self._read_piece(parts, char)
             elif char == "}":
                 break
             else:
                 inner: list[tuple[Part, bool]] = []
                 stop = self.position
-                self._one_quoted(inner)
+                self._read_one_quoted(inner)
                 parts += inner
                 if self.position == stop:
                     break
         raise ShellSyntaxError("missing '}'")
 
-    def _one_quoted(self, parts: list[tuple[Part, bool]]) -> None:
+    def _read_one_quoted(self, parts: list[tuple[Part, bool]]) -> None:
         """Read one character or expansion of a `${…}` between double quotes."""
         char = self.source[self.position]
         following = self.source[self.position + 1 : self.position + 2]
@@ -424,10 +424,10 @@ class Lexer:
             parts.append((Literal(following), True))
             self.position += 2
         elif char in "$`":
-            parts.append((self._expansion(quoted=True), True))
+            parts.append((self._read_expansion(quoted=True), True))
         elif char == '"':
             self.position += 1
-            self._quoted(parts, '"')
+            self._read_quoted(parts, '"')
         else:
             parts.append((Literal(char), True))
             self.position += 1
@@ -451,4 +451,4 @@ class Lexer:
                 lines.append(line + newline)
             text = "".join(lines)
             quoted = Word(((Literal(text), True),))
-            redirect.target = quoted if end.quoted else self.within(text, first)
+            redirect.target = quoted if end.quoted else self.parse_text(text, first)

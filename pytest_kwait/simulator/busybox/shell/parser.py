@@ -60,7 +60,7 @@ class Parser:
 
     def _peek(self) -> Token:
         if self._ahead is None:
-            self._ahead = self._lexer.token()
+            self._ahead = self._lexer.read_token()
         return self._ahead
 
     def _take(self) -> Token:
@@ -77,7 +77,7 @@ class Parser:
         token = self._peek()
         return token.text if token.word is not None else None
 
-    def _wrong(self, expected: str = "") -> ShellSyntaxError:
+    def _make_error(self, expected: str = "") -> ShellSyntaxError:
         token = self._peek()
         expectation = f' (expecting "{expected}")' if expected else ""
         if token.word is None and token.text == END:
@@ -95,27 +95,27 @@ class Parser:
     def _expect(self, text: str) -> None:
         word = text not in (")", ";;", "(")
         if (self._reserved() if word else self._operator()) != text:
-            raise self._wrong(text)
+            raise self._make_error(text)
         self._take()
 
-    def _newlines(self) -> None:
+    def _skip_newlines(self) -> None:
         while self._operator() == NEWLINE:
             self._take()
 
     # -- lists
 
-    def line(self) -> Node | None:
+    def parse_line(self) -> Node | None:
         """Return the complete commands of the next lines; None at the end.
 
         Raises:
             ShellSyntaxError: the syntax is invalid.
         """
-        self._newlines()
+        self._skip_newlines()
         if self._operator() == END:
             return None
         commands: list[Node] = []
         while True:
-            commands.append(self._and_or())
+            commands.append(self._parse_and_or())
             operator = self._operator()
             if operator == "&":
                 commands[-1] = Background(commands[-1])
@@ -124,40 +124,40 @@ class Parser:
                 if self._operator() not in (NEWLINE, END):
                     continue
             if self._operator() not in (NEWLINE, END):
-                raise self._wrong()
+                raise self._make_error()
             break
         if self._operator() == NEWLINE:
             # The line ends here; the next token is not read yet.
             self._take()
         return commands[0] if len(commands) == 1 else Sequence(tuple(commands))
 
-    def script(self) -> Node:
+    def parse_script(self) -> Node:
         """Parse up to the `)` that ends a substitution."""
-        tree = self._sequence(frozenset({")"}), maybe_empty=True)
+        tree = self._parse_sequence(frozenset({")"}), maybe_empty=True)
         self._expect(")")
         return tree
 
-    def _sequence(self, ends: Collection[str], *, maybe_empty: bool = False) -> Node:
+    def _parse_sequence(self, ends: Collection[str], *, maybe_empty: bool = False) -> Node:
         """Parse commands up to one of `ends`, which is not consumed."""
         commands: list[Node] = []
         nesting = self._lexer.nesting
         self._lexer.enter_nested()
-        self._newlines()
+        self._skip_newlines()
         while not self._ends(ends):
             if self._operator() == END:
                 break
-            commands.append(self._and_or())
+            commands.append(self._parse_and_or())
             operator = self._operator()
             if operator == "&":
                 commands[-1] = Background(commands[-1])
             if operator not in (";", "&", NEWLINE):
                 break
             self._take()
-            self._newlines()
+            self._skip_newlines()
         if not self._ends(ends):
-            raise self._wrong(self._expected(ends))
+            raise self._make_error(self._expected(ends))
         if not commands and not maybe_empty:
-            raise self._wrong()
+            raise self._make_error()
         self._lexer.nesting = nesting
         return commands[0] if len(commands) == 1 else Sequence(tuple(commands))
 
@@ -168,93 +168,93 @@ class Parser:
     def _expected(self, ends: Collection[str]) -> str:
         return next(iter(ends)) if len(ends) == 1 else "fi" if "fi" in ends else ";;"
 
-    def _and_or(self) -> Node:
-        left = self._pipeline()
+    def _parse_and_or(self) -> Node:
+        left = self._parse_pipeline()
         while (operator := self._operator()) in ("&&", "||"):
             self._take()
-            self._newlines()
-            left = AndOr(left, operator or "", self._pipeline())
+            self._skip_newlines()
+            left = AndOr(left, operator or "", self._parse_pipeline())
         return left
 
-    def _pipeline(self) -> Node:
+    def _parse_pipeline(self) -> Node:
         if self._reserved() == "!":
             self._take()
-            return Not(self._pipeline())
-        commands = [self._command()]
+            return Not(self._parse_pipeline())
+        commands = [self._parse_command()]
         while self._operator() == "|":
             self._take()
-            self._newlines()
-            commands.append(self._command())
+            self._skip_newlines()
+            commands.append(self._parse_command())
         return commands[0] if len(commands) == 1 else Pipeline(tuple(commands))
 
     # -- commands
 
-    def _command(self) -> Node:
-        compound = self._compound()
+    def _parse_command(self) -> Node:
+        compound = self._parse_compound()
         if compound is None:
-            return self._simple()
+            return self._parse_simple()
         redirects: list[Redirect] = []
-        while (redirect := self._redirect()) is not None:
+        while (redirect := self._parse_redirect()) is not None:
             redirects.append(redirect)
         return (
             Group(compound, subshell=False, redirects=tuple(redirects)) if redirects else compound
         )
 
-    def _compound(self) -> Node | None:
+    def _parse_compound(self) -> Node | None:
         if self._operator() == "(":
             self._take()
-            body = self._sequence(frozenset({")"}))
+            body = self._parse_sequence(frozenset({")"}))
             self._take()
             return Group(body, subshell=True)
         match self._reserved():
             case "{":
                 self._take()
-                body = self._sequence(frozenset({"}"}))
+                body = self._parse_sequence(frozenset({"}"}))
                 self._take()
                 return Group(body, subshell=False)
             case "if":
-                return self._if()
+                return self._parse_if()
             case "while" | "until" as word:
                 self._take()
-                condition = self._sequence(frozenset({"do"}))
-                return Loop(condition, self._do(), until=word == "until")
+                condition = self._parse_sequence(frozenset({"do"}))
+                return Loop(condition, self._parse_do(), until=word == "until")
             case "for":
-                return self._for()
+                return self._parse_for()
             case "case":
-                return self._case()
+                return self._parse_case()
             case "function":
-                return self._bash_function()
+                return self._parse_bash_function()
         return None
 
-    def _do(self) -> Node:
+    def _parse_do(self) -> Node:
         self._expect("do")
-        body = self._sequence(frozenset({"done"}))
+        body = self._parse_sequence(frozenset({"done"}))
         self._take()
         return body
 
-    def _if(self) -> Node:
+    def _parse_if(self) -> Node:
         branches: list[tuple[Node, Node]] = []
         otherwise: Node | None = None
         while True:
             self._take()
-            condition = self._sequence(frozenset({"then"}))
+            condition = self._parse_sequence(frozenset({"then"}))
             self._take()
-            branches.append((condition, self._sequence(("elif", "else", "fi"))))
+            branches.append((condition, self._parse_sequence(("elif", "else", "fi"))))
             if self._reserved() != "elif":
                 break
         if self._reserved() == "else":
             self._take()
-            otherwise = self._sequence(frozenset({"fi"}))
+            otherwise = self._parse_sequence(frozenset({"fi"}))
         self._expect("fi")
         return If(tuple(branches), otherwise)
 
-    def _for(self) -> Node:
+    def _parse_for(self) -> Node:
         self._take()
         name = self._reserved()
         if name is None or not is_name(name):
             raise ShellSyntaxError("bad for loop variable")
         self._take()
-        self._newlines()
+        self._skip_newlines()
         words: list[Word] | None = None
         if self._reserved() == "in":
             self._take()
@@ -263,22 +263,22 @@ class Parser:
                 words.append(word)
                 self._take()
             if self._operator() not in (";", NEWLINE):
-                raise self._wrong()
+                raise self._make_error()
             self._take()
         elif self._operator() == ";":
             self._take()
-        self._newlines()
-        return For(name, None if words is None else tuple(words), self._do())
+        self._skip_newlines()
+        return For(name, None if words is None else tuple(words), self._parse_do())
 
-    def _case(self) -> Node:
+    def _parse_case(self) -> Node:
         self._take()
         word = self._peek().word
         if word is None:
-            raise self._wrong()
+            raise self._make_error()
         self._take()
-        self._newlines()
+        self._skip_newlines()
         self._expect("in")
-        self._newlines()
+        self._skip_newlines()
         branches: list[tuple[tuple[Word, ...], Node]] = []
         while self._reserved() != "esac":
             if self._operator() == "(":
@@ -288,36 +288,38 @@ class Parser:
                 pattern = self._peek().word
                 if pattern is None:
                     at_end = self._peek().text == END
-                    raise self._wrong(")" if at_end else "")
+                    raise self._make_error(")" if at_end else "")
                 patterns.append(pattern)
                 self._take()
                 if self._operator() != "|":
                     break
                 self._take()
             self._expect(")")
-            branches.append((tuple(patterns), self._sequence((";;", "esac"), maybe_empty=True)))
+            branches.append(
+                (tuple(patterns), self._parse_sequence((";;", "esac"), maybe_empty=True))
+            )
             if self._operator() == ";;":
                 self._take()
-                self._newlines()
+                self._skip_newlines()
         self._take()
         return Case(word, tuple(branches))
 
-    def _bash_function(self) -> Node:
+    def _parse_bash_function(self) -> Node:
         self._take()
         name = self._reserved()
         if name is None:
-            raise self._wrong()
+            raise self._make_error()
         self._take()
         if self._operator() == "(":
             self._take()
             self._expect(")")
-        return self._body(name)
+        return self._parse_body(name)
 
-    def _body(self, name: str) -> Node:
-        self._newlines()
-        return Function(name, self._command())
+    def _parse_body(self, name: str) -> Node:
+        self._skip_newlines()
+        return Function(name, self._parse_command())
 
-    def _redirect(self) -> Redirect | None:
+    def _parse_redirect(self) -> Redirect | None:
         token = self._peek()
         if token.word is not None or token.text not in _REDIRECTIONS:
             return None
@@ -325,22 +327,22 @@ class Parser:
         operator = token.text or ""
         target = self._peek().word
         if target is None:
-            raise self._wrong()
+            raise self._make_error()
         stream = token.stream if token.stream is not None else int(operator[0] != "<")
         redirect = Redirect(stream, operator, target)
         if operator in ("<<", "<<-"):
             # The document begins on the next line, so it is registered before reading on.
-            self._lexer.awaits(redirect, target, tabs=operator == "<<-")
+            self._lexer.add_here_document(redirect, target, tabs=operator == "<<-")
         self._take()
         return redirect
 
-    def _simple(self) -> Node:
+    def _parse_simple(self) -> Node:
         words: list[Word] = []
         assignments: list[tuple[str, Word]] = []
         redirects: list[Redirect] = []
         line = self._peek().line
         while True:
-            redirect = self._redirect()
+            redirect = self._parse_redirect()
             if redirect is not None:
                 redirects.append(redirect)
                 continue
@@ -348,7 +350,7 @@ class Parser:
             if token.word is None:
                 break
             if not words and not assignments and not redirects and token.text in _CLOSERS:
-                raise self._wrong()
+                raise self._make_error()
             found = parse_assignment(token.word) if not words else None
             self._take()
             if found is not None:
@@ -360,14 +362,14 @@ class Parser:
                 self._expect(")")
                 if not is_name(token.text):
                     raise ShellSyntaxError("bad function name")
-                return self._body(token.text)
+                return self._parse_body(token.text)
         if not words and not assignments and not redirects:
-            raise self._wrong()
+            raise self._make_error()
         return Command(tuple(words), tuple(assignments), tuple(redirects), line)
 
 
 def _parse_substitution(lexer: Lexer) -> Node:
-    return Parser(lexer).script()
+    return Parser(lexer).parse_script()
 
 
 def make_parser(script: str, line: int = 1) -> Parser:
@@ -383,6 +385,6 @@ def parse(script: str) -> Node:
     """
     parser = make_parser(script)
     commands: list[Node] = []
-    while (command := parser.line()) is not None:
+    while (command := parser.parse_line()) is not None:
         commands.append(command)
     return commands[0] if len(commands) == 1 else Sequence(tuple(commands))

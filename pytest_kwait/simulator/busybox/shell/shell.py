@@ -156,7 +156,7 @@ class Shell:
             where += f"line {self.line}: "
         return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
 
-    def subshell(self, context: ProcessContext) -> Self:
+    def make_subshell(self, context: ProcessContext) -> Self:
         """Return a copy of the shell for a subshell."""
         inner = copy(self)
         inner.context = context
@@ -172,7 +172,7 @@ class Shell:
 
     # -- processes
 
-    def _leave(self) -> Generator[Effect, None, None]:
+    def _run_exit_trap(self) -> Generator[Effect, None, None]:
         script = self.traps.pop("EXIT", None)
         if script:
             status = self.status
@@ -184,26 +184,26 @@ class Shell:
             except (FunctionReturn, LoopControl):
                 self.status = status
 
-    def ended(self, node: Node) -> Process:
+    def run_subshell(self, node: Node) -> Process:
         """Run a whole subshell and its exit trap."""
         try:
             try:
-                yield from self.node(node)
+                yield from self.run_node(node)
             except (ShellExit, FunctionReturn) as end:
                 self.status = end.code
             except LoopControl:
                 pass
-            yield from self._leave()
+            yield from self._run_exit_trap()
         finally:
             self.variables.close()
         return self.status
 
-    def within(self, node: Node) -> Generator[Effect, None, None]:
+    def run_in_place(self, node: Node) -> Generator[Effect, None, None]:
         """Run a subshell in this process, and restore its open files."""
         context = self.context
         kept = copy_fds(context.fds)
-        inner = self.subshell(context.with_env(context.env))
-        call = Call(inner.ended(node))
+        inner = self.make_subshell(context.with_env(context.env))
+        call = Call(inner.run_subshell(node))
         try:
             yield call
         finally:
@@ -225,7 +225,7 @@ class Shell:
         kept = fds.get(1)
         fds[1] = capture.retain()
         try:
-            yield from self.within(script)
+            yield from self.run_in_place(script)
             capture.release()
             if kept is not None:
                 fds[1] = kept
@@ -251,23 +251,23 @@ class Shell:
         """
 
         def make(context: ProcessContext) -> Process:
-            inner = self.subshell(context)
+            inner = self.make_subshell(context)
             # A process killed before its first step does not close anything itself.
             context.task.on_end.append(inner.variables.close)
             context.task.handler, context.task.traps = inner.signal, inner.handles
-            return inner.ended(node)
+            return inner.run_subshell(node)
 
         context = self.context
         return context.tasks.start(make, context, self.name, fds, parent=context.task.pid)
 
-    def _forked(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
+    def _try_fork(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
         try:
             return self.fork(node, fds)
         except ForkError:
             yield self.make_message("can't fork: Resource temporarily unavailable")
             raise ShellExit(2) from None
 
-    def _pipeline(self, commands: tuple[Node, ...]) -> Generator[Effect, None, None]:
+    def _run_pipeline(self, commands: tuple[Node, ...]) -> Generator[Effect, None, None]:
         members: list[Task] = []
         previous: OpenFile | None = None
         for command in commands:
@@ -281,7 +281,7 @@ class Shell:
                 previous = reader.retain()
                 _replace_fd(fds, 1, writer)
             try:
-                members.append((yield from self._forked(command, fds)))
+                members.append((yield from self._try_fork(command, fds)))
             except ShellExit:
                 if previous is not None:
                     previous.release()
@@ -298,12 +298,12 @@ class Shell:
         if task.signalled in _SIGNAL_MESSAGES:
             yield Write(2, f"{_SIGNAL_MESSAGES[task.signalled]}\n".encode())
 
-    def _background(self, command: Node) -> Generator[Effect, None, None]:
+    def _run_background(self, command: Node) -> Generator[Effect, None, None]:
         fds = copy_fds(self.context.fds)
         account = self.context.tasks.account
         null = open_path(self.context.files, "/dev/null", "r", account, self.context.now, {})
         _replace_fd(fds, 0, null)
-        task = yield from self._forked(command, fds)
+        task = yield from self._try_fork(command, fds)
         self.children[task.pid] = task
         self.last_job = task.pid
         self.status = 0
@@ -320,12 +320,12 @@ class Shell:
             yield self.make_message(f"{fault.name}: is read only")
             raise ShellExit(2) from None
 
-    def _command(self, node: Command) -> Generator[Effect, None, None]:
+    def _run_command(self, node: Command) -> Generator[Effect, None, None]:
         self.line = node.line
         self.substituted = 0
         words: list[str] = []
         for word in node.words:
-            words += yield from self.expander.fields(word)
+            words += yield from self.expander.expand_fields(word)
         function = self.functions.get(words[0]) if words else None
         special = bool(words) and function is None and words[0] in SPECIAL
         saved = yield from open_redirects(self, node.redirects)
@@ -340,7 +340,7 @@ class Shell:
             account.take(held)
             traced: list[str] = []
             for name, word in node.assignments:
-                value = yield from self.expander.text(word, assigned=True)
+                value = yield from self.expander.expand_text(word, assigned=True)
                 traced.append(f"{name}={value}")
                 if words and not special:
                     exported = name in self.variables.exported
@@ -352,7 +352,7 @@ class Shell:
                 yield Write(2, f"+ {' '.join([*traced, *map(_quote_traced, words)])}\n".encode())
             if words:
                 keeps = words[0] == "exec" and len(words) == 1 and function is None
-                yield from self._call(words, function)
+                yield from self._run_words(words, function)
                 if keeps:
                     for _, one in saved:
                         if one is not None:
@@ -370,9 +370,9 @@ class Shell:
             restore_fds(self, saved)
             account.give(held)
 
-    def _call(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
+    def _run_words(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
         if function is not None:
-            yield from self._function(function, tuple(words[1:]))
+            yield from self._run_function(function, tuple(words[1:]))
             return
         builtin = BUILTINS.get(words[0])
         if builtin is not None:
@@ -384,20 +384,22 @@ class Shell:
         else:
             self.status = yield from self.call(words)
 
-    def _function(self, body: Node, arguments: tuple[str, ...]) -> Generator[Effect, None, None]:
+    def _run_function(
+        self, body: Node, arguments: tuple[str, ...]
+    ) -> Generator[Effect, None, None]:
         kept, loops = self.arguments, self.loops
         self.arguments, self.loops = arguments, 0
-        self.variables.enter()
+        self.variables.enter_function()
         try:
-            yield Call(self._bodied(body))
+            yield Call(self._run_function_body(body))
         except FunctionReturn as end:
             self.status = end.code
         finally:
             self.arguments, self.loops = self.variables.charge_arguments(kept), loops
-            self.variables.leave()
+            self.variables.leave_function()
 
-    def _bodied(self, body: Node) -> Process:
-        yield from self.node(body)
+    def _run_function_body(self, body: Node) -> Process:
+        yield from self.run_node(body)
         return self.status
 
     def call(self, words: list[str]) -> Process:
@@ -407,7 +409,7 @@ class Shell:
 
     def evaluate_number(self, expression: str) -> Generator[Effect, None, int]:
         """Return the value of an arithmetic expression."""
-        return self.expander.number(expression)
+        return self.expander.evaluate(expression)
 
     def _run_traps(self) -> Generator[Effect, None, None]:
         while self._pending:
@@ -432,17 +434,17 @@ class Shell:
                     yield from self._read_interactively()
                 else:
                     # The lines of `-c` count from 0.
-                    yield from self.lines(script, int(self.file))
+                    yield from self.run_lines(script, int(self.file))
             except ShellExit as end:
                 self.status = end.code
             except (FunctionReturn, LoopControl) as control:
                 self.status = control.code if isinstance(control, FunctionReturn) else self.status
-            yield from self._leave()
+            yield from self._run_exit_trap()
         finally:
             self.variables.close()
         return self.status
 
-    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
+    def run_lines(self, script: str, first: int) -> Generator[Effect, None, None]:
         """Run a script line by line, so that syntax errors show only when reached.
 
         Args:
@@ -456,7 +458,7 @@ class Shell:
         ran = False
         while True:
             try:
-                tree = parser.line()
+                tree = parser.parse_line()
             except ShellSyntaxError as error:
                 self.line = parser.line_number
                 yield self.make_message(f"syntax error: {error}")
@@ -467,13 +469,13 @@ class Shell:
                 return
             if "n" not in self.options:
                 ran = True
-                yield from self.node(tree)
+                yield from self.run_node(tree)
 
     def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
         """Run a script as `eval` and traps do: its line numbers continue the current one."""
         before, self.reading = self.reading, command
         try:
-            yield from self.lines(script, self.line)
+            yield from self.run_lines(script, self.line)
         finally:
             self.reading = before
 
@@ -497,12 +499,12 @@ class Shell:
                         return
                     read.data = b"\n"
                     text = text.rstrip("\n")
-                    yield from self.lines(text, 1)
+                    yield from self.run_lines(text, 1)
                     return
                 text += read.data.decode(errors="surrogateescape")
                 tree = parse(text)
                 text = ""
-                yield from self.node(tree)
+                yield from self.run_node(tree)
             except ShellSyntaxError as error:
                 incomplete = ("unexpected end of file", "unterminated", "missing '", "EOF in")
                 if str(error).startswith(incomplete):
@@ -516,53 +518,53 @@ class Shell:
 
     # -- nodes
 
-    def node(self, node: Node) -> Generator[Effect, None, None]:
+    def run_node(self, node: Node) -> Generator[Effect, None, None]:
         """Run a node of the tree and set `status`."""
         match node:
             case Command():
-                yield from self._command(node)
+                yield from self._run_command(node)
                 yield STEP
                 if self._pending:
                     yield from self._run_traps()
-                self._check()
+                self._check_errexit()
             case Sequence(commands):
                 if not commands:
                     self.status = 0
                 for command in commands:
-                    yield from self.node(command)
+                    yield from self.run_node(command)
             case AndOr(left, joint, right):
                 yield from self._run_condition(left)
                 if (self.status == 0) == (joint == "&&"):
-                    yield from self.node(right)
+                    yield from self.run_node(right)
             case Pipeline(commands):
-                yield from self._pipeline(commands)
+                yield from self._run_pipeline(commands)
                 if self._pending:
                     yield from self._run_traps()
-                self._check()
+                self._check_errexit()
             case Not(command):
                 yield from self._run_condition(command)
                 self.status = int(self.status == 0)
             case If():
-                yield from self._if(node)
+                yield from self._run_if(node)
             case Loop():
-                yield from self._loop(node)
+                yield from self._run_loop(node)
             case For():
-                yield from self._for(node)
+                yield from self._run_for(node)
             case Case():
-                yield from self._case(node)
+                yield from self._run_case(node)
             case Function(name, body):
                 self.functions[name] = body
                 self.status = 0
             case Group():
-                yield from self._group(node)
+                yield from self._run_group(node)
                 if self._pending:
                     yield from self._run_traps()
                 if node.subshell:
-                    self._check()
+                    self._check_errexit()
             case Background(command):
-                yield from self._background(command)
+                yield from self._run_background(command)
 
-    def _check(self) -> None:
+    def _check_errexit(self) -> None:
         """Exit under `set -e` after an untested failure."""
         if self.status and "e" in self.options and not self._tested:
             raise ShellExit(self.status)
@@ -571,24 +573,24 @@ class Shell:
         """Run a condition, whose failure does not exit under `set -e`."""
         self._tested += 1
         try:
-            yield from self.node(node)
+            yield from self.run_node(node)
         finally:
             self._tested -= 1
 
-    def _if(self, node: If) -> Generator[Effect, None, None]:
+    def _run_if(self, node: If) -> Generator[Effect, None, None]:
         for condition, body in node.branches:
             yield from self._run_condition(condition)
             if self.status == 0:
-                yield from self.node(body)
+                yield from self.run_node(body)
                 return
         self.status = 0
         if node.otherwise is not None:
-            yield from self.node(node.otherwise)
+            yield from self.run_node(node.otherwise)
 
-    def _body(self, body: Node) -> Generator[Effect, None, bool]:
+    def _run_body(self, body: Node) -> Generator[Effect, None, bool]:
         """Run the body of a loop once; True if it was left."""
         try:
-            yield from self.node(body)
+            yield from self.run_node(body)
         except LoopControl as control:
             self.status = 0
             if control.loops > 1 and self.loops > 1:
@@ -596,69 +598,69 @@ class Shell:
             return control.word == "break"
         return False
 
-    def _loop(self, node: Loop) -> Generator[Effect, None, None]:
+    def _run_loop(self, node: Loop) -> Generator[Effect, None, None]:
         result = 0
         self.loops += 1
         try:
             while True:
                 yield STEP
-                if (yield from self._body_of_condition(node.condition)):
+                if (yield from self._run_loop_condition(node.condition)):
                     self.status = 0
                     return
                 if (self.status == 0) == node.until:
                     self.status = result
                     return
-                if (yield from self._body(node.body)):
+                if (yield from self._run_body(node.body)):
                     return
                 result = self.status
         finally:
             self.loops -= 1
 
-    def _body_of_condition(self, condition: Node) -> Generator[Effect, None, bool]:
+    def _run_loop_condition(self, condition: Node) -> Generator[Effect, None, bool]:
         self._tested += 1
         try:
-            return (yield from self._body(condition))
+            return (yield from self._run_body(condition))
         finally:
             self._tested -= 1
 
-    def _for(self, node: For) -> Generator[Effect, None, None]:
+    def _run_for(self, node: For) -> Generator[Effect, None, None]:
         values: list[str] = []
         if node.words is None:
             values += self.arguments
         for word in node.words or ():
-            values += yield from self.expander.fields(word)
+            values += yield from self.expander.expand_fields(word)
         self.status = 0
         self.loops += 1
         try:
             for value in values:
                 yield STEP
                 yield from self._assign(node.name, value)
-                if (yield from self._body(node.body)):
+                if (yield from self._run_body(node.body)):
                     return
         finally:
             self.loops -= 1
 
-    def _case(self, node: Case) -> Generator[Effect, None, None]:
-        text = yield from self.expander.text(node.word)
+    def _run_case(self, node: Case) -> Generator[Effect, None, None]:
+        text = yield from self.expander.expand_text(node.word)
         for patterns, body in node.branches:
             for one in patterns:
-                pattern = yield from self.expander.pattern(one)
+                pattern = yield from self.expander.expand_pattern(one)
                 if matches_glob(pattern, text):
                     self.status = 0
-                    yield from self.node(body)
+                    yield from self.run_node(body)
                     return
         self.status = 0
 
-    def _group(self, node: Group) -> Generator[Effect, None, None]:
+    def _run_group(self, node: Group) -> Generator[Effect, None, None]:
         saved = yield from open_redirects(self, node.redirects)
         if saved is None:
             self.status = 1
             return
         try:
             if node.subshell:
-                yield from self.within(node.body)
+                yield from self.run_in_place(node.body)
             else:
-                yield from self.node(node.body)
+                yield from self.run_node(node.body)
         finally:
             restore_fds(self, saved)
 
@@ -706,13 +708,13 @@ def _open_redirect(
     context, operator = shell.context, redirect.operator
     if operator in ("<<", "<<-"):
         try:
-            text = yield from shell.expander.text(redirect.target)
+            text = yield from shell.expander.expand_text(redirect.target)
         except ShellExit:
             # An error that exits the shell elsewhere only fails the redirection here.
             return False
         data = text.encode(errors="surrogateescape")
         return FileEnd(File(data), None, context.now, "r")
-    target = yield from shell.expander.text(redirect.target)
+    target = yield from shell.expander.expand_text(redirect.target)
     if operator in (">&", "<&"):
         if target == "-":
             return None
@@ -727,7 +729,7 @@ def _open_redirect(
             return False
     mode = _MODES.get(operator, "w")
     exclusive = "C" in shell.options and operator == ">"
-    path = context.path(target) if target else ""
+    path = context.resolve_path(target) if target else ""
     try:
         if not path:
             raise FileSystemError(ENOENT)
@@ -780,7 +782,7 @@ def sh(context: ProcessContext, argv: list[str]) -> Process:
             name, rest = rest[0], rest[1:]
     elif rest and "s" not in flags:
         name, rest, file = rest[0], rest[1:], True
-        content = context.files.read(context.path(name))
+        content = context.files.read(context.resolve_path(name))
         if content is None:
             yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
             return 2

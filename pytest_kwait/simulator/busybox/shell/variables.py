@@ -189,15 +189,15 @@ class ShellVariables:
     # -- functions
 
     @property
-    def local(self) -> bool:
+    def is_in_function(self) -> bool:
         """Whether a function runs, so that variables can be local."""
         return bool(self._scopes)
 
-    def enter(self) -> None:
+    def enter_function(self) -> None:
         """Begin the scope of a function."""
         self._scopes.append({})
 
-    def leave(self) -> None:
+    def leave_function(self) -> None:
         """End the scope of a function, and restore its local variables."""
         for name, value in self._scopes.pop().items():
             self.read_only.discard(name)
@@ -251,7 +251,7 @@ class ShellContext(Protocol):
         """Return the value of an arithmetic expression."""
         ...
 
-    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
+    def run_lines(self, script: str, first: int) -> Generator[Effect, None, None]:
         """Run a script line by line, counted from `first`."""
         ...
 
