@@ -1,4 +1,4 @@
-"""A server for schedulers: it has pods and nodes, shows what changes, and notes what is written."""
+"""A fake API server with pods and nodes that records writes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FakeServer(Session):
         self.written: list[tuple[str, str, Obj]] = []
         """Method, path and body of each request."""
         self.answers: dict[str, Callable[[Obj], object]] = {}
-        """What is called with the body of requests to a path that ends so; it may raise."""
+        """Functions by path suffix, called with the request's body; they may raise."""
         self._changed = threading.Condition()
         self._version = 100
         for obj in objects:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Nodes:
-    """Lists the nodes that it is given; knows namespaces and selectors where it is told."""
+    """Lists the given nodes, with optional namespaces and selectors."""
 
     def __init__(
         self,

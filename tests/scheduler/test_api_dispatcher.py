@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """A dispatcher, and what its calls did."""
+    """A dispatcher and a record of its calls."""
 
     def __init__(self, threads: int = 2, **more: Any) -> None:
         self.clock = FakeClock(auto=False)

@@ -212,7 +212,7 @@ def test_series_of_a_deleted_event_is_created_again(bench: Bench) -> None:
 
 
 def wait_until(holds: Callable[[], object], bench: Bench) -> None:
-    """Wait for what the thread does after its request."""
+    """Wait for the thread's work after its request."""
     for _ in range(500):
         if holds():
             return

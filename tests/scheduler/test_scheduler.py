@@ -47,7 +47,7 @@ class Bench:
     def run(self, **options: Any) -> Bench:
         defaults: dict[str, Any] = {"scheduler_names": ["mine"], "metrics": self}
         if not isinstance(options.get("scheduler_names"), dict):
-            # One that looks at pods and nodes alone: each informer more has threads of its own.
+            # An algorithm of pods and nodes only: each further informer has its own threads.
             defaults["algorithm"] = Algorithm(FITS, {"NodeResourcesFit": 1})
         options = defaults | options
         config = ConfigFactory(self.server, clock=self.clock, **options).create()
@@ -399,7 +399,7 @@ def test_shared_informers_outlive_the_run(bench: Bench) -> None:
         "StatefulSet": 1,
     }
     assert not any(informer.stopped for informer in informers.informers)
-    # Nobody is told any more.
+    # No handler is called any more.
     bench.server.until(
         lambda: not [one for one in threading.enumerate() if "scheduler of" in one.name]
     )

@@ -29,7 +29,7 @@ class Bench:
         return entry
 
     def pop_soon(self, seconds: float = 0) -> QueuedPodInfo | None:
-        """Let so much time pass, and take what is there then."""
+        """Advance the time and pop the next pod, if any."""
         self.clock.advance(seconds)
         return self.queue.pop(wait.background(self.clock).limited(0))
 

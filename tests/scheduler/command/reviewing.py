@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reviewer:
-    """Answers each review by `judge`, and remembers what it was asked."""
+    """Answers each review by `judge`, and records it."""
 
     clock = SYSTEM_CLOCK
 

@@ -230,7 +230,7 @@ def test_default_profile_is_the_default_algorithm() -> None:
             f"{KIND}leaderElection: {{leaseDuration: soon}}",
             'leaderElection.leaseDuration: Invalid value: "soon": time: invalid duration "soon"',
         ),
-        (  # nothing is held against the default of what could not be read
+        (  # the default of an invalid field causes no further errors
             f"{KIND}leaderElection: {{leaseDuration: soon, renewDeadline: 20s}}\n"
             "podInitialBackoffSeconds: x\npodMaxBackoffSeconds: -1",
             '[leaderElection.leaseDuration: Invalid value: "soon": time: invalid duration "soon",'

@@ -113,7 +113,7 @@ def test_failed_token_review_denies_access(caplog: pytest.LogCaptureFixture) -> 
 
 
 class Extended(Reviewer):
-    """Tells, or does not tell, the authorities of client certificates."""
+    """Publishes, or does not publish, client certificate authorities."""
 
     def __init__(self, found: dict[str, Any] | None) -> None:
         super().__init__(lambda _spec: {})

@@ -1,4 +1,4 @@
-"""Nodes remember what was found for pods: never what is no longer so."""
+"""Nodes cache counts and never return outdated ones."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_required_affinity_can_name_nodes_by_field() -> None:
     unseen = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
     assert _rejection(wanted, info()) is None
     assert _rejection(wanted, info(name="n2")) == Rejection((unseen,), resolvable=False)
-    # A kubelet says it in its own words.
+    # A kubelet has its own wording.
     assert find_rejection(PodInfo(wanted), info(name="n2")) == Rejection((_AFFINITY,))
     assert find_rejection(PodInfo(wanted), info()) is None
     torn = pod(affinity=_affinity(matchFields=[field, {**field, "values": ["n2"]}]))

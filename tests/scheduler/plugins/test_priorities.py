@@ -49,7 +49,7 @@ _TWO = requests(("1000", "2000"), ("2000", "3000"))
         (requests(("3000", "0")), sized("4000", "10000", ("3000", "5000")), 25),
         (_TWO, sized("0", "0"), 0),
         (_TWO, sized("4000", "0"), 25),
-        # What is requested for the pod as a whole is left out.
+        # Pod-level requests are left out.
         (requests(("0", "0"), resources={"requests": {"cpu": "3"}}), sized("4", "10000"), 100),
         # 100m and 200 MiB are assumed of 2 cores and 4 GiB.
         (pod(), info(), 95),
@@ -65,7 +65,7 @@ def test_least_allocated_scores_emptier_node_higher(
 @pytest.mark.parametrize(
     ("wanted", "on", "score"),
     [
-        # Nothing is asked: no opinion.
+        # Without requests there is no score.
         (pod(), sized("10", "10000", ("3", "0")), 0),
         # 75 and 50 % used after, nothing before: 87 against 100.
         (requests(("3", "5000")), sized("4", "10000"), 68),
@@ -74,7 +74,7 @@ def test_least_allocated_scores_emptier_node_higher(
         (requests(("3", "5000")), sized("10", "20000", ("3", "0")), 73),
         # More even than before.
         (requests(("0", "3000")), sized("10", "10000", ("3", "0")), 82),
-        # More than there is counts as all there is.
+        # More than the node has counts as all of it.
         (requests(("9", "0")), sized("4", "10000"), 50),
         (requests(("1", "1")), sized("4", "0"), 75),
         (requests(("1", "1")), sized("0", "0"), 75),
@@ -211,5 +211,5 @@ def test_default_weights_match_upstream() -> None:
         "ImageLocality": 1,
     }
     on = info()
-    # Three times 100 for no taint, 62 for what stays free, 68 for balance.
+    # Three times 100 for no taint, 62 for free resources, 68 for balance.
     assert Algorithm().scores(pod(cpu="1", memory="1Gi"), Nodes(on)) == {"n1": 300 + 62 + 68}

@@ -17,7 +17,7 @@ NAMESPACE = "t"
 
 
 class Cluster:
-    """The cluster, and what happened in it so far."""
+    """A cluster with a record of its changes."""
 
     def __init__(self, nodes: int = 1, scale: float = 1.0) -> None:
         self.clock = ManualClock(scale)
@@ -56,7 +56,7 @@ class Cluster:
         self.clock.advance(seconds)
 
     def states(self, resource: str, name: str, show: Callable[[Obj], Any]) -> list[Any]:
-        """What `show` makes of every version of an object so far, repetitions left out."""
+        """Return `show` of every version of an object so far, without repetitions."""
         seen: list[Any] = []
         for kind, change, obj in self.history:
             if kind == resource and obj["metadata"]["name"] == name:

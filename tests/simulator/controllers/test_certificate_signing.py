@@ -1,4 +1,4 @@
-"""Requests for certificates: who approves, who signs what, and how long they are kept."""
+"""Certificate requests: approval, signing, validity and clean-up."""
 
 from __future__ import annotations
 

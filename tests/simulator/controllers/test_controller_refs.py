@@ -15,7 +15,7 @@ CONTAINERS = [{"name": "c", "image": "busybox"}]
 
 
 class Place:
-    """A cluster without controllers, and the owners that are looked at."""
+    """A cluster without controllers, and the owners that were queued."""
 
     def __init__(self, pause: float = 0.0) -> None:
         self.clock = ManualClock()
@@ -51,7 +51,7 @@ class Place:
         self.api.create("pods", {"metadata": metadata, "spec": {"containers": CONTAINERS}}, "one")
 
     def looked_at(self, seconds: float = 0.0) -> list[str]:
-        """Which ones were looked at since the last question."""
+        """Return the owners that were queued since the last call."""
         self.clock.advance(seconds)
         looks, self.looks[:] = list(self.looks), []
         return looks

@@ -111,7 +111,7 @@ def test_pods_follow_node_labels_and_taints(cluster: Cluster) -> None:
     cluster.api.modify("nodes", _NODES[0], "", lambda node: node["spec"].update(taints=[taint]))
     cluster.run(2)
     assert _places(cluster) == _NODES[:1]
-    # Upstream looks at the set again when something else of it changes.
+    # Upstream syncs the set again when another of its fields changes.
     assert _counts(cluster.get(_SETS, "d"))[7] == 1
     taint = {"key": "k", "effect": "NoExecute"}
     cluster.api.modify("nodes", _NODES[0], "", lambda node: node["spec"].update(taints=[taint]))
@@ -180,7 +180,7 @@ def test_surge_keeps_old_pod_until_new_one_is_ready(cluster: Cluster) -> None:
 
 
 def test_failed_pod_is_replaced_with_backoff(cluster: Cluster) -> None:
-    # No kubelet has it, so that it stays what the test says.
+    # It has no kubelet, so that its status stays as the test writes it.
     here = {"nodeSelector": {"kubernetes.io/hostname": _NODES[0]}}
     cluster.create(_SETS, "d", _spec(pod={**here, "schedulingGates": [{"name": "x/never"}]}))
     cluster.run(5)

@@ -187,7 +187,7 @@ def test_namespaces_are_selected_by_their_labels(cluster: Cluster) -> None:
 
 
 def test_pods_of_a_service_are_spread_over_the_nodes(cluster: Cluster) -> None:
-    """The second node has more room; without the service the pods would go there."""
+    """The second node has more room: without the service all pods would go there."""
     filling = {"nodeName": "kwait-node-1", "container": {"resources": {"requests": {"cpu": "4"}}}}
     cluster.create("pods", "filling", pod_spec("sleep", "99", **filling))
     cluster.create(

@@ -90,7 +90,7 @@ def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) -> 
     cluster.run(1)
     kept = cluster.get("configmaps", "a")
     assert kept["metadata"]["finalizers"] == ["foregroundDeletion"]
-    # `d` goes before `b`, which waits for it in turn; `c` blocks nobody.
+    # `d` is deleted before `b`, which waits for it; `c` does not block.
     assert "d" not in _names(cluster)
     cluster.change("configmaps", "b", lambda one: one["metadata"].update(finalizers=[]))
     cluster.run(1)
@@ -121,7 +121,7 @@ def test_pods_of_a_deleted_job_lose_finalizers_first(cluster: Cluster) -> None:
     _map(cluster, "b", _owner(owner))
     cluster.run(5)
     (pod,) = cluster.every("pods")
-    # There is somebody else to look at already.
+    # Another object is queued already.
     cluster.delete("configmaps", "a")
     cluster.delete("jobs.batch", "j", propagation="Background")
     cluster.run(5)

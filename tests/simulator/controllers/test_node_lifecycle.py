@@ -57,7 +57,7 @@ def _told(cluster: Cluster, name: str, reason: str) -> list[str]:
 
 
 def _report(cluster: Cluster, node: str, ready: str) -> None:
-    """Write what the node's kubelet would."""
+    """Write the status that the node's kubelet would."""
 
     def report(changed: Obj) -> None:
         for one in changed["status"]["conditions"]:
@@ -177,7 +177,7 @@ def test_no_eviction_if_no_node_is_ready(cluster: Cluster, silence: Silence) -> 
 
 def test_suspended_process_marks_no_node_unknown(cluster: Cluster) -> None:
     cluster.run(11)
-    # As a process that was stopped: all that is due comes at once, and late.
+    # As for a process that was stopped: all timers are late and fire at once.
     cluster.clock.leap(500)
     cluster.run(20)
     assert conditions(cluster.api.get("nodes", _NODE))["Ready"] == "True KubeletReady"

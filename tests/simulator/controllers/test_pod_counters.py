@@ -1,4 +1,4 @@
-"""Tallies say what a count of all pods would say, whatever happens to pods."""
+"""Pod counters equal a full count after any changes."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_preemption_prefers_not_to_violate_budgets() -> None:
     _pod(cluster, "high", "high")
     assert _nominated(cluster, "high") == "kwait-node-2"
     assert "deletionTimestamp" not in cluster.get("pods", "p1")["metadata"]
-    # Where there is none they are not.
+    # Without a choice they are violated.
     _pod(cluster, "higher", "high")
     assert _nominated(cluster, "higher") == "kwait-node-1"
     assert cluster.api.get("pods", "p1", NAMESPACE)["metadata"]["deletionTimestamp"]

@@ -60,7 +60,7 @@ def _names(cluster: Cluster) -> list[str]:
 
 
 def _steps(cluster: Cluster) -> list[str]:
-    """What came, was told to go, and went, in order."""
+    """Return the creations, deletion requests and deletions, in order."""
     steps: list[str] = []
     for kind, change, obj in cluster.history:
         if kind == "pods":

@@ -1,4 +1,4 @@
-"""Controllers' writes that webhooks are asked about: they wait, and nobody else does."""
+"""Controllers' writes that webhooks admit: they wait without blocking others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Obj = dict[str, Any]
 
 
 class Asked:
-    """Webhooks that answer when they are told to."""
+    """Webhooks that answer on demand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open: list[tuple[Obj, asyncio.Future[Obj]]] = []
@@ -46,7 +46,7 @@ class Asked:
         return WebhookReply("u", json.dumps({**review, "response": response}).encode())
 
     def answer(self, *, allowed: bool = True, text: str = "") -> None:
-        """Answer all that are asked now."""
+        """Answer all pending calls."""
         asked, self.open = self.open, []
         for _, future in asked:
             status = {} if allowed else {"status": {"message": text}}
@@ -91,7 +91,7 @@ def replica_set(replicas: int, name: str = "web") -> Obj:
 
 
 def test_cluster_serves_requests_during_webhook_calls(asked: Asked) -> None:
-    """What deadlocked once: a webhook that asks and writes itself before it answers."""
+    """Regression test of a deadlock: a webhook that reads and writes before it answers."""
 
     async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
@@ -159,7 +159,7 @@ def test_update_uses_the_state_after_the_webhook(asked: Asked) -> None:
         queue.add("b")
         await asked.count(2)
         asked.answer()
-        # The second to come finds another object, about which nobody was asked yet.
+        # The second write finds another object, for which no webhook was called yet.
         await asked.count(1)
         asked.answer()
         await until(lambda: api.get("configmaps", "c", "default")["data"]["n"] == "2")

@@ -8,7 +8,7 @@ from tests.simulator.manual_clock import ManualClock
 
 
 class Work:
-    """A queue and what it did at which time."""
+    """A queue and a record of its work with times."""
 
     def __init__(self, scale: float = 1.0) -> None:
         self.clock = ManualClock(scale)
