@@ -243,7 +243,7 @@ class Algorithm:
         """Return the names of all nodes that `pod` fits, in the lister's order.
 
         Raises:
-            InvalidPod: it cannot be read.
+            InvalidPod: the pod is invalid.
         """
         cycle = _make_cycle_state(pod, node_lister)
         try:
@@ -257,7 +257,7 @@ class Algorithm:
         """Return the weighted sum of its scores for every node that `pod` fits, by name.
 
         Raises:
-            InvalidPod: it cannot be read.
+            InvalidPod: the pod is invalid.
         """
         cycle = _make_cycle_state(pod, node_lister)
         try:
@@ -270,7 +270,7 @@ class Algorithm:
     def rejection(
         self, pod: Mapping[str, Any], node_lister: NodeLister, info: NodeInfo
     ) -> Rejection | None:
-        """Return why `pod` may not go to one node; None where it may.
+        """Return why `pod` does not fit one node; None if it fits.
 
         Args:
             pod: the Pod as the API has it.
@@ -278,7 +278,7 @@ class Algorithm:
             info: the node.
 
         Raises:
-            InvalidPod: it cannot be read.
+            InvalidPod: the pod is invalid.
         """
         cycle = _make_cycle_state(pod, node_lister)
         for name, predicate in self._predicates:
@@ -375,7 +375,7 @@ def _make_plugin_rejection(predicate: str) -> Rejection:
 def _filter_by_names(
     names: frozenset[str], predicate: str, nodes: Sequence[NodeInfo], refused: dict[str, Rejection]
 ) -> Sequence[NodeInfo]:
-    """Return those of `nodes` that have one of `names`; the others are refused unseen."""
+    """Return the `nodes` with one of `names`; the others are rejected without a check."""
     why = _make_plugin_rejection(predicate)
     for info in nodes:
         if info.name not in names:

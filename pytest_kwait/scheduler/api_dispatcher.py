@@ -99,7 +99,7 @@ class APIDispatcher:
             thread.start()
 
     def submit(self, key: str, call: APICall) -> None:
-        """Have a call sent: at once if its key is free, else when it is; dropped once closed."""
+        """Send a call once no other with its key runs; drop it if closed."""
         dropped: APICall | None = None
         with self._lock:
             if self._closed:
@@ -154,7 +154,7 @@ class APIDispatcher:
             _log.exception("a call of the scheduler failed")
 
     def _admitted(self) -> wait.Context | None:
-        """Wait for the rate limit; None if the time for calls is over."""
+        """Wait for the rate limit; return None once closed."""
         for ctx in (self._ctx, None):
             chosen = ctx or self._last
             try:

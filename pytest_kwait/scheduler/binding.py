@@ -131,13 +131,13 @@ class BindingCycle:
         self._clock = clock
 
     def start(self, entry: QueuedPodInfo, assumed: Pod, node: str, begun: float) -> None:
-        """Have a pod bound that is assumed on a node; returns at once.
+        """Start the binding of an assumed pod; returns at once.
 
         Args:
-            entry: the pod, as it was taken from the queue.
-            assumed: the pod, as it is assumed.
+            entry: the pod's entry of the queue.
+            assumed: the pod as the cache assumes it.
             node: the node.
-            begun: when the attempt began, in monotonic seconds.
+            begun: the start of the attempt, in monotonic seconds.
         """
         call = APICall(
             lambda deadline: self._bind(entry, assumed, node, begun, deadline),

@@ -69,7 +69,7 @@ class SchedulerCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._pods: dict[str, Pod] = {}
-        # When each stops to be assumed; None while that is open.
+        # When each assumed pod expires; None before its binding has finished.
         self._assumed: dict[str, float | None] = {}
         self._nodes: set[str] = set()
         self._changes: list[_Change] = []
@@ -105,7 +105,7 @@ class SchedulerCache:
         return assumed
 
     def forget(self, pod: Mapping[str, Any]) -> bool:
-        """Count a pod that is only assumed no longer; False where it is confirmed or unknown."""
+        """Remove an assumed pod; False if it is confirmed or unknown."""
         uid = uid_of(pod)
         with self._lock:
             if uid not in self._assumed:
@@ -114,7 +114,7 @@ class SchedulerCache:
             return True
 
     def finish_binding(self, pod: Mapping[str, Any]) -> None:
-        """Let the time run after which an assumed pod must have been confirmed."""
+        """Start the time in which an assumed pod must be confirmed."""
         uid = uid_of(pod)
         with self._lock:
             if uid in self._assumed and self._ttl is not None:
@@ -144,7 +144,7 @@ class SchedulerCache:
             self._put(pod)
 
     def remove_pod(self, pod: Mapping[str, Any]) -> bool:
-        """Count a pod no longer, assumed or not; False where it is unknown."""
+        """Remove a pod, assumed or not; False if it is unknown."""
         with self._lock:
             known = uid_of(pod) in self._pods
             if known:
@@ -282,7 +282,7 @@ class SharedLister:
         return None if found is None else found["metadata"].get("labels") or {}
 
     def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Return the label selectors of the services and the controller that a pod belongs to."""
+        """Return the label selectors of the pod's services and controller."""
         namespace = pod["metadata"].get("namespace", "")
         informer = self._informers.get(SERVICES)
         services = () if informer is None else informer.store.by_index(NAMESPACE_INDEX, namespace)

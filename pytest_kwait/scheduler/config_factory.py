@@ -38,7 +38,7 @@ _EVENT_FLUSH = 1.0
 
 
 class SchedulingAlgorithm(Protocol):
-    """An `Algorithm`, or anything else that finds nodes for pods."""
+    """Selects nodes for pods; implemented by `Algorithm`."""
 
     def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister, /) -> str:
         """Return the name of the node that a pod goes to.

@@ -106,7 +106,7 @@ class EventHandlers:
             if not self._cache.is_assumed(new):
                 self._queue.update(old, new)
             elif _is_terminating(new) and not _is_terminating(old) and self._cache.forget(new):
-                # Its binding will fail: it takes no room from now on.
+                # Its binding will fail: it needs no resources any more.
                 self._queue.move_all()
 
     def delete_pod(self, pod: Pod) -> None:

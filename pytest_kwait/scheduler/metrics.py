@@ -44,7 +44,7 @@ class SchedulerMetrics(Protocol):
 
 
 class NoMetrics:
-    """Counts nothing."""
+    """Metrics that are dropped."""
 
     def attempt(self, profile: str, result: AttemptResult, seconds: float) -> None:
         """Do nothing."""

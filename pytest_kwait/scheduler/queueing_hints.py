@@ -27,7 +27,7 @@ _UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVe
 
 
 def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a node may take other pods now: not by its heartbeat, nor by being cordoned.
+    """Whether a node's change may help pods; heartbeats and cordoning do not.
 
     Source: kube-scheduler, framework/events.go, `NodeSchedulingPropertiesChange`.
     """
@@ -42,7 +42,7 @@ def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -
 
 
 def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a pod that waits may fit better: anything but its status has changed.
+    """Whether a waiting pod changed other than in its status.
 
     Source: kube-scheduler, backend/queue/scheduling_queue.go, `isPodUpdated`.
     """
@@ -56,7 +56,7 @@ def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 
 def has_label_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the labels are not the same."""
+    """Whether the labels changed."""
     return bool((_metadata(old).get("labels") or {}) != (_metadata(new).get("labels") or {}))
 
 
@@ -73,7 +73,7 @@ def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 
 def depends_on_other_pods(pod: Mapping[str, Any]) -> bool:
-    """Whether where other pods run can keep `pod` from a node, or let it onto one.
+    """Whether other pods' nodes can decide whether `pod` fits a node.
 
     Source: kube-scheduler, backend/queue/scheduling_queue.go,
     `getUnschedulablePodsWithCrossTopologyTerm`.

@@ -103,7 +103,7 @@ class Scheduler:
         config.binding.start(entry, assumed, node, begun)
 
     def _is_skipped(self, entry: QueuedPodInfo) -> bool:
-        """Whether the pod is not to be scheduled any more.
+        """Whether the pod should not be scheduled any more.
 
         Source: kube-scheduler, schedule_one.go, `skipPodSchedule`.
         """

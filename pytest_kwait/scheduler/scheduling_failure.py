@@ -57,7 +57,7 @@ def make_unscheduled_patch(
             condition["lastTransitionTime"] = known.get("lastTransitionTime", now)
             if all(known.get(name) == value for name, value in condition.items()):
                 return None
-    # The UID keeps it from a pod of the same name that came after.
+    # The UID protects a recreated pod of the same name.
     return {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
 
 
@@ -115,9 +115,9 @@ class FailureHandler:
         """Deal with an attempt that failed.
 
         Args:
-            entry: the pod, as it was taken from the queue.
+            entry: the pod's entry of the queue.
             error: why; a `FitError` where it fits nowhere.
-            begun: when the attempt began, in monotonic seconds.
+            begun: the start of the attempt, in monotonic seconds.
         """
         unfit = isinstance(error, FitError)
         reason = "Unschedulable" if unfit else "SchedulerError"

@@ -99,7 +99,7 @@ class QueuedPodInfo:
 
     @property
     def order(self) -> tuple[int, float]:
-        """The pod's turn: first by priority, then by time.
+        """Its sort key: priority first, then time.
 
         Source: kube-scheduler, framework/plugins/queuesort/priority_sort.go.
         """
@@ -135,7 +135,7 @@ def gates_of(pod: Mapping[str, Any]) -> list[str]:
 
 
 MAX_UNSCHEDULABLE: Final = 300.0
-"""Seconds after which a pod that fits nowhere is tried again though nothing has changed."""
+"""Seconds after which an unschedulable pod is retried without any change."""
 
 _BACKOFF_WINDOW: Final = 1.0
 _QUEUE_NAMES: Final[dict[QueueState, QueueName]] = {
@@ -147,7 +147,7 @@ _QUEUE_NAMES: Final[dict[QueueState, QueueName]] = {
 }
 
 
-# Turn and ticket are enough to sort by: no two tickets are the same.
+# Sort key and ticket are enough: tickets are unique.
 _Heap: TypeAlias = list[tuple[tuple[float, ...], int, QueuedPodInfo]]
 
 
@@ -367,7 +367,7 @@ class SchedulingQueue:
             )
 
     def _end_of(self, entry: QueuedPodInfo) -> float:
-        """Return when the entry's back-off is over."""
+        """Return the end of the entry's back-off."""
         count = entry.error_count or entry.unschedulable_count
         if not count or not self._max:
             return -math.inf

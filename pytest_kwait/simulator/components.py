@@ -99,7 +99,7 @@ def _start_node_lifecycle(api: Cluster) -> None:
 
 
 def _start_aggregator(api: Cluster) -> None:
-    """Make the APIServices, and follow those of others."""
+    """Start the controllers of APIServices."""
     from pytest_kwait.simulator.aggregator.api_services import (
         MANAGED_LABEL,
         AutoRegistrationController,
@@ -128,7 +128,7 @@ def _start_aggregator(api: Cluster) -> None:
 
 
 def _start_on_first_object(api: Cluster, pods: ControllerRefManager) -> None:
-    """Let controllers begin with the first object that they are for, and load with it."""
+    """Import and start controllers with the first object of their kinds."""
 
     def sets() -> None:
         from pytest_kwait.simulator.controllers.daemon import DaemonSetController
@@ -188,7 +188,7 @@ def _start_on_first_object(api: Cluster, pods: ControllerRefManager) -> None:
 
 
 def _start_signer(api: Cluster, authority: tuple[bytes, bytes]) -> None:
-    """Let requests for certificates be signed from the first one on."""
+    """Start the certificate controller with the first request."""
 
     def certificates() -> None:
         from pytest_kwait.simulator.controllers.certificate_signing import CertificateController

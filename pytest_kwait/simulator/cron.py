@@ -48,7 +48,7 @@ _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 @dataclass(frozen=True, slots=True)
 class ConstantDelaySchedule:
-    """A fixed pause.
+    """A fixed delay between times.
 
     Args:
         seconds: at least one.
@@ -110,7 +110,7 @@ class SpecSchedule:
 
 
 def parse_schedule(text: str, zone: tzinfo = UTC) -> SpecSchedule | ConstantDelaySchedule:
-    """Return the schedule that `text` spells.
+    """Parse a schedule.
 
     Args:
         text: the schedule; a time zone that it begins with counts.
@@ -141,7 +141,7 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> SpecSchedule | ConstantDela
 
 
 def find_schedule_problem(schedule: str) -> str:
-    """Why nothing can be scheduled by it, empty if something can."""
+    """Return the error of a schedule; empty if it is valid."""
     try:
         parse_schedule(schedule)
     except ValueError as error:
@@ -209,7 +209,7 @@ def _parse_number(text: str, names: dict[str, int]) -> int:
 
 
 def find_time_zone_problem(zone: str) -> list[str]:
-    """Why it is no time zone; empty if it is one."""
+    """Return the errors of a time zone; empty if it is valid."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
     for part in zone.split("/"):

@@ -72,7 +72,7 @@ def not_supported(field: str, value: object, valid: Sequence[str]) -> FieldError
 
 
 def aggregate(errors: Iterable[object]) -> CommandError:
-    """Return one error of several: alone as it is, more of them in brackets, none twice.
+    """Return one error of several: in brackets if more than one, without duplicates.
 
     Source: apimachinery pkg/util/errors/errors.go aggregate.
     """

@@ -69,7 +69,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class PluginEntry:
-    """A plugin at an extension point; a weight of 0 is none."""
+    """A plugin at an extension point; weight 0 stands for no weight."""
 
     name: str = _field("name", "string", "")
     weight: int = _field("weight", "int32", 0)
@@ -166,7 +166,7 @@ class Configuration:
 
 
 def encode_configuration(configuration: Configuration) -> dict[str, Any]:
-    """Return the configuration as it is written; reading that back gives the same."""
+    """Return the configuration as a mapping that decodes to the same."""
     return {"apiVersion": API_VERSION, "kind": KIND, **_encode_part(configuration)}
 
 

@@ -298,7 +298,7 @@ def decode_configuration(data: dict[str, Any]) -> DecodedConfiguration:
 
 
 def find_section(path: str) -> str:
-    """Return the part of a configuration whose fields are held against each other."""
+    """Return the section of a field, whose fields are validated together."""
     first = path.partition(".")[0].partition("[")[0]
     return "backoff" if first.endswith("BackoffSeconds") else first
 
@@ -317,7 +317,7 @@ _JITTER_FACTOR = 1.2
 
 
 def validate_configuration(configuration: Configuration) -> list[FieldError]:
-    """Return all that is wrong with a completed configuration, in the order of Kubernetes."""
+    """Return the errors of a completed configuration, in Kubernetes' order."""
     return list(_list_violations(configuration))
 
 
@@ -423,12 +423,12 @@ _CONNECTION = {"kubeconfig": "kubeconfig", "kube_api_qps": "qps", "kube_api_burs
 
 
 def load_configuration(flags: Flags) -> Configuration:
-    """Return the configuration: the file's, then each flag that was given, then the defaults.
+    """Return the configuration of file and given flags, with defaults.
 
     Kubernetes' scheduler lets a file win over the deprecated flags; here every flag wins.
 
     Raises:
-        ProgramError: the file cannot be read, or the whole of it is not sound: all that is wrong
+        CommandError: the file is unreadable or the configuration invalid: all errors
             with flags and fields at once.
 
     Source: cmd/kube-scheduler/app/options/options.go ApplyTo.

@@ -75,7 +75,7 @@ class FlagType(_Type):
             return value
         text = value
         if param is not None and "-v" in param.opts and text.startswith("="):
-            text = text[1:]  # `-v=2`: the flag library of Go takes short flags so, too
+            text = text[1:]  # `-v=2`: Go's flag library accepts this form of short flags
         try:
             return self._parse(text)
         except ValueError as error:
@@ -189,7 +189,7 @@ class FlagCommand(click.Command):
                 formatter.write_dl([flag.get_help_record(ctx) for flag in ours])
 
     def _spelled_out(self, args: Sequence[str]) -> list[str]:
-        """Give flags of yes or no their value: Go's take none from the argument after them."""
+        """Give boolean flags a value: Go's never take it from the next argument."""
         flags = {name: cast("Flag", flag) for flag in self.params for name in flag.opts}
         spelled: list[str] = []
         rest = iter(args)
@@ -610,7 +610,7 @@ def parse_flags(argv: Sequence[str]) -> Flags:
     """Return the flags of a command line.
 
     Raises:
-        ProgramError: an unknown flag, a value that cannot be read, or arguments that are none.
+        CommandError: an unknown flag, an invalid value, or positional arguments.
     """
     values, given = read_flags(COMMAND, argv)
     return Flags(**values, given=given)

@@ -81,7 +81,7 @@ PLUGINS: Mapping[str, Plugin] = {
     "ImageLocality": Plugin(("score",), 1),
     "DefaultBinder": Plugin(("bind",)),
 }
-"""By name, in the order in which Kubernetes' scheduler enables them.
+"""The plugins by name, in the order in which Kubernetes' scheduler enables them.
 
 Source: pkg/scheduler/apis/config/v1/default_plugins.go getDefaultPlugins.
 """
@@ -93,7 +93,7 @@ REQUIRED_PLUGINS = ("SchedulingGates", "PrioritySort", "DefaultBinder")
 """Plugins that the queue and the binder always run, so that they cannot be disabled."""
 
 EXTENSION_POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
-"""The extension points at which something can be enabled or disabled."""
+"""The extension points at which plugins can be enabled or disabled."""
 
 UPSTREAM_PLUGINS = frozenset(
     {

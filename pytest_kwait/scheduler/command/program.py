@@ -200,7 +200,7 @@ class SchedulerProgram:
             stop: ends the run; a leader gives up its lease.
 
         Raises:
-            ProgramError: leadership was lost.
+            CommandError: leadership was lost.
             KwaitError: the caches cannot be filled.
 
         Source: cmd/kube-scheduler/app/server.go Run.
@@ -246,7 +246,7 @@ class SchedulerProgram:
 
     def _make_elector(self) -> LeaderElector:
         election = self._configuration.leader_election
-        # Bindings by the thousand must not keep the lease from being renewed: a client of its own.
+        # A separate client: thousands of bindings must not delay the renewal of the lease.
         lock = LeaseLock(
             self._client(),
             election.resource_namespace,

@@ -298,7 +298,7 @@ class Server:
         self._started = False
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start to serve requests."""
         self._started = True
         self._thread.start()
 
@@ -355,7 +355,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815 # http.server finds them by these names
 
     def version_string(self) -> str:
-        """Name the program, and nothing that it runs on."""
+        """Return the program's name, without its platform."""
         return PROGRAM
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -377,7 +377,7 @@ class _ThreadedServer(ThreadingHTTPServer):
         self._tls = tls
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, in its own thread: the handshake too."""
+        """Serve a connection, handshake included, in its own thread."""
         request.settimeout(_READ_TIMEOUT)
         if self._tls is None:
             super().finish_request(request, client_address)
@@ -418,7 +418,7 @@ def render_configz(configuration: Configuration) -> tuple[str, bytes]:
 
 
 def render_flagz(flags: Flags) -> tuple[str, bytes]:
-    """Return the flags in force, as text for people.
+    """Return the flags in force, as plain text.
 
     Source: apiserver pkg/server/flagz/flagz.go.
     """
@@ -483,7 +483,7 @@ def read_client_authorities(path: str) -> str:
     """Return the authorities of client certificates in a file as PEM.
 
     Raises:
-        ProgramError: it cannot be read, or has none.
+        CommandError: the file is unreadable, or has no certificate.
     """
     try:
         pem = Path(path).expanduser().read_text(encoding="utf-8")
@@ -508,7 +508,7 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 def _load_generated(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # OpenSSL's Python binding reads a pair from files alone.
+    # OpenSSL's Python binding reads a pair only from files.
     with tempfile.TemporaryDirectory(prefix="kwait-scheduler-") as folder:
         pair = Path(folder, "tls.crt"), Path(folder, "tls.key")
         _write_pair(*pair, certificate, key)
@@ -547,7 +547,7 @@ def _write_pair(certificate_path: Path, key_path: Path, certificate: bytes, key:
 
 def _make_self_signed(address: str) -> tuple[bytes, bytes]:
     """Make a certificate for localhost and the address, and its key, both as PEM."""
-    import trustme  # costs 60 ms, and most schedulers serve without
+    import trustme  # imported late: it takes 60 ms, and few schedulers need it
 
     authority = trustme.CA()
     hosts = ["localhost", "127.0.0.1"]

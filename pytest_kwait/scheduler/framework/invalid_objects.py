@@ -41,7 +41,7 @@ class InvalidNode(InvalidObject):
 
 
 def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
-    """Return the mapping `owner[name]`; an empty one where it is absent or null."""
+    """Return the mapping `owner[name]`; empty if absent or null."""
     found = owner.get(name)
     if found is None:
         return _EMPTY
@@ -51,7 +51,7 @@ def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, 
 
 
 def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
-    """Return the list of mappings `owner[name]`; an empty one where it is absent or null."""
+    """Return the list of mappings `owner[name]`; empty if absent or null."""
     found = owner.get(name)
     if found is None:
         return []
@@ -64,7 +64,7 @@ def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping
 
 
 def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
-    """Return the list of strings `owner[name]`; an empty one where it is absent or null."""
+    """Return the list of strings `owner[name]`; empty if absent or null."""
     found = owner.get(name)
     if found is None:
         return ()
@@ -91,7 +91,7 @@ def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool
 
 
 def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
-    """Return the whole number `owner[name]`; `default` where it is absent or null."""
+    """Return the whole number `owner[name]`; `default` if absent or null."""
     found = owner.get(name)
     if found is None:
         return default

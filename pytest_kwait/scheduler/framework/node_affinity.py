@@ -143,7 +143,7 @@ class RequiredNodeAffinity:
             get_string(selector, key, "spec.nodeSelector")
         self._labels = tuple(selector.items())
         self._terms: tuple[NodeSelectorTerm, ...] | None = None
-        #: The only nodes that it can hold for, where it names them; None for any.
+        #: The only node names that it can match; None for any.
         self.names: frozenset[str] | None = None
         affinity = get_mapping(
             get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity"
@@ -179,7 +179,7 @@ def read_preferred_node_affinity(spec: Mapping[str, Any]) -> list[tuple[int, Nod
     """Return the weights and terms of a pod's preferred node affinity.
 
     Raises:
-        InvalidObject: it cannot be read.
+        InvalidObject: the field is invalid.
 
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
     `NewPreferredSchedulingTerms`.

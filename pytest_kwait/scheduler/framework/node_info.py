@@ -37,7 +37,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 # Answers that a node remembers at most.
 _MAX_CACHED = 64
-# Selectors of one namespace, and namespaces, whose pods a node counts as they come and go.
+# The number of selectors per namespace, and of namespaces, that a node counts incrementally.
 _MAX_SELECTORS = 16
 _Taints = tuple["Mapping[str, Any]", ...]
 
@@ -52,7 +52,7 @@ class _SelectorCount:
         self.count = 0
 
     def add(self, pod: PodInfo, sign: int) -> None:
-        """Count a pod in, or out; those that are ending do not count."""
+        """Add or remove a pod; terminating pods do not count."""
         if not pod.ending and self._matches(pod.labels):
             self.count += sign
 
@@ -63,13 +63,13 @@ _NO_COUNTS: dict[str, _SelectorCount] = {}
 class NodeInfo:
     """A node, the pods on it and their sums.
 
-    Adding and removing a pod costs the same however full the node is.
+    Adding and removing a pod takes constant time.
 
     Args:
         node: the Node as the API has it.
 
     Raises:
-        InvalidNode: it cannot be read.
+        InvalidNode: the node is invalid.
     """
 
     __slots__ = (
@@ -114,10 +114,10 @@ class NodeInfo:
         self.set_node(node)
 
     def set_node(self, node: Mapping[str, Any]) -> None:
-        """Take over a changed Node; its pods stay.
+        """Replace the Node; its pods stay.
 
         Raises:
-            InvalidNode: it cannot be read; nothing is taken over then.
+            InvalidNode: the node is invalid; nothing is changed then.
         """
         try:
             self._read(node)
@@ -188,7 +188,7 @@ class NodeInfo:
         self._count(added, 1)
 
     def remove(self, pod: Mapping[str, Any]) -> bool:
-        """Count `pod` out; False where it was not on the node."""
+        """Remove `pod`; False if it was not on the node."""
         uid = _uid(pod)
         removed = self._pods.pop(uid, None)
         if removed is None:

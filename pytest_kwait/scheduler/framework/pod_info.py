@@ -83,7 +83,7 @@ class AffinityTerm:
 
     @property
     def is_memoizable(self) -> bool:
-        """Whether which pods it means depends on them alone, not on their namespaces' labels."""
+        """Whether matching depends on the pods only, not on their namespaces' labels."""
         return self.namespace_selector.nothing or self.namespace_selector.everything
 
     def matches_pod(
@@ -127,11 +127,11 @@ class PodAffinity:
 
     Args:
         affinity: the pod's `spec.affinity`.
-        namespace: the pod's namespace, which terms mean that name none.
+        namespace: the pod's namespace, the default of terms.
         labels: the pod's labels, which `matchLabelKeys` and `mismatchLabelKeys` refer to.
 
     Raises:
-        InvalidObject: it cannot be read.
+        InvalidObject: the field is invalid.
     """
 
     __slots__ = ("preferred", "preferred_apart", "required", "required_apart")

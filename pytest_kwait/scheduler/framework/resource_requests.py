@@ -253,10 +253,10 @@ def filter_tracked_resources(total: ResourceAmounts) -> ResourceAmounts:
 
 
 def list_host_ports(pod: Mapping[str, Any]) -> set[HostPort]:
-    """Return the ports of the node's own addresses that `pod` takes, sidecars included.
+    """Return the host ports of `pod`, sidecars included.
 
     Raises:
-        InvalidObject: the pod cannot be read.
+        InvalidObject: the pod is invalid.
 
     Source: kube-scheduler, util/utils.go, `GetHostPorts`.
     """
@@ -283,7 +283,7 @@ def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:
 
 
 def has_port_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Whether one of `wanted` is taken, on the same address or on all of them."""
+    """Whether one of `wanted` conflicts, on the same address or on all of them."""
     return any(
         protocol == used_protocol
         and port == used_port

@@ -35,7 +35,7 @@ _PRIORITY_OFFSET = 1 << 31
 
 
 def get_pod_priority(pod: Mapping[str, Any]) -> int:
-    """The pod's priority; 0 where it has none."""
+    """Return the pod's priority; 0 if unset."""
     return int((pod.get("spec") or {}).get("priority") or 0)
 
 
@@ -64,7 +64,7 @@ class Candidate:
 
 
 def clone_node_info(info: NodeInfo) -> NodeInfo:
-    """The same node with the same pods, to try things out on."""
+    """Return a copy of the node with its pods, to simulate changes on."""
     copy = NodeInfo(info.node)
     for pod in info.pods:
         copy.add(pod.pod)
@@ -143,7 +143,7 @@ def select_victims_on_node(
 def _filter_budget_violations(
     pods: Iterable[Pod], budgets: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Pod], list[Pod]]:
-    """Return those whose eviction their budgets do not allow, and the others.
+    """Return the pods whose eviction violates a budget, and the others.
 
     Source: `filterPodsWithPDBViolation`.
     """

@@ -39,7 +39,7 @@ def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
     if not (repelled or own.required or own.required_apart):
         return None
     wanted, unwanted = _count_incoming_terms(cycle)
-    # The first of pods that want one another has none to go to.
+    # The first pod of a group with affinity to itself has no other pod yet.
     first = not wanted and _matches_itself(cycle)
 
     def check(info: NodeInfo) -> Rejection | None:

@@ -35,7 +35,7 @@ _TOPOLOGY_LABEL_MISSING = Rejection(
 
 
 def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
-    """No place may have more of the pods than the emptiest one and the allowed skew.
+    """Require that no domain exceeds the emptiest one by more than the allowed skew.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/filtering.go.
     """
@@ -106,7 +106,7 @@ def _count_matching_pods(constraint: TopologySpreadConstraint, pod: PodInfo, inf
 def score_pod_topology_spread(
     cycle: CycleState, fitting: Sequence[NodeInfo]
 ) -> Sequence[int] | None:
-    """Score the places higher that have fewer of the pods.
+    """Score domains with fewer matching pods higher.
 
     Pods without constraints are spread by node and zone with those of their services and
     controllers.
@@ -133,7 +133,7 @@ def score_pod_topology_spread(
     for constraint in constraints:
         rating = _DomainScores(cycle, constraint, constraints, scored, own=own)
         rated = [one + more for one, more in zip(rated, rating.of(scored), strict=True)]
-    # Of two whole numbers as near the higher one is taken, as upstream.
+    # Halves are rounded up, as upstream.
     sums = [math.floor(one + 0.5) for one in rated]
     most, least = max(sums, default=0), min(sums, default=0)
     scores = {

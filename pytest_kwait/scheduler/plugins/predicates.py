@@ -53,7 +53,7 @@ def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
 
 
 def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
-    """Cordoned nodes take only pods that tolerate it.
+    """Reject cordoned nodes unless the pod tolerates them.
 
     Source: kube-scheduler, framework/plugins/nodeunschedulable/node_unschedulable.go.
     """
@@ -65,7 +65,7 @@ def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
 
 
 def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
-    """Hold a pod that names its node to that node.
+    """Require the node that the pod's spec names.
 
     Source: kube-scheduler, framework/plugins/nodename/node_name.go.
     """
@@ -76,7 +76,7 @@ def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
 
 
 def taints_are_tolerated(cycle: CycleState) -> NodeCheck | None:
-    """Taints with NoSchedule or NoExecute need a toleration.
+    """Require tolerations of taints with NoSchedule or NoExecute.
 
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go.
     """
@@ -111,7 +111,7 @@ def node_is_selected(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
 
 
 def host_ports_are_free(cycle: CycleState) -> NodeCheck | None:
-    """No other pod of the node takes the same host port.
+    """Require that no pod of the node uses the same host port.
 
     Source: kube-scheduler, framework/plugins/nodeports/node_ports.go.
     """
@@ -122,7 +122,7 @@ def host_ports_are_free(cycle: CycleState) -> NodeCheck | None:
 
 
 def resources_suffice(cycle: CycleState) -> NodeCheck | None:
-    """Room for one more pod and for everything it requests.
+    """Require room for one more pod and for its requests.
 
     Source: kube-scheduler, framework/plugins/noderesources/fit.go, `fitsRequest`.
     """

@@ -37,7 +37,7 @@ _MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
 
 def normalize_scores(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int]:
-    """Return `counts` scaled so that the highest is 100, or 0 where the fewest are best.
+    """Return `counts` scaled to 100, inverted if `fewest_best`.
 
     Source: kube-scheduler, framework/plugins/helper/normalize_score.go, `DefaultNormalizeScore`.
     """
@@ -78,7 +78,7 @@ def _score_free(info: NodeInfo, cpu: int, memory: int) -> int:
 def score_balanced_allocation(
     cycle: CycleState, fitting: Sequence[NodeInfo]
 ) -> Sequence[int] | None:
-    """Score how much evener cpu and memory of the node are used with the pod on it.
+    """Score how much the pod balances the node's use of cpu and memory.
 
     Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
     """
@@ -99,7 +99,7 @@ def score_balanced_allocation(
 def _score_balance(info: NodeInfo, cpu: int, memory: int) -> int:
     cores, memory_there = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
     if not cores or not memory_there:
-        # One resource alone is always in balance.
+        # A single resource is always balanced.
         return 75
     cpu_used, memory_used = info.requested.get("cpu", 0), info.requested.get("memory", 0)
     after = _evenness((cpu_used + cpu) / cores, (memory_used + memory) / memory_there)

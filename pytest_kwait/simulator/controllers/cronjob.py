@@ -113,7 +113,7 @@ def _parse_spec_schedule(spec: Obj) -> tuple[str, str | None]:
 
 
 class CronJobController:
-    """Makes Jobs when it is time.
+    """Creates Jobs on schedule.
 
     Args:
         jobs: its Jobs by owner.

@@ -184,7 +184,7 @@ _SETS = "daemonsets.apps"
 
 
 class Revisions:
-    """Finds or makes them.
+    """Finds or creates the revisions of a set.
 
     Args:
         revisions: its ControllerRevisions by owner.
@@ -263,7 +263,7 @@ class Revisions:
 
 @dataclass(slots=True)
 class PodChanges:
-    """Nodes that need a pod, and pods that go."""
+    """The nodes that need a pod, and the pods to delete."""
 
     create: list[str] = field(default_factory=list)
     delete: list[Obj] = field(default_factory=list)
@@ -299,7 +299,7 @@ class DaemonSetView:
         return self.placement.is_new(pod, self.digest)
 
     def share(self, name: str, nodes: int) -> int:
-        """Return `maxSurge` or `maxUnavailable` of so many nodes; both round up."""
+        """Return `maxSurge` or `maxUnavailable` for a number of nodes, rounded up."""
         strategy = self.daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type") != "RollingUpdate":
             return 0

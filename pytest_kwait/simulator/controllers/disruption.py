@@ -191,14 +191,14 @@ class DisruptionController:
             self._api.update_status(_BUDGETS, {**budget, "status": status})
 
     def _record_failure(self, budget: Obj, message: str) -> None:
-        """Allow nothing while nothing is known."""
+        """Allow no disruptions after a failed sync."""
         status = {**(budget.get("status") or {}), "disruptionsAllowed": 0}
         self._write(budget, status, ("False", "SyncFailed", message))
 
     def _disrupted(
         self, budget: Obj, pods: Sequence[Obj], now: float
     ) -> tuple[dict[str, str], float | None]:
-        """Return the pods that are about to go, and seconds until the first is overdue."""
+        """Return the pods being disrupted, and the seconds until the first is overdue."""
         given = (budget.get("status") or {}).get("disruptedPods") or {}
         going: dict[str, str] = {}
         pause: float | None = None
@@ -277,7 +277,7 @@ class DisruptionController:
         return uid_of(obj), read_scale(kind, obj)["spec"].get("replicas", 0)
 
     def _clear_stale_disruption(self, key: str) -> None:
-        """Take back that a pod is about to go, when it did not for long."""
+        """Reset a DisruptionTarget condition that has become stale."""
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
         if pod is None or not _is_disruption_target(pod):

@@ -98,7 +98,7 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 _BUDGETS = "poddisruptionbudgets.policy"
 _REASON = "PreemptionByScheduler"
 _NOT_HELPFUL = Rejection(("Preemption is not helpful for scheduling",))
-# Nodes that are tried at most: a tenth of them, at least so many.
+# The minimum of the nodes that are tried; a tenth of them if that is more.
 _MIN_CANDIDATES = 100
 
 
@@ -206,7 +206,7 @@ def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
     api.update_status("pods", changed)
 
 
-# Seconds before a pod that fitted nowhere is tried again when something changed; doubling with
+# Seconds before an unschedulable pod is retried after a change; doubling with
 # each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
 _INITIAL_BACKOFF = 1.0
 _MAX_BACKOFF = 10.0

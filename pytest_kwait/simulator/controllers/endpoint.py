@@ -82,7 +82,7 @@ def has_cluster_ip(service: Obj) -> bool:
 
 
 def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
-    """Return the name the pod has below the service; None for pods without."""
+    """Return the pod's host name below the service; None if it has none."""
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain") == name_of(service):
         return str(spec["hostname"])
@@ -90,7 +90,7 @@ def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
 
 
 def find_pod_port(pod: Obj, port: Obj) -> int | None:
-    """Return the number of a service's port at the pod; None for a name that the pod has not.
+    """Return the pod's number of a service's port; None for an unknown name.
 
     Source: k8s.io/endpointslice utils.go, `FindPort`.
     """
@@ -342,7 +342,7 @@ def _truncate_subsets(subsets: list[Obj]) -> bool:
 
 
 class EndpointsController:
-    """Keeps the Endpoints of the services that select pods.
+    """Updates the Endpoints of services with a selector.
 
     Args:
         selected: its services and their pods.

@@ -209,7 +209,7 @@ class SliceIndex:
 
 
 class EndpointSliceController:
-    """Keeps the slices of the services that select pods.
+    """Updates the slices of services with a selector.
 
     Args:
         selected: its services and their pods.
@@ -230,7 +230,7 @@ class EndpointSliceController:
     def _sync(self, key: str) -> None:
         service = self._selected.service(key)
         if service is None:
-            # Its slices go with it: it owns them.
+            # The garbage collector deletes its slices.
             self._times.forget(key)
             return
         spec = service["spec"]
@@ -392,7 +392,7 @@ def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj
 
 
 class EndpointSliceMirroringController:
-    """Keeps slices of Endpoints whose service selects no pods.
+    """Mirrors Endpoints of services without a selector to slices.
 
     Args:
         selected: its services.

@@ -71,7 +71,7 @@ class GarbageCollector:
         owners = obj["metadata"].get("ownerReferences") or ()
         self._forget(place, owners)
         for owner in owners:
-            # An owner that waits for its dependents may go now.
+            # An owner that waits for its dependents may be deleted now.
             waiting = self._find_owner(owner, place.namespace)
             if waiting is not None and is_being_deleted(waiting[1]):
                 self._finalize.add(_make_object_ref(*waiting))
@@ -157,7 +157,7 @@ class GarbageCollector:
         waiting: list[str] = []
         for reference in obj["metadata"].get("ownerReferences") or ():
             if self._api.kinds.of_kind(reference["apiVersion"], reference["kind"]) is None:
-                # Nothing is known of such owners: taken to be alive, as upstream retries for ever.
+                # Owners of unknown kinds count as existing, as upstream retries for ever.
                 solid.append(reference["uid"])
                 continue
             owner = self._find_owner(reference, namespace)

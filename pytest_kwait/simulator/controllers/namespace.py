@@ -39,7 +39,7 @@ _ROOT_CA_NOTE = (
     "guaranteed across distributions of Kubernetes clusters."
 )
 
-# (type, reason and message while nothing is wrong), in the order of the status.
+# (type, reason and message without a problem), in the order of the status.
 # Source: kube-controller-manager, status_condition_utils.go.
 _NO_FAILURE_CONDITIONS = (
     (
@@ -161,7 +161,7 @@ class NamespaceDefaults:
 
 
 class NamespaceController:
-    """Empties namespaces that are being deleted, pods first, and lets them go.
+    """Deletes the contents of terminating namespaces, pods first, then finalizes them.
 
     Source: kube-controller-manager, deletion/namespaced_resources_deleter.go.
     """

@@ -62,7 +62,7 @@ def list_condition_taints(node: Obj) -> list[str]:
 def swap_taints(
     api: Cluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
 ) -> bool:
-    """Add taints of one effect to a node and take others of it away; whether that changed it.
+    """Add and remove taints of one effect; return whether the node changed.
 
     Source: kube-controller-manager, util/node/controller_utils.go, `SwapNodeControllerTaint`.
     """
@@ -123,7 +123,7 @@ def _present(node: Obj) -> set[str]:
 _MONITOR_PERIOD = 5.0
 _MONITOR_GRACE_PERIOD = 50.0
 _STARTUP_GRACE_PERIOD = 60.0
-# Seconds between two nodes of a zone whose pods have to leave: `node-eviction-rate` is 0.1.
+# Seconds between the evictions of two nodes of a zone: `node-eviction-rate` is 0.1.
 _EVICTION_PERIOD = 10.0
 # In zones of more than two NotReady nodes, the share at which evictions stop.
 _UNHEALTHY_ZONE_THRESHOLD = 0.55
@@ -287,7 +287,7 @@ class NodeLifecycleController:
                 self._recorder.event(pod, kind, WARNING, "NodeNotReady", "Node is not ready")
 
     def _evict(self, nodes: list[Obj], observed: dict[str, str]) -> None:
-        """Taint the nodes that are due, so that their pods leave.
+        """Taint the nodes that are due, so that their pods are evicted.
 
         Where no node of the cluster is ready the fault is elsewhere, and all may stay.
 

@@ -83,7 +83,7 @@ def is_ready(pod: Obj) -> bool:
 
 
 def seconds_until_available(pod: Obj, min_ready_seconds: float, now: float) -> float | None:
-    """Seconds until a ready pod counts as available: 0 if it does, None if it is not ready.
+    """Return the seconds until a ready pod is available: 0 if it is, None if not ready.
 
     Source: kubernetes pkg/api/v1/pod/util.go, `IsPodAvailable`.
     """
@@ -127,7 +127,7 @@ def _deletion_cost(pod: Obj) -> int:
 
 
 def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
-    """Return the pods in the order in which a controller gives them up.
+    """Return the pods in the order in which a controller deletes them.
 
     Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear,
     on crowded nodes first, ready for a shorter time first, more restarts first, younger first.

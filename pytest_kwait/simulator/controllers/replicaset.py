@@ -50,7 +50,7 @@ __all__ = [
 
 
 class PodCounts(NamedTuple):
-    """Numbers of pods.
+    """The numbers of an owner's pods.
 
     Args:
         strangers: those that the selector does not mean.
@@ -90,7 +90,7 @@ class PodCounter:
         return PodCounts(*self._sums)
 
     def active(self) -> list[Obj]:
-        """Return those that count as replicas, in order of creation."""
+        """Return the active pods, in order of creation."""
         return [pod for pod, counts in self._pods.values() if counts.active]
 
     def note(self, pod: Obj) -> None:
@@ -152,7 +152,7 @@ class PodCounters:
             tally.note(pod)
 
 
-# Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
+# Upstream creates up to 500 concurrently; here one by one, with requests served between.
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
 _BURST_REPLICAS = 100
 _INITIAL_BATCH = 1

@@ -21,7 +21,7 @@ __all__ = ["TTLAfterFinishedController", "seconds_until_expiry"]
 
 
 def seconds_until_expiry(job: Obj, now: float) -> float | None:
-    """Seconds until the Job may go: at most 0 if now, None if it never does or has not finished."""
+    """Return the seconds until the Job expires: at most 0 if now, None if never or unfinished."""
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     if ttl is None:
         return None
@@ -32,7 +32,7 @@ def seconds_until_expiry(job: Obj, now: float) -> float | None:
 
 
 class TTLAfterFinishedController:
-    """Removes finished Jobs, dependents first.
+    """Deletes finished Jobs, dependents first.
 
     Source: kube-controller-manager, ttlafterfinished_controller.go.
     """

@@ -39,7 +39,7 @@ class PolicyStatusController:
         generation = policy["metadata"].get("generation", 0)
         if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
             return
-        # Not at import: the expressions' library is loaded where one is met.
+        # Imported late: the expressions' library is loaded with the first policy.
         from pytest_kwait.simulator.admission.policy_typecheck import type_check_warnings
 
         warnings = type_check_warnings(policy, self._api.kinds)

@@ -35,7 +35,7 @@ _WORKERS = 5
 
 
 def calculate_delay(failures: int) -> float:
-    """Seconds before the next try after so many failures: doubling from 5 ms to 1,000 s."""
+    """Return the delay after a number of failures: doubling from 5 ms to 1,000 s."""
     return min(BASE_DELAY * 2.0 ** min(failures, 40), MAX_DELAY)
 
 
@@ -62,7 +62,7 @@ class Workqueue(Generic[Key]):
         self._waiting: dict[Key, Timer] = {}
         self._failures: dict[Key, int] = {}
         self._aside: dict[Key, bool] = {}
-        """Keys that are worked on, and whether they were added again meanwhile."""
+        """Suspended keys, and whether they were added again meanwhile."""
         self._scheduled = False
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class Workqueue(Generic[Key]):
         # others.
         for key in list(self._ready):
             if len(self._aside) >= _WORKERS:
-                return  # the next one that ends lets the others go on
+                return  # the next one that ends resumes the others
             # The work before this one may have handled or removed the key.
             if self._ready.pop(key, 0) is not None:
                 continue
@@ -134,7 +134,7 @@ class Workqueue(Generic[Key]):
             self._schedule()
 
     def _begin(self, key: Key) -> None:
-        """Work on a key in a way that lets the work be laid aside."""
+        """Start the work for a key so that it can be suspended."""
         # Not at import: hardly any cluster has webhooks.
         from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 

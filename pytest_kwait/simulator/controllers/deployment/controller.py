@@ -243,7 +243,7 @@ class Revisions:
         self.view = view
 
     def sync(self, *, create: bool) -> None:
-        """Find or make the ReplicaSet of the present template, and keep the revision numbers.
+        """Find or create the ReplicaSet of the present template, and update revisions.
 
         Source: kube-controller-manager, sync.go, `getNewReplicaSet`.
         """
@@ -414,7 +414,7 @@ class Rollout:
         )
 
     def _scale(self) -> None:
-        """Bring the sizes to a changed `spec.replicas` without rolling on.
+        """Scale to a changed `spec.replicas` without a rollout step.
 
         Source: kube-controller-manager, sync.go, `scale`.
         """

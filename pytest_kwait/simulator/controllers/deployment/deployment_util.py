@@ -93,7 +93,7 @@ def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | 
 
 
 def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
-    """Return the sizes of several ReplicaSets by name after a scaling in mid-rollout.
+    """Return the sizes of ReplicaSets by name after proportional scaling.
 
     Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
     """
@@ -155,7 +155,7 @@ def select_annotations(deployment: Obj) -> dict[str, str]:
 
 
 def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
-    """Return the conditions with `make_condition` among them; unchanged if status and reason are.
+    """Return the conditions with `condition` set; unchanged if status and reason are.
 
     A changed one moves to the end and keeps its transition time while its status stays.
 
@@ -240,7 +240,7 @@ def is_progressing(deployment: Obj, status: Obj) -> bool:
 
 
 def get_progress_deadline(deployment: Obj) -> int | None:
-    """Seconds without progress after which the rollout counts as stuck; None for no limit."""
+    """Return the seconds without progress until a rollout is stuck; None for no limit."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     return None if seconds is None or seconds == _NO_DEADLINE else seconds
 

@@ -116,7 +116,7 @@ class FinalizerTracking:
         return changed
 
     def _note_ended(self) -> tuple[list[Obj], bool, bool]:
-        """Return the pods to let go, whether the status changed, and whether it is full."""
+        """Return the pods to release, whether the status changed, and whether it is full."""
         release: list[Obj] = []
         noted = False
         for pod in (
@@ -208,7 +208,7 @@ class FinalizerTracking:
         return True
 
 
-# Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
+# Upstream creates up to 500 concurrently; here one by one, with requests served between.
 _MAX_PODS_PER_SYNC = 100
 
 
@@ -444,7 +444,7 @@ class JobSync:
         return self.view.succeeded >= completions and active == 0
 
     def _note_suspension(self) -> bool:
-        """Keep the Suspended condition; True where it changed."""
+        """Update the Suspended condition; return whether it changed."""
         status = self.view.status
         if self.view.spec.get("suspend"):
             if not self.view.set_condition("Suspended", "True", "JobSuspended", "Job suspended"):

@@ -39,12 +39,12 @@ def _annotation(pod: Obj, name: str) -> int | None:
 
 
 def get_completion_index(pod: Obj) -> int | None:
-    """Return the pod's completion index; None where it has none."""
+    """Return the pod's completion index; None if it has none."""
     return _annotation(pod, INDEX)
 
 
 def get_valid_index(pod: Obj, completions: int) -> int | None:
-    """Return the pod's completion index; None where it has none that counts for the Job."""
+    """Return the pod's completion index; None if it has no valid one."""
     index = get_completion_index(pod)
     return index if index is not None and index < completions else None
 
@@ -65,7 +65,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
 
 
 def format_indexes(indexes: Collection[int]) -> str:
-    """`{1, 3, 4, 5, 7}` as `1,3-5,7`; empty for none."""
+    """Format `{1, 3, 4, 5, 7}` as `1,3-5,7`; empty for none."""
     parts: list[str] = []
     run: list[int] = []
     for index in [*sorted(indexes), None]:
@@ -93,7 +93,7 @@ def first_pending_indexes(count: int, completions: int, taken: Collection[int]) 
 
 
 def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
-    """Return the pods that are one too many for their index or have none, and the others."""
+    """Return the surplus pods of indexes and those without index, and the others."""
     remove: list[Obj] = []
     keep: dict[int, Obj] = {}
     for pod in pods:

@@ -118,7 +118,7 @@ class FailurePolicyMatch:
 
 
 def match_failure_policy(policy: Obj | None, pod: Obj) -> FailurePolicyMatch:
-    """Return the first rule that matches, applied.
+    """Apply the first matching rule.
 
     Source: kube-controller-manager, pod_failure_policy.go, `matchPodFailurePolicy`.
     """
@@ -166,7 +166,7 @@ def _match_conditions(rule: Obj, pod: Obj) -> str:
 
 
 def find_failed_job_message(job: Obj, pods: Iterable[Obj]) -> str:
-    """Why the failure policy ends the Job; empty where it does not."""
+    """Return why the failure policy fails the Job; empty if it does not."""
     policy = job["spec"].get("podFailurePolicy")
     if policy is None:
         return ""
@@ -179,7 +179,7 @@ def find_failed_job_message(job: Obj, pods: Iterable[Obj]) -> str:
 
 
 def match_success_policy(job: Obj, succeeded: Collection[int]) -> str:
-    """Which rule of the success policy holds, as a message; empty where none does.
+    """Return the message of the success policy's first met rule; empty if none is met.
 
     Source: kube-controller-manager, success_policy.go, `matchSuccessPolicy`.
     """

@@ -76,7 +76,7 @@ class JobControllerContext:
         self._ends: dict[str, float] = {}
 
     def note_end(self, pod: Obj, gone: bool) -> None:
-        """Remember when a pod was first seen ended: its own stamps are cut to seconds."""
+        """Record when a pod finished, as its own timestamps are cut to seconds."""
         uid = uid_of(pod)
         if gone:
             self._ends.pop(uid, None)
@@ -173,7 +173,7 @@ class SyncJobContext:
         return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
     def countable(self, pod: Obj) -> bool:
-        """Whether the pod can count: it is tracked and has a valid index where it needs one."""
+        """Whether the pod can count: it is tracked and has a valid index if needed."""
         if not self.tracked(pod):
             return False
         return not self.indexed or indexed_jobs.get_valid_index(pod, self.completions) is not None
@@ -282,7 +282,7 @@ class SyncJobContext:
         self.context.recorder.event(self.job, KIND, severity, reason, message)
 
     def set_condition(self, kind: str, value: str, reason: str, message: str) -> bool:
-        """Set a condition; False where it was so already."""
+        """Set a condition; return whether it changed."""
         stamp = self.context.api.clock.stamp()
         new = {
             "type": kind, "status": value, "lastProbeTime": stamp, "lastTransitionTime": stamp,

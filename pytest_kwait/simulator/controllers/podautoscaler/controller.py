@@ -63,7 +63,7 @@ class ScalingHistory:
     downs: list[tuple[float, int]] = field(default_factory=list)
 
     def note(self, now: float, change: int) -> None:
-        """Remember that so many replicas came or went."""
+        """Record a scaling by this number of replicas."""
         (self.ups if change > 0 else self.downs).append((now, abs(change)))
 
 

@@ -56,7 +56,7 @@ class Tolerances:
     up: float = 0.1
 
     def hold(self, ratio: float) -> bool:
-        """Whether the ratio of usage to target is near enough to one."""
+        """Whether the ratio of usage to target is within the tolerances."""
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
@@ -114,7 +114,7 @@ def calculate_by_usage(
             return ReplicaCalculation(current, average, utilization)
         return ReplicaCalculation(math.ceil(ratio * len(ready)), average, utilization)
     for name in missing if ratio != 1.0 else ():
-        # As if they used all that they may where it would shrink, nothing where it would grow.
+        # Counted as full usage when scaling down, as none when scaling up.
         full = target if requests is None else requests[name] * max(100, target) // 100
         known[name] = full if ratio < 1.0 else 0
     for name in unready if waits else ():

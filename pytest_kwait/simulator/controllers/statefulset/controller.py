@@ -83,7 +83,7 @@ class SetRevisions:
 
 
 class Revisions:
-    """Finds or makes them.
+    """Finds or creates the revisions of a set.
 
     Args:
         revisions: its ControllerRevisions by owner.
@@ -193,7 +193,7 @@ class StatefulSetControl:
         self._now = api.clock.time()
         self._first_unavailable: Obj | None = None
         self.stale = False
-        """Whether a pod waits for an earlier one's claim to go."""
+        """Whether a pod waits for the deletion of an earlier one's claim."""
 
     def run(self) -> tuple[Obj, StatusError | None]:
         """Sync the pods; return the status and the first error."""
@@ -416,7 +416,7 @@ class StatefulSetController:
             self._queue.add_after(key, min(waits), scaled=False)
 
     def _write(self, stateful_set: Obj, status: Obj) -> None:
-        """Write the status; a rolling update that is through leaves one revision.
+        """Update the status; a finished rolling update leaves one revision.
 
         Source: statefulset/stateful_set_utils.go, `completeRollingUpdate`, `inconsistentStatus`.
         """

@@ -178,7 +178,7 @@ def _make_pod(stateful_set: Obj, template: Obj, ordinal: int, revision: str) -> 
 
 
 def make_versioned_pod(stateful_set: Obj, current: Obj, update: Obj, ordinal: int) -> Obj:
-    """Return the pod of that number, of the revision that it is to have now.
+    """Return the pod with an ordinal, of the revision that it should have now.
 
     Args:
         stateful_set: the set.
@@ -205,7 +205,7 @@ def make_versioned_pod(stateful_set: Obj, current: Obj, update: Obj, ordinal: in
 def calculate_counts(
     pods: Iterable[Obj], min_ready: float, current: str, update: str, now: float
 ) -> dict[str, int]:
-    """Return the numbers of the status for these pods.
+    """Return the counts of the status.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go, `computeReplicaStatus`.
     """
@@ -275,7 +275,7 @@ def _has_other_controller(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
 
 
 def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
-    """Return the owner references that the claim must have; None where they are right.
+    """Return the owner references that the claim should have; None if it has them.
 
     Scaled down under `Delete`, a claim is the pod's; else, `Delete` when the set is deleted makes
     it the set's.
@@ -309,7 +309,7 @@ class ClaimControl:
         self._recorder = recorder
 
     def is_stale(self, stateful_set: Obj, pod: Obj) -> bool:
-        """Whether a claim is still an earlier pod's and about to go with it."""
+        """Whether a claim belongs to a deleted pod and is about to be deleted."""
         if _policy(stateful_set)[1] == "Retain":
             return False
         return any(

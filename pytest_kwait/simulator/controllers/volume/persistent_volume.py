@@ -47,7 +47,7 @@ __all__ = [
 
 
 def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
-    """Whether the volume names the claim, by its UID where it names one."""
+    """Whether the volume's reference names the claim, by UID if it has one."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return False
@@ -62,7 +62,7 @@ def _get_storage(amounts: Obj | None) -> int:
 
 
 def find_mismatch(volume: Obj, claim: Obj) -> str | None:
-    """Return why the volume is none for the claim; None where it is one."""
+    """Return why the volume does not match the claim; None if it does."""
     wanted, given = claim["spec"], volume["spec"]
     if "deletionTimestamp" in volume["metadata"]:
         return f'the volume is marked for deletion "{name_of(volume)}"'
@@ -112,7 +112,7 @@ def find_matching_volume(
 
 
 HOST_PATH = "kwait.dev/host-path"
-"""The provisioner that the cluster has of its own."""
+"""The cluster's own provisioner."""
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -330,7 +330,7 @@ class PersistentVolumeController:
         return "WaitForPodScheduled", f"waiting for {pods} to be scheduled"
 
     def _bind_named(self, claim: Obj, name: str) -> bool:
-        """Bind a claim to the volume that it names; whether that is its own."""
+        """Bind a claim to the volume that it names; return whether it is bound."""
         volume = self._api.find(_VOLUMES, name)
         if volume is None:
             return False

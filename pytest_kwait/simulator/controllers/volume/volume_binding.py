@@ -43,7 +43,7 @@ _NO_VOLUMES_FOUND = Rejection(("node(s) didn't find available persistent volumes
 
 
 class VolumeBinding:
-    """Holds pods back until their claims have volumes.
+    """Keeps pods unscheduled until their claims have volumes.
 
     Args:
         retry: called with the key of a pod that may fit now.
@@ -179,7 +179,7 @@ class VolumeBinding:
                     "resourceVersion": claim["metadata"]["resourceVersion"],
                 }
                 self._api.update("persistentvolumes", changed)
-            # Only now: its own changes are no news for the pod.
+            # Subscribed last: its own changes must not queue the pod.
             self._wait(pod, name_of(claim))
         return False
 
