@@ -1,4 +1,4 @@
-"""An error and what it says, however its lines are broken."""
+"""Assertions on errors, whatever the line breaks of their messages."""
 
 from __future__ import annotations
 

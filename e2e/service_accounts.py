@@ -1,4 +1,4 @@
-"""A user who may do nothing by itself: a service account, with a kubeconfig for it."""
+"""A service account without permissions, with a kubeconfig for it."""
 
 from __future__ import annotations
 

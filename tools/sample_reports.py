@@ -1,4 +1,4 @@
-"""Sample reports: a run with a few failures, and very long ones."""
+"""Sample reports: a run with a few failures, and very long runs."""
 
 from __future__ import annotations
 

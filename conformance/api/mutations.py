@@ -1,4 +1,4 @@
-"""Objects with one field broken, and where two servers differ on them.
+"""Objects with one broken field, and differences between two servers' responses.
 
     python -m conformance.api.mutations compare KUBECONFIG OTHER [--seed S] [--count N] [--kind K]
     python -m conformance.api.mutations transcript [--seed S] [--count N] > FILE
@@ -74,7 +74,7 @@ KINDS = (
     "StatefulSet",
     "StorageClass",
 )
-"""What tests deal with every day."""
+"""Common kinds."""
 
 _TEXTS = (
     *("", "a", "A_", "a b", "Odd", "..", "/", "/a/../b", "-a", "a.example/b", "a.example", "1"),
@@ -98,7 +98,7 @@ _DEEPEST = 5
 
 
 def break_field(sample: dict[str, Any], rng: Random) -> dict[str, Any]:
-    """A copy of `sample` with something odd in it."""
+    """Return a copy of `sample` with one broken field."""
     found = deepcopy(sample)
     group, _, version = sample["apiVersion"].rpartition("/")
     _break(struct_of(group, version, sample["kind"]), found, rng)
@@ -140,7 +140,7 @@ def _break(struct: Struct, value: dict[str, Any], rng: Random) -> None:
 
 
 def _made(shape: Shape, rng: Random, depth: int) -> Any:
-    """Any value of that type, as often odd as not."""
+    """Return a random value of that type, broken in about half of the cases."""
     if shape.form is Form.STRUCT:
         if depth >= _DEEPEST:
             return {}
@@ -158,7 +158,7 @@ def _made(shape: Shape, rng: Random, depth: int) -> Any:
 
 
 def make_steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Steps of a transcript, each a dry create of a broken object."""
+    """Return the steps of a transcript: dry-run creates of broken objects."""
     samples = [one for one in yaml.safe_load_all(SAMPLES.read_text()) if one["kind"] in kinds]
     registry = Scheme()
     for number in range(count):
@@ -177,7 +177,7 @@ def make_steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[st
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether the answers are the same but for the order of what is wrong."""
+    """Return whether responses are equal up to the order of their causes."""
     return one == other or _unordered(one) == _unordered(other)
 
 
@@ -191,7 +191,7 @@ def _unordered(outcome: dict[str, Any]) -> Any:
 
 
 def _compare(one: Path, other: Path, made: list[dict[str, Any]]) -> int:
-    """Print each difference, and return how many there are."""
+    """Print each difference; return their number."""
     with ThreadPoolExecutor(2) as pool:
         answers = pool.map(lambda path: list(play_transcript(RawClient(path), made)), (one, other))
     differ = 0

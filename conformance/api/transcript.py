@@ -35,11 +35,11 @@ _IGNORED = frozenset({"managedFields"})
 
 
 def normalize_body(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
-    """`value` with placeholders for what cannot be the same twice.
+    """Return `value` with placeholders for what differs in every run.
 
     Args:
         value: decoded JSON or text.
-        names: what to write in place of which text, for example the namespace's name.
+        names: the placeholder by text, for example for the namespace's name.
         fields: whether `managedFields` are kept.
     """
     if isinstance(value, dict):
@@ -59,7 +59,7 @@ def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> 
     if key in ("healthCheckNodePort", "nodePort", "storageVersionHash"):
         return f"<{key}>"
     if key == "managedFields" and isinstance(value, list):
-        # A server orders them by whole seconds of time first, which may pass between any two steps.
+        # A server sorts them by whole seconds first, and a second may pass between any two steps.
         value = sorted(value, key=_normalize_managed_fields_entry)
     if key == "description":
         return ""
@@ -90,7 +90,7 @@ _SETTLES = 20.0
 
 
 def load_transcript(path: Path) -> list[dict[str, Any]]:
-    """The steps of a transcript."""
+    """Return the steps of a transcript."""
     steps: list[dict[str, Any]] = yaml.safe_load(path.read_text())
     return steps
 
@@ -98,12 +98,12 @@ def load_transcript(path: Path) -> list[dict[str, Any]]:
 def play_transcript(
     endpoint: RawClient, steps: list[dict[str, Any]], recorded: list[Outcome] | None = None
 ) -> Iterator[Outcome]:
-    """Send the requests in a namespace of their own; one outcome for each step.
+    """Send the requests in a new namespace; return one outcome for each step.
 
     Args:
         endpoint: the API server.
-        steps: what `load_transcript` has read.
-        recorded: the outcomes that are wanted; None where they are to be recorded.
+        steps: the result of `load_transcript`.
+        recorded: the expected outcomes; None to record them.
     """
     namespace = f"conformance-{secrets.token_hex(4)}"
     values = {"ns": namespace, "id": namespace.rpartition("-")[2]}
@@ -128,7 +128,7 @@ def play_transcript(
 
 
 def _groups(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The steps, those together that may be sent together."""
+    """Yield the steps in groups that may be sent in parallel."""
     group: list[dict[str, Any]] = []
     for step in steps:
         alone = not step["do"].startswith("GET ") or bool({"save", "until", "alone"} & step.keys())
@@ -175,7 +175,7 @@ def _settled(
     answer: RawResponse,
     awaited: Outcome,
 ) -> RawResponse:
-    """The first answer that is as awaited, or the last one."""
+    """Return the first response that is as expected, or the last one."""
     deadline = SYSTEM_CLOCK.monotonic() + _SETTLES
     while _outcome(step, answer, values) != awaited:
         if not _changes_nothing(step) and not _is_invalid(answer, awaited):
@@ -195,7 +195,7 @@ def _awaited(step: dict[str, Any], answer: RawResponse) -> bool:
 
 
 def _await_account(endpoint: RawClient, namespace: str) -> None:
-    """Let the controllers make what each namespace has, by watching for it."""
+    """Wait until the controllers have made the default objects of the namespace."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts?watch=1&timeoutSeconds=20"
     next(endpoint.stream(path))
     path = f"/api/v1/namespaces/{namespace}/configmaps?watch=1&timeoutSeconds=20"
@@ -224,7 +224,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
 
 
 def _incidental(event: dict[str, Any]) -> bool:
-    """Whether it is a bookmark that the server sends or not as it likes."""
+    """Return whether it is a bookmark, which the server may send at any time."""
     return event["type"] == "BOOKMARK" and "annotations" not in event["object"]["metadata"]
 
 
@@ -238,7 +238,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _ordered(value: Any) -> Any:
-    """`value` with its lists in an order of their own."""
+    """Return `value` with its lists sorted."""
     if isinstance(value, dict):
         return {key: _ordered(item) for key, item in value.items()}
     if isinstance(value, list):

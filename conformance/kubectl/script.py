@@ -33,10 +33,10 @@ __all__ = ["Outcome", "find_kubectl", "load_script", "normalize_output", "play_s
 
 
 def find_kubectl() -> tuple[Path | None, str]:
-    """Return a kubectl of the version that the scripts were recorded with; else why there is none.
+    """Return a kubectl of the recorded version, or the reason why there is none.
 
-    It is looked for in KUBEBUILDER_ASSETS, in what `python -m tools.controlplane build` has made,
-    and on the PATH.
+    Searched are KUBEBUILDER_ASSETS, the output of `python -m tools.controlplane build`, and the
+    PATH.
     """
     _, minor, _ = assets.pinned("k8s.io/kubernetes").split(".", 2)
     found = []
@@ -81,7 +81,7 @@ _RANDOM = "bcdfghjklmnpqrstvwxz2456789"
 _RULES = [
     (re.compile(pattern, re.MULTILINE), shown)
     for pattern, shown in (
-        # A node that is busy tries again: it has no part in what is compared.
+        # A busy node retries, which is not part of the comparison.
         (r"^.*\bFailedMount\b.*failed to sync \w+ cache: timed out waiting for.*\n", ""),
         (r"^.*\bFailedCreatePodSandBox\b.*\n", ""),
         (r"\beyJ[\w-]+\.[\w-]+\.[\w-]*", "<token>"),
@@ -100,7 +100,7 @@ _RULES = [
         (rf"-(?=[a-z]*\d|[^aeiou\s]{{5}}\b)[{_RANDOM}]{{5}}\b", "-<suffix>"),
         (r"(?i)(resource ?version\"?: +)\"?\d+\"?", r"\1<revision>"),
         (r"(?<=:)3\d{4}(?=/)|(?<=nodePort: )\d{5}", "<port>"),
-        # Columns are as wide as the widest of what differs.
+        # The widths of columns depend on these values.
         (r"(?<=\S)[ \t]{2,}", "  "),
         (r"[ \t]+$", ""),
         (r"(?:(?<=  )|^)(\d+[smhd])+(?=  |$)|(?<=\()(\d+[smhd])+ ago(?=\))", "<age>"),
@@ -111,11 +111,11 @@ _RULES = [
 
 
 def normalize_output(text: str, names: dict[str, str]) -> list[str]:
-    """The lines of `text` with placeholders for what cannot be the same twice.
+    """Return the lines of `text` with placeholders for what differs in every run.
 
     Args:
-        text: what a command printed.
-        names: what to write in place of which text, for example the namespace's name.
+        text: the output of a command.
+        names: the placeholder by text, for example for the namespace's name.
     """
     for found, shown in names.items():
         text = text.replace(found, shown)
@@ -139,7 +139,7 @@ _PATIENCE = 400.0
 
 
 def load_script(path: Path) -> dict[str, Any]:
-    """The script in a file."""
+    """Return the script in a file."""
     script: dict[str, Any] = yaml.safe_load(path.read_text())
     script["steps"] = [{"run": step} if isinstance(step, str) else step for step in script["steps"]]
     return script
@@ -152,14 +152,14 @@ def play_script(
     folder: Path,
     expected: Sequence[Outcome] = (),
 ) -> Iterator[Outcome]:
-    """Run the commands in a namespace of their own; one outcome for each.
+    """Run the commands in a new namespace; return one outcome for each.
 
     Args:
-        script: what `load_script` has read.
-        kubeconfig: the cluster, and as whom.
+        script: the result of `load_script`.
+        kubeconfig: the cluster and the user.
         kubectl: the program.
-        folder: an empty one, which the commands run in.
-        expected: their outcomes, as far as they are known.
+        folder: an empty working directory.
+        expected: the expected outcomes, if known.
     """
     endpoint = RawClient(kubeconfig)
     with _namespace(endpoint) as namespace:
@@ -206,7 +206,7 @@ def play_script(
 
 @contextmanager
 def _namespace(endpoint: RawClient) -> Iterator[str]:
-    """A namespace that has what controllers make in each."""
+    """Yield a namespace with its default objects."""
     # Without digits: a name that reads as a number is quoted in YAML.
     name = f"kubectl-{''.join(secrets.choice(string.ascii_lowercase) for _ in range(8))}"
     endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -220,7 +220,7 @@ def _namespace(endpoint: RawClient) -> Iterator[str]:
 
 
 def _environment(kubeconfig: Path, kubectl: Path, folder: Path, namespace: str) -> dict[str, str]:
-    """A user's shell: kubectl on the PATH, a kubeconfig with the namespace in its context."""
+    """Return a user's environment: kubectl on the PATH, and a kubeconfig with the namespace."""
     home = folder / ".home"
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "kubectl").symlink_to(kubectl)
@@ -254,7 +254,7 @@ def _environment(kubeconfig: Path, kubectl: Path, folder: Path, namespace: str) 
 
 
 def _groups(steps: list[Step]) -> Iterator[list[Step]]:
-    """The steps, those together that may be run together."""
+    """Yield the steps in groups that may run in parallel."""
     group: list[Step] = []
     for step in steps:
         if _reads(step["run"]) and not {"until", "alone"} & step.keys():
@@ -269,7 +269,7 @@ def _groups(steps: list[Step]) -> Iterator[list[Step]]:
 
 
 def _settle(endpoint: RawClient, namespace: str) -> None:
-    """Wait until no workload has a generation that its controller has not seen."""
+    """Wait until the controllers have observed the generation of every workload."""
     deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
     for plural in _WORKLOADS:
         path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def content(name: str, data: bytes) -> dict[str, Any]:
-    """A data file's content, however well it is packed."""
+    """Return the content of a data file, decompressed."""
     if name.endswith(".zip"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return {entry: json.loads(archive.read(entry)) for entry in archive.namelist()}

@@ -16,7 +16,7 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass
 class Comparison:
-    """How one run agrees with the recording."""
+    """The differences between one run and the recording."""
 
     milestones: int = 0
     """All that were wanted or seen."""
@@ -39,17 +39,17 @@ class Comparison:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing differs that more time could mend."""
+        """Whether more time could not remove any difference."""
         return not (self.missing or self.end_faults)
 
     @property
     def milestone_score(self) -> float:
-        """The part of the milestones that agree, from 0 to 1."""
+        """The share of equal milestones, from 0 to 1."""
         return 1 - len(self.milestone_faults) / max(self.milestones, 1)
 
     @property
     def event_score(self) -> float:
-        """The part of the events that agree, from 0 to 1."""
+        """The share of equal events, from 0 to 1."""
         return 1 - len(self.event_faults) / max(self.events, 1)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Comparison:
 
 
 def compare(name: str, recording: Recording, run: Run) -> Comparison:
-    """What differs between a run of the scenario of that name and what was recorded of it."""
+    """Compare a run of the scenario of that name with its recording."""
     result = Comparison()
     for key in sorted(recording["objects"].keys() | run["objects"].keys()):
         wanted = recording["objects"].get(key, {"always": {}, "sometimes": [], "ends": [[]]})

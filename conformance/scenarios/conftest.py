@@ -18,7 +18,7 @@ _FIRST = "test_timelines_equal_recordings"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the test that plays them first, and those that only look at the end."""
+    """Run the test that plays the scenarios first, and those that compare them last."""
     folder = Path(__file__).parent
     ours = [item for item in items if item.path.parent == folder]
     first = [item for item in ours if item.name == _FIRST]
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def stage(
     kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> Stage:
-    """What was seen of all scenarios."""
+    """The observed timelines of all scenarios."""
     folder = tmp_path_factory.getbasetemp()
     shared = folder if worker_id == "master" else folder.parent
     return get_stage(shared, kwait_cluster.kubeconfig, list_names())

@@ -51,7 +51,7 @@ KINDS = {
     "HorizontalPodAutoscaler": "/apis/autoscaling/v2 horizontalpodautoscalers",
     "EndpointSlice": "/apis/discovery.k8s.io/v1 endpointslices",
 }
-"""What is watched: for each kind the path of its group and its plural."""
+"""The watched kinds: the path of the group, and the plural."""
 
 _UNWATCHED = {
     "Secret": "/api/v1 secrets",
@@ -59,13 +59,13 @@ _UNWATCHED = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1 priorityclasses",
 }
 OF_NO_NAMESPACE = frozenset({"Node", "PersistentVolume", "PriorityClass"})
-"""Kinds whose objects are the whole cluster's."""
+"""Cluster-scoped kinds."""
 _PAUSE = 0.2
 _LIFE = 240
 
 
 def path_of(kind: str, namespace: str) -> str:
-    """The path of the collection of a kind, in any writing, in a namespace."""
+    """Return the path of a kind's collection in a namespace; any spelling of the kind will do."""
     known = {name.lower(): name for name in KINDS | _UNWATCHED}
     name = known[kind.lower()]
     group, plural = (KINDS | _UNWATCHED)[name].split()
@@ -75,11 +75,11 @@ def path_of(kind: str, namespace: str) -> str:
 
 
 class ClusterWatch:
-    """Streams of every kind, each in a thread of its own.
+    """Watches of every kind, each in its own thread.
 
     Args:
         endpoint: the cluster.
-        tell: called with the type of a change and the object, from any of the threads.
+        tell: called from these threads with the type of a change and the object.
     """
 
     def __init__(self, endpoint: RawClient, tell: Callable[[str, dict[str, Any]], None]) -> None:
@@ -88,7 +88,7 @@ class ClusterWatch:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        """Watch from now on."""
+        """Start the watches."""
         for kind, place in KINDS.items():
             path = "/".join(place.split())
             version = self._version(path)
@@ -96,7 +96,7 @@ class ClusterWatch:
             follow.start()
 
     def end(self) -> None:
-        """Tell no more; the threads end with their streams."""
+        """Stop calling back; the threads end with their streams."""
         self._over.set()
 
     def _version(self, path: str) -> str:
@@ -135,7 +135,7 @@ _PATCHES = {
 
 @dataclass
 class PlayedScenario:
-    """One scenario on its way."""
+    """A scenario that is being played."""
 
     scenario: Scenario
     namespace: str
@@ -154,14 +154,14 @@ class PlayedScenario:
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What it waits for."""
+        """The milestones that it waits for."""
         if self.done < len(self.scenario.steps):
             return tuple(self.scenario.steps[self.done].get("when", ()))
         return self.scenario.over
 
     @property
     def missing(self) -> list[str]:
-        """What of that was not seen."""
+        """The awaited milestones that were not observed."""
         return [wish for wish in self.wishes if not self.story.holds(wish)]
 
 
@@ -174,16 +174,16 @@ def play_scenarios(
     limit: float = _LIMIT,
     together: int = _TOGETHER,
 ) -> list[PlayedScenario]:
-    """Play the scenarios, and return what was seen of each.
+    """Play the scenarios; return the timeline of each.
 
     Args:
         kubeconfig: the cluster.
-        scenarios: what is played.
-        settled: whether a scenario that is over has no more to show.
-        linger: seconds that are waited for it to settle, at most.
-        limit: seconds after which all ends, whatever is over by then.
-        together: how many there are at a time that are not over: two processors start so many
-            containers without keeping a kubelet from telling of each state.
+        scenarios: the scenarios.
+        settled: whether an ended scenario will show nothing more.
+        linger: the longest wait for that, in seconds.
+        limit: the limit of the whole play, in seconds.
+        together: the number of scenarios in parallel: with more, two CPUs start containers too
+            slowly for the kubelet to report every state.
     """
     player = _Player(RawClient(kubeconfig), settled, linger, together)
     return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
@@ -241,7 +241,7 @@ class _Player:
         return played
 
     def _take(self) -> None:
-        """Take in what has come, or wait a little for something."""
+        """Process the received changes, or wait briefly for one."""
         try:
             self._told.get(timeout=_QUIET)()
             while True:
@@ -286,10 +286,10 @@ class _Player:
             played.story.observe(change, obj)
             played.changed = True
 
-    # -- what the hands do
+    # -- actions
 
     def _request(self, method: str, path: str, body: object = None, **more: Any) -> RawResponse:
-        """The answer to a request that is sent until there is one."""
+        """Return the response to a request, sent until there is one."""
         while True:
             try:
                 answer = self._endpoint.request(method, path, body, **more)
@@ -305,10 +305,10 @@ class _Player:
         self._request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
     def _clear(self, played: PlayedScenario) -> None:
-        """Remove what it made; nobody waits for it."""
+        """Delete the scenario's objects without waiting."""
         made = [obj for step in played.scenario.steps for obj in step.get("create", ())]
         if any(obj["kind"] == "Node" for obj in made):
-            # Nobody is there to say that its containers have ended.
+            # Without a kubelet, no status reports the end of its containers.
             pods = path_of("pod", played.namespace)
             self._request("DELETE", pods, {"gracePeriodSeconds": 0})
         self._request("DELETE", f"/api/v1/namespaces/{played.namespace}")
@@ -353,7 +353,7 @@ class _Player:
 
 
 def _namespace_of(obj: dict[str, Any]) -> str:
-    """The namespace of the scenario that an object may be of: a node has its name."""
+    """Return the namespace of an object's scenario; a node is named after it."""
     about = obj.get("involvedObject") or {}
     if about.get("kind") == "Node":
         return str(about.get("name", ""))

@@ -17,7 +17,7 @@ Recording = dict[str, Any]
 Run = dict[str, Any]
 """`Timeline.as_json()` of one run."""
 _PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
-"""Takes turns for ever."""
+"""Reasons that alternate forever."""
 _SANDBOX = re.compile(r"PodReadyToStartContainers=\w+; (?=.*phase=(Succeeded|Failed))")
 """Becomes false when the kubelet has come to remove the sandbox of a pod that has ended."""
 _TWICE = frozenset(
@@ -28,7 +28,7 @@ _TWICE = frozenset(
 
 
 def get_end(instances: list[dict[str, Any]]) -> list[str]:
-    """How the objects of one name are at the end, each as one text; those that are gone as one."""
+    """Return the final states of the objects of one name; deleted ones count as one."""
     ends = ["; ".join(each["now"]) for each in instances]
     gone = ["gone"] if "gone" in ends else []
     return gone + sorted(map(_steady, (end for end in ends if end != "gone")))
@@ -39,7 +39,7 @@ def _steady(end: str) -> str:
 
 
 def merge_runs(runs: list[Run]) -> Recording:
-    """The recording of these runs."""
+    """Return the recording of these runs."""
     keys = sorted({key for run in runs for key in run["objects"]})
     told = sorted({key for run in runs for key in run["events"]})
     return {
@@ -98,11 +98,11 @@ def _latest(before: set[str], always: set[str], lives: list[dict[str, int]]) -> 
 
 
 def read_recording(path: Path) -> Recording:
-    """The recording in a file."""
+    """Return the recording in a file."""
     recording: Recording = json.loads(path.read_text())
     return recording
 
 
 def write_recording(path: Path, recording: Recording) -> None:
-    """Write the recording, short enough to be read."""
+    """Write the recording in a readable form."""
     path.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")

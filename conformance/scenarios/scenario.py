@@ -17,7 +17,7 @@ RECORDINGS = Path(__file__).with_name("recordings")
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario as it is written."""
+    """One scenario."""
 
     name: str
     about: str
@@ -27,7 +27,7 @@ class Scenario:
     first: bool
 
     def filled(self, step: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
-        """A step of it with the names that this cluster has."""
+        """Return a step with this cluster's names."""
         text = json.dumps(step)
         for name, value in values.items():
             text = text.replace(f"{{{name}}}", value)
@@ -36,12 +36,12 @@ class Scenario:
 
 
 def list_names() -> list[str]:
-    """The names of all scenarios."""
+    """Return the names of all scenarios."""
     return sorted(path.stem for path in SCRIPTS.glob("*.yaml"))
 
 
 def load_scenario(name: str) -> Scenario:
-    """The scenario of that name."""
+    """Return the scenario of that name."""
     told = yaml.safe_load((SCRIPTS / f"{name}.yaml").read_text())
     steps = ({"create": told["objects"]}, *told.get("steps", ()))
     return Scenario(name, told["about"], steps, tuple(told["over"]), told.get("first", False))

@@ -20,7 +20,7 @@ from pytest_kwait.clusters.embedded import EmbeddedProvider
 
 
 def main() -> int:
-    """Print the scores of each time; 1 where one of them is too low."""
+    """Print the scores of each play; return 1 if one is too low."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="the scenarios (default: all)")
     parser.add_argument(

@@ -24,14 +24,14 @@ MILESTONES = 0.97
 EVENTS = 0.97
 _LINGER = 30.0
 _BRIEFLY = 5.0
-"""Seconds that what may have been skipped is waited for, where the end is as recorded."""
+"""Seconds to wait for skipped milestones when the end is as recorded."""
 
 
 class Stage:
-    """What was seen of each scenario.
+    """The observed timeline of each scenario.
 
     Args:
-        runs: for each scenario what was seen, and what it still waited for.
+        runs: the timeline, and the missing milestones, of each scenario.
     """
 
     def __init__(self, runs: dict[str, dict[str, Any]]) -> None:
@@ -39,30 +39,30 @@ class Stage:
 
     @property
     def names(self) -> list[str]:
-        """The scenarios that were played."""
+        """The names of the played scenarios."""
         return sorted(self._runs)
 
     def run(self, name: str) -> Run:
-        """What was seen of the scenario."""
+        """Return the timeline of a scenario."""
         run: Run = self._runs[name]["run"]
         return run
 
     def missing(self, name: str) -> list[str]:
-        """What the scenario still waited for; nothing when it was over."""
+        """Return the milestones that a scenario still waited for."""
         missing: list[str] = self._runs[name]["missing"]
         return missing
 
     def told(self, name: str) -> str:
-        """All that was seen of the scenario, as text."""
+        """Return the timeline of a scenario as text."""
         return json.dumps(self.run(name), indent=1)
 
     def compared(self, name: str) -> Comparison:
-        """The scenario beside its recording."""
+        """Return the comparison of a scenario with its recording."""
         return compare(name, read_recording(RECORDINGS / f"{name}.json"), self.run(name))
 
 
 def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Play the scenarios, and return what `Stage` is made from."""
+    """Play the scenarios; return the argument of `Stage`."""
     recordings = {name: read_recording(RECORDINGS / f"{name}.json") for name in wanted}
 
     def settled(played: PlayedScenario) -> bool:
@@ -85,10 +85,10 @@ def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, An
 
 
 def get_stage(folder: Path, kubeconfig: Path, wanted: Iterable[str]) -> Stage:
-    """The stage of this run of pytest: played by who comes first, while the others wait.
+    """Return the stage of this pytest run; the first worker plays, the others wait.
 
     Args:
-        folder: one that all workers share.
+        folder: a folder that all workers share.
         kubeconfig: the cluster.
         wanted: the names of the scenarios.
     """

@@ -30,7 +30,7 @@ _COUNTS = {
     ),
     "HorizontalPodAutoscaler": ("currentReplicas", "desiredReplicas"),
 }
-"""Fields of the status that count something; zero and absent are the same."""
+"""Counting status fields; zero and absent are equal."""
 
 _OBSERVING = frozenset(
     {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet"}
@@ -40,14 +40,14 @@ _CONTAINERS = ("initContainerStatuses", "containerStatuses", "ephemeralContainer
 
 
 def list_milestones(obj: Obj) -> frozenset[str]:
-    """Everything that is to be said of the object as it is now."""
+    """Return the milestones that an object has now."""
     return frozenset(_all(obj))
 
 
 def parse_count(milestone: str) -> tuple[str, int] | None:
-    """What a milestone counts and how many; None where it counts nothing.
+    """Return the subject and number of a counting milestone; None for others.
 
-    Counts may be skipped by who watches: nobody promises to see the first of two ready pods.
+    Watchers may miss counts: nothing guarantees that the first of two ready pods is observed.
     """
     name, equals, number = milestone.rpartition("=")
     return (name, int(number)) if equals and number.isdigit() else None
@@ -177,12 +177,12 @@ GONE = "gone"
 _ANSWERS = "answers/steps"
 _NODE = "node/{ns}"
 _NOISE = frozenset({"serviceaccount/default", "configmap/kube-root-ca.crt"})
-"""What each namespace has, whatever happens in it."""
+"""Default objects of every namespace."""
 
 
 @dataclass
 class Instance:
-    """One object, from its first sight to its last."""
+    """One object, from its first to its last observation."""
 
     kind: str
     name: str
@@ -199,7 +199,7 @@ class Instance:
     events: set[str] = field(default_factory=set)
 
     def observe(self, told: frozenset[str]) -> None:
-        """Take over what is said of the object now."""
+        """Record the state of the object."""
         self.now = told
         self.changes += 1
         for milestone in told:
@@ -207,7 +207,7 @@ class Instance:
 
 
 class Timeline:
-    """One scenario as it is lived through."""
+    """The observations of one scenario."""
 
     def __init__(self) -> None:
         self._instances: dict[str, Instance] = {}
@@ -217,7 +217,7 @@ class Timeline:
         """What each namespace has, as far as it was seen."""
 
     def observe(self, change: str, obj: Obj) -> None:
-        """Take over one change of a watch."""
+        """Record one change of a watch."""
         if obj["kind"] == "Event":
             about = obj["involvedObject"]
             key = f"{about.get('kind', '').lower()}/{about.get('name', '')}"
@@ -235,16 +235,16 @@ class Timeline:
         self._instances[uid].observe(told)
 
     def answered(self, text: str) -> None:
-        """Take over what the server said to an action."""
+        """Record the response to an action."""
         self._answers.observe(self._answers.now | {text})
 
     @property
     def set_up(self) -> bool:
-        """Whether the namespace has what controllers make in each."""
+        """Return whether the namespace has its default objects."""
         return self.ready == _NOISE
 
     def objects(self) -> dict[str, list[Instance]]:
-        """Every instance, by the name that it has on every cluster."""
+        """Return every instance by a name that is equal on every cluster."""
         sets = _numbered([each for each in self._instances.values() if each.kind == "replicaset"])
         owners = {f"{each.kind}/{each.name}": each for each in self._instances.values()}
         found: dict[str, list[Instance]] = {}
@@ -255,7 +255,7 @@ class Timeline:
         return found
 
     def events(self) -> dict[str, set[str]]:
-        """The types and reasons of what was told of each object."""
+        """Return types and reasons of the events of each object."""
         told: dict[str, set[str]] = {}
         names = {
             f"{instance.kind}/{instance.name}": key
@@ -267,7 +267,7 @@ class Timeline:
         return told
 
     def name_of(self, key: str) -> str:
-        """The name, on this cluster, of a living object that is `key` on every cluster."""
+        """Return the name on this cluster of a live object with the common name `key`."""
         kind, _, name = key.partition("/")
         if not name.endswith("*") and kind != "replicaset":
             return name
@@ -275,13 +275,12 @@ class Timeline:
         return min((each.name for each in living), default=name)
 
     def holds(self, wish: str) -> bool:
-        """Whether what a scenario waits for was seen.
+        """Return whether an awaited milestone was observed.
 
         Args:
-            wish: `[now] [NUMBER] KIND/NAME MILESTONE[, MILESTONE...]`: that so many instances (one)
-                have seen, or have at present, all of the milestones, a condition with any reason
-                where none is given, a count of at least so many for `restarts>=2`;
-                `KIND/NAME event TYPE REASON`: that it was told.
+            wish: `[now] [NUMBER] KIND/NAME MILESTONE[, MILESTONE...]`: so many instances (one) had,
+                or have now, all of the milestones; a condition without a reason matches any, and
+                `restarts>=2` matches higher counts. `KIND/NAME event TYPE REASON`: an event.
         """
         first, _, rest = wish.partition(" ")
         present = first == "now"
@@ -300,7 +299,7 @@ class Timeline:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything that is compared."""
+        """Return everything that is compared."""
         return {
             "objects": {
                 key: [
@@ -314,7 +313,7 @@ class Timeline:
 
 
 def _among(milestones: Iterable[str], wanted: str) -> bool:
-    """Whether the milestone is there, whatever its reason where none is wanted."""
+    """Return whether the milestone is present; without a reason, any reason matches."""
     counted, at_least, number = wanted.partition(">=")
     if at_least:
         counts = filter(None, map(parse_count, milestones))
@@ -338,7 +337,7 @@ def _instance(obj: Obj) -> Instance:
 
 
 def _numbered(sets: list[Instance]) -> dict[str, int]:
-    """Which of its deployment's replica sets each is."""
+    """Return the number of each replica set within its deployment."""
     numbers: dict[str, int] = {}
     by_owner: dict[str, int] = {}
     for each in sorted(sets, key=lambda one: one.revision):

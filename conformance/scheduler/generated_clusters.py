@@ -17,7 +17,7 @@ NAMESPACES = {"one": {"team": "red"}, "two": {"team": "blue"}, "three": {}}
 """The namespaces and their labels."""
 
 SERVICES = {"one": {"app": "web"}, "two": {"app": "db"}}
-"""What the services select, one in each of these namespaces; their pods are spread."""
+"""The selectors of services, one in each namespace."""
 
 OVERHEAD_CLASS = "heavy"
 """A runtime class with overhead."""
@@ -35,13 +35,13 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True)
 class GeneratedCluster:
-    """A cluster and pods to find a place for.
+    """A cluster with pending pods.
 
     Args:
-        seed: what it is made from.
+        seed: the seed of the generator.
         nodes: the nodes, with their status.
-        placed: pods on them.
-        waiting: pods without a node.
+        placed: the pods on them.
+        waiting: the pods without a node.
     """
 
     seed: int
@@ -51,7 +51,7 @@ class GeneratedCluster:
 
 
 def generate_cluster(seed: int, nodes: int, placed: int, waiting: int) -> GeneratedCluster:
-    """Return the world of this seed."""
+    """Return the cluster of this seed."""
     random = Random(seed)
     some = [_node(random, f"w{seed}-node-{number}") for number in range(nodes)]
     names = [node["metadata"]["name"] for node in some]
@@ -134,7 +134,7 @@ def _placed(random: Random, name: str, nodes: list[str]) -> Obj:
             feature(random, spec, nodes)
     pod = _pod(random, name, spec)
     if random.random() < 0.1:
-        # On its way out: nobody ends it, as there is no kubelet.
+        # Terminating: without a kubelet it stays so.
         pod["metadata"]["annotations"] = {"ending": "yes"}
     return pod
 
@@ -150,7 +150,7 @@ def _waiting(random: Random, name: str, nodes: list[str]) -> Obj:
     return _pod(random, name, spec)
 
 
-# -- what a pod may ask for
+# -- features of pods
 
 
 def _selected(random: Random, spec: Obj, nodes: list[str]) -> None:
@@ -192,7 +192,7 @@ def _prefers_nodes(random: Random, spec: Obj, nodes: list[str]) -> None:
     terms = [
         {"weight": random.randint(1, 100), "preference": _term(random, nodes)} for _ in range(2)
     ]
-    # An empty preference is refused; any expression will do.
+    # An empty preference is rejected; any expression will do.
     for one in terms:
         if not one["preference"]:
             one["preference"] = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "KubeScheduler", "run_kube_scheduler"]
 
 NAME = "referee"
-"""The `schedulerName` of pods that it looks at."""
+"""The `schedulerName` of its pods."""
 
 _SCORE = re.compile(
     r'"Plugin scored node for pod" .*?pod="[^/"]*/([^"]*)" plugin="([^"]*)" node="([^"]*)" '
@@ -28,7 +28,7 @@ _SCORE = re.compile(
 
 
 class KubeScheduler:
-    """What a kube-scheduler found.
+    """The decisions of a kube-scheduler.
 
     Args:
         log: its log, which has the scores.
@@ -49,9 +49,9 @@ class KubeScheduler:
 
 @contextmanager
 def run_kube_scheduler(program: Path, kubeconfig: Path, folder: Path) -> Iterator[KubeScheduler]:
-    """Give a kube-scheduler that ends with the block.
+    """Yield a kube-scheduler that ends with the block.
 
-    It asks us, as its extender, to filter the nodes that are left, and to bind.
+    This process is its extender, which filters the feasible nodes and binds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     referee = KubeScheduler(folder / "kube-scheduler.log")

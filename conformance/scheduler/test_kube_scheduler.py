@@ -46,7 +46,7 @@ _NOWHERE = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no
 
 
 class Cluster:
-    """A real cluster whose nodes and pods nobody runs, and its scheduler."""
+    """A real cluster without kubelets, and its scheduler."""
 
     def __init__(self, session: Session, referee: KubeScheduler) -> None:
         self._session = session
@@ -55,14 +55,14 @@ class Cluster:
         self._leaving: list[Future[Any]] = []
 
     def send(self, method: str, path: str, body: Obj | None = None, **query: Any) -> Any:
-        """Return the server's answer."""
+        """Return the server's response."""
         answer = self._session.request(
             method, path, body=body, query=query, deadline=Deadline.after(TIMEOUT)
         )
         return json.loads(answer.data)
 
     def prepare(self) -> None:
-        """Make the namespaces, their services, and the runtime class with overhead."""
+        """Create the namespaces, their services, and a runtime class with overhead."""
         for name, labels in NAMESPACES.items():
             self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         for name, selector in SERVICES.items():
@@ -81,18 +81,18 @@ class Cluster:
         assert poll_until(lambda: self._namespaces(accounts) >= set(NAMESPACES), TIMEOUT)
 
     def fill(self, world: GeneratedCluster) -> None:
-        """Make the nodes and the pods on them."""
+        """Create the nodes and the pods on them."""
         submit = self._pool.submit
         nodes = [submit(self.send, "POST", "/api/v1/nodes", node) for node in world.nodes]
         for made in (*nodes, *[submit(self._place, pod) for pod in world.placed]):
             made.result()
         assert poll_until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
-        # Its scheduler sees the nodes a little later than we do; pods it sees in their order.
+        # The scheduler observes nodes slightly later, and pods in order.
         tries = count()
         assert poll_until(lambda: self._is_seen(f"w{world.seed}-try-{next(tries)}"), TIMEOUT)
 
     def clear(self) -> None:
-        """Remove all nodes and pods."""
+        """Delete all nodes and pods."""
         while self._leaving:
             self._leaving.pop().result()
         for name in NAMESPACES:
@@ -100,16 +100,16 @@ class Cluster:
         self.send("DELETE", "/api/v1/nodes")
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pool.shutdown()
 
     def nodes(self) -> list[Obj]:
-        """Return the nodes as they are now."""
+        """Return the current nodes."""
         found: list[Obj] = self.send("GET", "/api/v1/nodes")["items"]
         return found
 
     def list(self) -> list[NodeInfo]:
-        """Return all nodes with the pods on them, as our algorithm sees them."""
+        """Return all nodes with the pods on them, as input of our algorithm."""
         infos = {node["metadata"]["name"]: NodeInfo(node) for node in self.nodes()}
         for pod in self.send("GET", "/api/v1/pods")["items"]:
             if pod["spec"].get("nodeName"):
@@ -117,7 +117,7 @@ class Cluster:
         return list(infos.values())
 
     def answer(self, pod: Obj) -> tuple[Obj, str]:
-        """Return the pod as the server took it, and what the scheduler's condition says of it."""
+        """Return the pod as stored, and the message of the scheduler's condition."""
         path = pods_of(pod)
         pod["spec"]["schedulerName"] = NAME
         taken = self.send("POST", path, pod)
@@ -134,7 +134,7 @@ class Cluster:
         return taken, messages[0]
 
     def _is_seen(self, name: str) -> bool:
-        """Whether the scheduler says the same as we of a pod that fits nowhere."""
+        """Return whether the scheduler also finds the pod unschedulable."""
         nowhere = {"metadata": {"name": name, "namespace": "one"}, "spec": dict(_NOWHERE)}
         taken, message = self.answer(nowhere)
         with pytest.raises(FitError) as caught:
@@ -152,7 +152,7 @@ class Cluster:
 
 
 class Snapshot:
-    """The nodes as they were, and the namespaces: what our algorithm is given."""
+    """The nodes and namespaces that our algorithm is given."""
 
     def __init__(self, nodes: Sequence[NodeInfo]) -> None:
         self._nodes = nodes
@@ -176,7 +176,7 @@ def pods_of(pod: Obj) -> str:
 
 
 def is_settled(node: Obj) -> bool:
-    """Whether its taints say what its state is; the server and a controller write them."""
+    """Return whether a node's taints agree with its conditions."""
     keys = {each["key"] for each in node["spec"].get("taints", ())}
     cordoned = "node.kubernetes.io/unschedulable" in keys
     return "node.kubernetes.io/not-ready" not in keys and cordoned is bool(
@@ -218,7 +218,7 @@ def test_feasible_nodes_reasons_and_scores_equal_kube_schedulers(cluster: Cluste
             ours[name] = sorted(algorithm.feasible(taken, snapshot))
             theirs[name] = cluster.referee.feasible.get(name, [])
             if "the value must be an integer" in message:
-                # The server takes it, and no scheduler can make sense of it.
+                # The server accepts it, but no scheduler can parse it.
                 with pytest.raises(InvalidPod, match="compares with one whole number"):
                     algorithm.schedule(taken, snapshot)
             elif len(ours[name]) > 1:
@@ -235,7 +235,7 @@ def test_feasible_nodes_reasons_and_scores_equal_kube_schedulers(cluster: Cluste
         pod: {node: sum(by_plugin.values()) for node, by_plugin in nodes.items()}
         for pod, nodes in cluster.referee.scores().items()
     }
-    # None of it is empty talk.
+    # Each outcome occurred.
     fitting = [len(nodes) for nodes in ours.values()]
     assert len(fitting) == len(WORLDS) * WAITING
     assert sum(count == 0 for count in fitting) > 20

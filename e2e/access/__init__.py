@@ -1,1 +1,1 @@
-"""Who may do what: users, service accounts, roles, and suites that run as any of them."""
+"""Access control: users, service accounts, roles, and suites that run as one of them."""

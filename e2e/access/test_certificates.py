@@ -1,4 +1,4 @@
-"""Certificates that the cluster signs: asked for, approved, and shown to the API server."""
+"""Certificate signing: request, approval, and authentication by the certificate."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Local caches of what the server has."""
+"""Local caches of the server's objects."""

@@ -1,4 +1,4 @@
-"""Proxies that count requests and break connections, as the suite of faults has them."""
+"""Proxies that count requests and break connections, shared with the suite of faults."""
 
 from __future__ import annotations
 

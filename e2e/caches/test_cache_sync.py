@@ -1,4 +1,4 @@
-"""Waiting until local caches hold what the server has, built-in and custom resources alike."""
+"""Waiting until local caches equal the server, for built-in and custom resources."""
 
 from __future__ import annotations
 

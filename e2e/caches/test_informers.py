@@ -1,4 +1,4 @@
-"""Informers of a test: a local copy of what the server has, and a history of what changed."""
+"""Informers of a test: a local copy of the server's objects, and a history of changes."""
 
 from __future__ import annotations
 

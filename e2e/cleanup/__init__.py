@@ -1,1 +1,1 @@
-"""A run that was killed leaves nothing for long, and its janitor touches nothing else."""
+"""Cleanup after killed runs, which leaves other runs alone."""

@@ -1,4 +1,4 @@
-"""Runs of pytest beside this one, on the same cluster, that can be killed; and their janitor."""
+"""Fixtures: other runs of pytest on the same cluster, and the janitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a run ends, one `kwait janitor` leaves nothing of it, and touches nothing else."""
+"""`kwait janitor` removes everything of an ended run, and nothing else."""
 
 from __future__ import annotations
 

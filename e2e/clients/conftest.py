@@ -1,4 +1,4 @@
-"""What the clients work on: a pod that runs, a kind of the test's own."""
+"""Fixtures: a running pod, and a custom kind of the test."""
 
 from __future__ import annotations
 

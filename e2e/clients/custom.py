@@ -1,4 +1,4 @@
-"""A custom kind of a group of the test's own; and how clients bear with the groups of others."""
+"""A custom kind in an API group of the test, and clients' tolerance of other groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator by kopf: each Greeting gets a ConfigMap that says it as often as it is to be said.
+"""A kopf operator: each Greeting gets a ConfigMap that repeats its text.
 
 GREETINGS_GROUP=... kopf run --namespace NAME operator.py
 """

@@ -1,4 +1,4 @@
-"""kopf: an operator that makes, follows and lets go of custom resources."""
+"""kopf: an operator that handles creation, change and deletion of custom resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kr8s: objects that know what to do with themselves."""
+"""kr8s: objects with methods."""
 
 from __future__ import annotations
 

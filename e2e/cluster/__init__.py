@@ -1,1 +1,1 @@
-"""Waits on the cluster itself: namespaces, events, rights, and what extends its API."""
+"""Waits on the cluster itself: namespaces, events, permissions, API extensions."""

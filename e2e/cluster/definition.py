@@ -1,4 +1,4 @@
-"""A custom kind of a group of the test's own."""
+"""A custom kind in an API group of the test."""
 
 from __future__ import annotations
 

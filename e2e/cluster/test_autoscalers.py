@@ -1,4 +1,4 @@
-"""Waiting for the replicas that an autoscaler counts and wants."""
+"""Waiting for the current and desired replicas of an autoscaler."""
 
 from __future__ import annotations
 

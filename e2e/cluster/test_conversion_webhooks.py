@@ -1,4 +1,4 @@
-"""A custom kind of two versions, with a webhook between them that both clusters really ask."""
+"""A custom kind of two versions, converted by a webhook."""
 
 from __future__ import annotations
 

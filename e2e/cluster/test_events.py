@@ -1,4 +1,4 @@
-"""Waiting for events: what the cluster says of an object."""
+"""Waiting for events about an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for namespaces: filled with what pods need, and gone with all that was in them."""
+"""Waiting for namespaces: their default objects, and their deletion."""
 
 from __future__ import annotations
 

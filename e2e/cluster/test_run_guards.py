@@ -1,4 +1,4 @@
-"""Guards: contexts and identities that a run refuses before it creates anything."""
+"""Guards: a run refuses contexts and identities before it creates anything."""
 
 from __future__ import annotations
 

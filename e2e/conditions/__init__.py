@@ -1,1 +1,1 @@
-"""Suites on conditions: what `wait_for` takes, on any kind of object."""
+"""Suites on the conditions of `wait_for`, on any kind of object."""

@@ -1,4 +1,4 @@
-"""A leader that is killed, frozen, robbed or cut off: who leads then, and who does no more.
+"""Failover of a leader that is killed, frozen, cut off, or loses its lease.
 
 `kwait_leader_election(3)` starts three candidates for one Lease, each a process of its own; they
 compete with whatever else knows the Lease, for example the operator under test. A leader acts every

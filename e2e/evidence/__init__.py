@@ -1,1 +1,1 @@
-"""What a failed test leaves to look at, on whichever cluster it failed."""
+"""Artifacts of failed tests, on every cluster."""

@@ -1,4 +1,4 @@
-"""The suite that fails: written to a folder and run as a process of its own."""
+"""A failing suite, written to a folder and run in a process of its own."""
 
 from __future__ import annotations
 

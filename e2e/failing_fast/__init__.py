@@ -1,1 +1,1 @@
-"""Waits that cannot come true."""
+"""Waits that cannot succeed."""

@@ -1,4 +1,4 @@
-"""The waits that ask pods, services and kubelets themselves, and the update that replaces pods."""
+"""Waits on answers of pods, services and kubelets, and the rolling update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waits on the cluster itself, and on those who extend its API."""
+"""Waits on the cluster itself, and on extensions of its API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench that faults are tried at: a proxy's certificate, a namespace, shorter limits."""
+"""Fixtures of fault trials: the proxy's certificate, a namespace, shorter limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waits on claims, volumes and their attachments."""
+"""Waits on claims, volumes and attachments."""
 
 from __future__ import annotations
 

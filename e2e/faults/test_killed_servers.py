@@ -1,4 +1,4 @@
-"""An API server, or its storage, that is killed with SIGKILL and starts again.
+"""Waits while the API server, or etcd, is killed and starts again.
 
 Needs a control plane of its own: run by `python -m tools.controlplane run -- pytest e2e/faults`.
 """

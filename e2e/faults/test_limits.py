@@ -1,4 +1,4 @@
-"""What a wait costs, counted at the proxy, and where it ends when a fault does not.
+"""Costs of waits, counted at the proxy, and their end under lasting faults.
 
 Two requests per watched resource, a few more for what breaks, and no storm ever.
 """

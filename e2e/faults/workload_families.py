@@ -1,4 +1,4 @@
-"""The waits on what runs pods, on services, and the verbs that wait."""
+"""Waits on workloads and services, and verbs that wait."""
 
 from __future__ import annotations
 

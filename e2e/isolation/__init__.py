@@ -1,1 +1,1 @@
-"""Namespaces of tests: further ones, what holds them, and runs that may make none."""
+"""Namespaces of tests: further ones, blocked deletions, runs that may create none."""

@@ -1,4 +1,4 @@
-"""Tests in a namespace that was there before, one after the other, with the same names."""
+"""Tests in an existing namespace, one after another, with the same names."""
 
 from __future__ import annotations
 

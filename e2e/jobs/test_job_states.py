@@ -1,4 +1,4 @@
-"""Waiting for what a Job says of itself, and for its end as an object."""
+"""Waiting for conditions of a job, and for its deletion."""
 
 from __future__ import annotations
 

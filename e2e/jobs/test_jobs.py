@@ -1,4 +1,4 @@
-"""Waiting for the pods of a Job and for its end: as a fixture, as a marker and as a function."""
+"""Waiting for the pods of a job and for its end: by fixture, marker and function."""
 
 from __future__ import annotations
 

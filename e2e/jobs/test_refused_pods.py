@@ -1,4 +1,4 @@
-"""Jobs whose pods the server refuses: the Job does not say so, its events do."""
+"""Jobs whose pods the server rejects, which only their events report."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pods that their hosts know."""
+"""Pods on minions."""

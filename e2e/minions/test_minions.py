@@ -1,4 +1,4 @@
-"""Waiting until every selected pod has a host, and that minion's agent knows the pod.
+"""Waiting until every selected pod has a host whose kubelet lists the pod.
 
 Kubernetes' early end-to-end tests meant this by waiting for the completion of an action: not that
 the API server says so, but that the kubelet does.

@@ -1,4 +1,4 @@
-"""Waiting for nodes: their conditions, whether they take pods, what their kubelets run."""
+"""Waiting for nodes: conditions, schedulability, and the pods that their kubelets run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests side by side."""
+"""Parallel tests."""

@@ -1,4 +1,4 @@
-"""Tests that run side by side: same names, own namespaces, one cluster. Try it with `-n 2`."""
+"""Parallel tests on one cluster, with the same names in their own namespaces: try `-n 2`."""
 
 from __future__ import annotations
 

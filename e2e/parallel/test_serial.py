@@ -1,4 +1,4 @@
-"""Serial tests: alone on the cluster, whoever else runs tests on it - other workers, other jobs."""
+"""Serial tests: alone on the cluster, among other workers and other jobs."""
 
 from __future__ import annotations
 

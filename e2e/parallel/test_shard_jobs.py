@@ -1,4 +1,4 @@
-"""A suite that the cluster itself runs, one pod for each shard, by `kwait shards run`."""
+"""A suite that `kwait shards run` runs in the cluster, one pod for each shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suite in shards: jobs that know nothing of each other run each test once, on one cluster."""
+"""A suite in shards: independent jobs run each test once, on one cluster."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where pods go, and what is said of those that go nowhere."""
+"""Placement of pods, and messages about unschedulable ones."""

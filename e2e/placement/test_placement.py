@@ -1,4 +1,4 @@
-"""Pods that want others beside them, elsewhere or evenly spread, and what is said if that fails."""
+"""Affinity, anti-affinity and topology spread, and messages about unschedulable pods."""
 
 from __future__ import annotations
 

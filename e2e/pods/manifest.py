@@ -1,4 +1,4 @@
-"""Pods as the suites here need them, without a manifest for each."""
+"""Builders of pods for these suites."""
 
 from __future__ import annotations
 

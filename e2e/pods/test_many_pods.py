@@ -1,4 +1,4 @@
-"""Waiting for many pods: their number, all of a selection, almost all of a namespace."""
+"""Waiting for many pods: a number, all selected ones, or almost all of a namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for one pod: its phase, its readiness, its place, its end."""
+"""Waiting for one pod: phase, readiness, node, deletion."""
 
 from __future__ import annotations
 

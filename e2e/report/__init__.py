@@ -1,1 +1,1 @@
-"""The page of a report, in a real browser."""
+"""The report page, in a real browser."""

@@ -1,1 +1,1 @@
-"""Schedulers of one's own."""
+"""Schedulers that tests define."""

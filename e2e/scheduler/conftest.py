@@ -1,4 +1,4 @@
-"""Pods that ask for a scheduler, and nodes that nobody runs to put them on."""
+"""Pods that name a scheduler, and nodes without a kubelet."""
 
 from __future__ import annotations
 

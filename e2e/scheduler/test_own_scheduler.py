@@ -1,4 +1,4 @@
-"""A scheduler for one test: it runs under a name of its own and places pods as the test says."""
+"""A scheduler for one test, with a name of its own and the test's plugins."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""kwait-scheduler as a program: started by its name, watched from outside, ended by signals."""
+"""kwait-scheduler as a program: configuration, endpoints, signals."""

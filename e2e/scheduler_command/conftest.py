@@ -1,4 +1,4 @@
-"""A place for one test: a kubeconfig, a name for the scheduler, a lease in the test's namespace."""
+"""Fixtures: a kubeconfig, a scheduler name, a lease in the test's namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program as suites start it, and callers of its endpoints."""
+"""The program as suites start it, and clients of its endpoints."""
 
 from __future__ import annotations
 

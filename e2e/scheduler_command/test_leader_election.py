@@ -1,4 +1,4 @@
-"""Two schedulers of one name: one leads, the other takes over."""
+"""Leader election of two schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One scheduler: configured, started, watched, asked for its metrics, and stopped."""
+"""One scheduler: configuration, start, metrics and stop."""
 
 from __future__ import annotations
 

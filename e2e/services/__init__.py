@@ -1,1 +1,1 @@
-"""Services: their endpoints, their answers, their load balancers."""
+"""Services: endpoints, reachability, load balancers."""

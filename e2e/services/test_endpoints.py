@@ -1,4 +1,4 @@
-"""Waiting for the endpoints of a service, and for its answers."""
+"""Waiting for the endpoints of a service, and for its reachability."""
 
 from __future__ import annotations
 

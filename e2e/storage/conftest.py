@@ -1,4 +1,4 @@
-"""What lives in the cluster and not in a namespace, named for the test and gone with it."""
+"""Cluster-scoped objects, named after the test and deleted with it."""
 
 from __future__ import annotations
 

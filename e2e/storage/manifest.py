@@ -1,4 +1,4 @@
-"""Volumes, claims and attachments as the suites here need them."""
+"""Builders of volumes, claims and attachments for these suites."""
 
 from __future__ import annotations
 

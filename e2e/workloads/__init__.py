@@ -1,1 +1,1 @@
-"""Waiting for what makes pods: deployments, replica sets, rollouts."""
+"""Waiting for workloads: deployments, sets, rollouts."""

@@ -1,4 +1,4 @@
-"""Deployments and replica sets as the suites here need them, without a manifest for each."""
+"""Builders of deployments and replica sets for these suites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StatefulSets, DaemonSets and ReplicationControllers as the suites here need them."""
+"""Builders of stateful sets, daemon sets and replication controllers for these suites."""
 
 from __future__ import annotations
 

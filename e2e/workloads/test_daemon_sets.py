@@ -1,4 +1,4 @@
-"""Waiting for the pods of a daemon set, one on each node that it is to run on."""
+"""Waiting for the pods of a daemon set, one on each eligible node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for deployments: complete, within bounds, at a revision - and why they do not come."""
+"""Waiting for deployments: completion, bounds, revisions, and failures."""
 
 from __future__ import annotations
 

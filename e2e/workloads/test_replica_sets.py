@@ -1,4 +1,4 @@
-"""Waiting for replica sets: what they are to have, and what of that is there."""
+"""Waiting for replica sets: desired, ready and available pods."""
 
 from __future__ import annotations
 

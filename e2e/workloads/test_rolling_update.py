@@ -1,4 +1,4 @@
-"""The blocking rolling update: one pod after another is deleted, and another one comes."""
+"""The blocking rolling update, which replaces one pod after another."""
 
 from __future__ import annotations
 

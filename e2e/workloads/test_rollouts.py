@@ -1,4 +1,4 @@
-"""Waiting for rollouts as `kubectl rollout status` does, and stopping where it would wait on."""
+"""Waiting for rollouts as `kubectl rollout status` does, but failing early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs that wait: what is made, scaled, restarted or deleted is so when they return."""
+"""Verbs that wait: create, scale, restart and delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for the pods of a stateful set, which come one after another."""
+"""Waiting for the pods of a stateful set, which start one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the roles and bindings that every cluster starts with from a running API server.
+"""Generate the bootstrap roles and bindings from a running API server.
 
     python -m tools.simulator_data.bootstrap_roles KUBECONFIG
 
