@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
+    InvalidReviewError,
+    decode_review,
+    unexpected_type_text,
+    unknown_conversion_text,
+)
 from pytest_kwait.simulator.admission.webhooks.webhook_client import (
     build_call,
     call_webhooks,
@@ -117,12 +123,6 @@ def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
     if reply.failure:
         why = reply.failure.removeprefix(_CALL_FAILED)
         raise ValueError(why + _TIMEOUT_SUFFIX if why.endswith(_DEADLINE) else why)
-    # Loaded with the first webhook.
-    from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
-        InvalidReviewError,
-        decode_review,
-    )
-
     try:
         review = decode_review(reply.body)
     except InvalidReviewError as error:
@@ -158,14 +158,9 @@ def _check_review_type(given: str, name: str, version: str) -> None:
             raise ValueError(
                 f'no kind "{name}" is registered for version "{given}" in scheme {where}'
             )
-        raise ValueError(
-            f"converting ({answered}.{name}) to ({version}.{_KIND}): unknown conversion"
-        )
+        raise ValueError(unknown_conversion_text(given, name, version, _KIND))
     if version == "v1":
-        raise ValueError(
-            f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got "
-            f"{group}/{answered}, Kind={name}"
-        )
+        raise ValueError(unexpected_type_text(given, name, _GROUP, _KIND))
 
 
 def _raw_object(reply: WebhookReply) -> str:
@@ -213,7 +208,6 @@ def _restore_metadata(original: Obj, converted: Obj) -> Obj:
 _SECONDS = 30
 _MAX_CONCURRENT_CALLS = 16
 """The number of concurrent calls for one list."""
-_REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 class WebhookConverter:
@@ -229,9 +223,7 @@ class WebhookConverter:
         self._api = api
         self._name = name
         self._config: Obj = webhook["clientConfig"]
-        self._review = next(
-            one for one in webhook["conversionReviewVersions"] if one in _REVIEW_VERSIONS
-        )
+        self._review = next(one for one in webhook["conversionReviewVersions"] if one in _VERSIONS)
         self._converted: dict[tuple[str, str], Entry] = {}
         """The entries shown last by lists and watches, by version and key."""
 
@@ -319,8 +311,8 @@ class WebhookConverter:
             request,
             _SECONDS,
             review={
-                "kind": "ConversionReview",
-                "apiVersion": f"apiextensions.k8s.io/{self._review}",
+                "kind": _KIND,
+                "apiVersion": f"{_GROUP}/{self._review}",
                 "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
             },
         )

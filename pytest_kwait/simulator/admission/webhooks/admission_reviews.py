@@ -30,6 +30,8 @@ __all__ = [
     "denial_error",
     "parse_review_response",
     "to_reviewed_version",
+    "unexpected_type_text",
+    "unknown_conversion_text",
 ]
 
 _VERSIONS = ("v1", "v1beta1")
@@ -131,11 +133,8 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
     type_meta = (review.get("apiVersion", ""), review.get("kind", ""))
     known = f"admission.k8s.io/{version}"
     if type_meta != (known, "AdmissionReview") and all(type_meta):
-        given = f"{type_meta[0].rpartition('/')[2]}.{type_meta[1]}"
-        raise InvalidReviewError(
-            f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown "
-            "conversion"
-        )
+        why = unknown_conversion_text(*type_meta, version, "AdmissionReview")
+        raise InvalidReviewError(f"failed to call webhook: {why}")
     response = review.get("response")
     if not isinstance(response, dict):
         raise _response_error("webhook response was absent")
@@ -145,10 +144,8 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
             given = response.get("uid", "")
             raise _response_error(f'expected response.uid="{uid}", got "{given}"')
         if type_meta != ("admission.k8s.io/v1", "AdmissionReview"):
-            group, _, last = type_meta[0].rpartition("/")
             raise _response_error(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
-                f"{group}/{last}, Kind={type_meta[1]}"
+                unexpected_type_text(*type_meta, "admission.k8s.io", "AdmissionReview")
             )
         _check_patch(patch, kind, mutating=mutating)
     elif not mutating:
@@ -158,6 +155,21 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
         _check_operations(patch),
         response.get("status") or response.get("result") or {},
         tuple(str(text) for text in response.get("warnings") or ()),
+    )
+
+
+def unknown_conversion_text(api_version: str, kind: str, version: str, review: str) -> str:
+    """Return the error of a response of another type than the version's review."""
+    given = api_version.rpartition("/")[2]
+    return f"converting ({given}.{kind}) to ({version}.{review}): unknown conversion"
+
+
+def unexpected_type_text(api_version: str, kind: str, group: str, review: str) -> str:
+    """Return the error of a response without the type of the group's v1 review."""
+    given_group, _, version = api_version.rpartition("/")
+    return (
+        f"expected webhook response of {group}/v1, Kind={review}, got "
+        f"{given_group}/{version}, Kind={kind}"
     )
 
 
