@@ -1,9 +1,9 @@
 """The pytest plugin: hooks, options, fixtures and markers over the layers below.
 
-At startup pytest knows only this module, `run` and `fixtures`. The other modules are
-registered once a setting is given, or a test uses one of our fixtures or markers, so that a
-suite without waits pays nothing: loading imports the standard library, pytest and names
-alone. Each module owns its hooks and can be switched off, for example with `-p
+At startup pytest knows only this module and `run`. The fixtures are registered once a test or
+fixture names one of them, the other modules once a setting is given, or a test uses a fixture or
+marker of the plugin: a suite without waits pays nothing. Loading imports the standard library,
+pytest and names alone. Each module owns its hooks and can be switched off, for example with `-p
 no:pytest_kwait.plugin.summary`.
 
 May enter: code that needs pytest. Everything else belongs to `suite`.
@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.plugin.run import FIRST, activate, asks, is_active, register
+from pytest_kwait.plugin.run import (
+    activate,
+    asks,
+    is_active,
+    register,
+    register_fixtures,
+    register_fixtures_on_use,
+)
 from pytest_kwait.suite.config.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -56,14 +63,13 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             help=f"{text}; also {definition.env} and ini {definition.ini}",
         )
         parser.addini(definition.ini, definition.help, type="string", default=None)
-    register(pluginmanager, FIRST)
+    register(pluginmanager, ("pytest_kwait.plugin.run",))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; take part at once where anybody has said anything to us."""
     from pytest_kwait.framework.wait_names import WAIT_NAMES
-    from pytest_kwait.plugin.fixtures import add_docstrings
 
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
@@ -80,10 +86,20 @@ def pytest_configure(config: pytest.Config) -> None:
         # The names are enough to know them by.
         for name in WAIT_NAMES:
             config.addinivalue_line("markers", name)
-    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
-        add_docstrings()
     if _is_addressed(config):
         activate(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Offer the fixtures, once pytest has made its manager of fixtures."""
+    config = session.config
+    register_fixtures_on_use(session)
+    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
+        from pytest_kwait.plugin.fixtures import add_docstrings
+
+        add_docstrings()
+        register_fixtures(config.pluginmanager)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.bound_wait import TimeBudget
 
 __all__ = [
-    "FIRST",
+    "FIXTURES",
     "MODULES",
     "Run",
     "activate",
@@ -35,6 +35,8 @@ __all__ = [
     "namespace_node",
     "near_limit",
     "register",
+    "register_fixtures",
+    "register_fixtures_on_use",
     "run_key",
     "run_of",
     "running_item",
@@ -44,11 +46,8 @@ __all__ = [
     "without_timeout",
 ]
 
-FIRST = (
-    "pytest_kwait.plugin.run",
-    "pytest_kwait.plugin.fixtures",
-)
-"""What is registered when pytest starts."""
+FIXTURES = "pytest_kwait.plugin.fixtures"
+"""Registered once one of its fixtures is looked up."""
 
 MODULES = (
     "pytest_kwait.plugin.settings",
@@ -71,8 +70,10 @@ MODULES = (
 )
 """What is registered once there is anything to do."""
 
-_OURS = ("pytest_", "kwait", "_kwait", "wait_for")
-"""How the names of hooks and fixtures begin."""
+_FIXTURE_PREFIXES = ("kwait", "_kwait", "wait_for")
+
+_OURS = ("pytest_", *_FIXTURE_PREFIXES)
+"""Prefixes of the names of hooks and fixtures."""
 
 _active_key = pytest.StashKey[bool]()
 
@@ -310,6 +311,33 @@ def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]
                 if attribute.startswith(_OURS):
                     setattr(shown, attribute, value)
             pluginmanager.register(shown, name)
+
+
+def register_fixtures_on_use(session: pytest.Session) -> None:
+    """Register the fixtures once a test or fixture names one of them.
+
+    pytest parses each fixture that it is shown, which costs more than the rest of loading. The
+    fixtures of conftests are then registered before these, which they override nevertheless.
+    """
+    pluginmanager = session.config.pluginmanager
+    manager: Any = pluginmanager.getplugin("funcmanage")
+    find = manager.getfixturedefs
+
+    def getfixturedefs(name: str, node: Any) -> Any:
+        if not name.startswith(_FIXTURE_PREFIXES):
+            return find(name, node)
+        register_fixtures(pluginmanager)
+        # Stable: the least specific definition comes first.
+        found = find(name, node)
+        return found and sorted(found, key=lambda each: each.func.__module__ != FIXTURES)
+
+    manager.getfixturedefs = getfixturedefs
+
+
+def register_fixtures(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the fixtures if they are not registered yet."""
+    if not pluginmanager.hasplugin(FIXTURES):
+        register(pluginmanager, (FIXTURES,))
 
 
 def asks(node: object) -> bool:

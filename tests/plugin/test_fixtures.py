@@ -288,3 +288,44 @@ def test_nothing_is_left_when_the_bench_cannot_be_made(
     log = fake_cluster().splitlines()
     assert [line.split()[0] for line in log] == ["POST", "PATCH", "DELETE", "DELETE"]
     assert log[2] == "DELETE /api/v1/nodes/extra"
+
+
+def test_a_conftest_overrides_fixtures_and_uses_them(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def kwait_timeouts(kwait_timeouts):
+            return {**kwait_timeouts, "mine": 1.0}
+
+        @pytest.fixture
+        def wait_for_pod_ready(kwait_timeouts):
+            return kwait_timeouts["mine"]
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_it(request, wait_for_pod_ready):
+            assert wait_for_pod_ready == 1.0
+            assert request.getfixturevalue("kwait_timeouts")["job"] == 900.0
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_suite_that_names_no_fixture_registers_none(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(pytestconfig):
+            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.fixtures")
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_name_that_is_nearly_right_is_shown_all_waits(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(wait_for_pod_redy): pass")
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    assert "wait_for_pod_ready" in result.stdout.str()
