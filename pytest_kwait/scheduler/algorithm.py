@@ -198,7 +198,7 @@ class Algorithm:
         percentage_of_nodes_to_score: int = 0,
     ) -> None:
         if isinstance(predicates, str):
-            raise InvalidArgument("predicates", predicates, "a list of names is wanted")
+            raise InvalidArgument("predicates", predicates, "use a list of names")
         self._predicates = [resolve_predicate(one) for one in predicates]
         self._priorities = [
             (*resolve_priority(one), _validate_weight(one, weight))

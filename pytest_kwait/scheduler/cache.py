@@ -189,7 +189,7 @@ class SchedulerCache:
         for uid, end in list(self._assumed.items()):
             if end is not None and end <= now:
                 _log.warning(
-                    "pod %s was bound, but the watch has not shown it within %s",
+                    "pod %s was bound, but the watch did not confirm it within %s",
                     key_of(self._pods[uid]),
                     format_duration(self._ttl),
                 )

@@ -229,7 +229,9 @@ def _algorithms_by_name(
     names: Sequence[str] | Mapping[str, SchedulingAlgorithm], algorithm: SchedulingAlgorithm | None
 ) -> Mapping[str, SchedulingAlgorithm]:
     if isinstance(names, str) or not names or not all(names):
-        raise InvalidArgument("scheduler_names", names, "one name at least, or names to algorithms")
+        raise InvalidArgument(
+            "scheduler_names", names, "use one or more names, or names to algorithms"
+        )
     if isinstance(names, Mapping):
         if algorithm is not None:
             valid = "None where scheduler_names has the algorithms"
@@ -251,6 +253,6 @@ def _list_plugin_names(algorithms: Iterable[SchedulingAlgorithm]) -> set[str]:
 def _make_rate_limiter(qps: float | None, burst: int | None, clock: Clock) -> RateLimiter:
     if qps is None:
         if burst is not None:
-            raise InvalidArgument("burst", burst, "None where qps is None")
+            raise InvalidArgument("burst", burst, "use None if qps is None")
         return NoLimit()
     return TokenBucket(qps, max(1, int(2 * qps)) if burst is None else burst, clock)

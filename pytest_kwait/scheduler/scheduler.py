@@ -128,4 +128,4 @@ class Scheduler:
             config.informers.stop()
         late = [dispatcher for dispatcher in config.dispatchers if not dispatcher.close()]
         if late:
-            _log.error("requests of the scheduler have outlived their timeout")
+            _log.error("requests of the scheduler exceeded their timeout")

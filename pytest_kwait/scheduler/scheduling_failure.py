@@ -133,10 +133,10 @@ class FailureHandler:
             _log.error("Error scheduling pod; retrying pod=%s err=%s", entry.key, message)
         pod, latest = entry.pod, self._latest(entry.key)
         if latest is None:
-            _log.info("Pod is gone pod=%s", entry.key)
+            _log.info("Pod was deleted pod=%s", entry.key)
             self._queue.done(entry)
         elif uid_of(latest) != entry.uid:
-            _log.info("Pod is another one of the same name by now pod=%s", entry.key)
+            _log.info("Pod was recreated with the same name pod=%s", entry.key)
             self._queue.done(entry)
             return
         elif node_of(latest):

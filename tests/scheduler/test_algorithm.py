@@ -203,9 +203,9 @@ def test_predicate_per_pod_is_prepared_once() -> None:
             {"predicates": ["NodeNam"]},
             "predicate='NodeNam' is not valid: near it: NodeName",
         ),
-        ({"predicates": "NodeName"}, "predicates='NodeName' is not valid: a list of names"),
-        ({"predicates": [7]}, "predicate=7 is not valid: a name or a function is wanted"),
-        ({"priorities": {"?": 1}}, "priority='?' is not valid: known are ImageLocality, "),
+        ({"predicates": "NodeName"}, "predicates='NodeName' is not valid: use a list of names"),
+        ({"predicates": [7]}, "predicate=7 is not valid: use a name or a function"),
+        ({"priorities": {"?": 1}}, "priority='?' is not valid: use one of ImageLocality, "),
         (
             {"priorities": {"NodeAffinity": 0}},
             "weight of NodeAffinity=0 is not valid: a whole number of at least 1",
@@ -224,7 +224,7 @@ def test_unknown_names_are_refused(arguments: dict[str, Any], text: str) -> None
 
 @pytest.mark.parametrize("name", ["", None, 3])
 def test_names_are_strings(name: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a name is a string that is not empty"):
+    with pytest.raises(InvalidArgument, match="use a string that is not empty"):
         register_predicate(name, lambda wanted, on: None)
 
 
@@ -293,7 +293,7 @@ _NODE_AFFINITY = {
         (
             pod(cpu="-1"),
             "spec.containers[0].resources.requests.cpu='-1' (from pod default/p) is not valid: "
-            "a quantity is never negative here",
+            "use a quantity of at least 0",
         ),
         (
             pod(container={"resources": {"requests": {"cpu": None}}}),
@@ -302,40 +302,43 @@ _NODE_AFFINITY = {
         (
             pod(container={"resources": {"requests": {"cpu": ["1"]}}}),
             "spec.containers[0].resources.requests.cpu=['1'] (from pod default/p) is not valid: "
-            "a quantity is wanted",
+            "use a quantity",
         ),
         (
             pod(container={"resources": {"requests": ["cpu"]}}),
             "spec.containers[0].resources.requests=['cpu'] (from pod default/p) is not valid: "
-            "a mapping is wanted",
+            "use a mapping",
         ),
         (
             pod(affinity=_NODE_AFFINITY),
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
             "nodeSelectorTerms[0].matchExpressions[0].operator='Sideways' (from pod default/p) "
-            "is not valid: known are In, NotIn, Exists, DoesNotExist, Gt, Lt",
+            "is not valid: use one of In, NotIn, Exists, DoesNotExist, Gt, Lt",
         ),
         (
             pod(tolerations=[{"operator": "Near"}]),
             "spec.tolerations[0].operator='Near' (from pod default/p) is not valid: "
-            "known are Equal, Exists, Lt, Gt",
+            "use one of Equal, Exists, Lt, Gt",
         ),
         (
             pod(container={"ports": [{"hostPort": "80"}]}),
             "spec.containers[0].ports[0].hostPort='80' (from pod default/p) is not valid: "
-            "a whole number is wanted",
+            "use a whole number",
         ),
-        (pod(nodeName=3), "spec.nodeName=3 (from pod default/p) is not valid: a string is wanted"),
+        (pod(nodeName=3), "spec.nodeName=3 (from pod default/p) is not valid: use a string"),
         (
             {"metadata": {"name": "p"}, "spec": {"containers": [None]}},
-            "spec.containers[0]=None (from pod default/p) is not valid: a mapping is wanted",
+            "spec.containers[0]=None (from pod default/p) is not valid: use a mapping",
         ),
         (
             {"metadata": {"name": "p"}, "spec": {"containers": {}}},
-            "spec.containers={} (from pod default/p) is not valid: a list is wanted",
+            "spec.containers={} (from pod default/p) is not valid: use a list",
         ),
-        ({"metadata": [], "spec": {}}, "metadata=[] (from pod default/) is not valid: a mapping"),
-        (None, "pod=None (from pod default/) is not valid: a mapping is wanted"),
+        (
+            {"metadata": [], "spec": {}},
+            "metadata=[] (from pod default/) is not valid: use a mapping",
+        ),
+        (None, "pod=None (from pod default/) is not valid: use a mapping"),
     ],
 )
 def test_malformed_pod_raises_invalid_pod(wanted: Any, text: str) -> None:
@@ -361,7 +364,7 @@ def test_null_fields_count_as_absent() -> None:
 def test_malformed_node_raises_invalid_node() -> None:
     with pytest.raises(InvalidNode, match=r"^metadata.name=None .from node . is not valid"):
         NodeInfo({"metadata": {}})
-    with pytest.raises(InvalidNode, match=r"^node=None .from node. is not valid: a mapping is"):
+    with pytest.raises(InvalidNode, match=r"^node=None .from node. is not valid: use a mapping"):
         NodeInfo(None)  # type: ignore[arg-type]
     good = info()
     with pytest.raises(InvalidNode) as caught:

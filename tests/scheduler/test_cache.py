@@ -150,7 +150,7 @@ def test_assumed_pods_expire_after_ttl(caplog: pytest.LogCaptureFixture) -> None
     assert used(cache) == {"n1": 100}
     assert cache.is_assumed(pod("binding"))
     assert caplog.messages == [
-        "pod default/bound was bound, but the watch has not shown it within 30s"
+        "pod default/bound was bound, but the watch did not confirm it within 30s"
     ]
 
 

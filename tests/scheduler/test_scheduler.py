@@ -291,7 +291,7 @@ def test_pod_deleted_before_binding_is_not_retried(
     bench.run()
     bench.server.put(pod("a", cpu="1"))
     bench.until_told("a", "FailedScheduling")
-    assert "Pod is gone pod=default/a" in caplog.messages
+    assert "Pod was deleted pod=default/a" in caplog.messages
     bench.server.put(pod("b", cpu="1"))
     bench.until_bound("b")
     assert not bench.server.sent("/pods/a/status")
@@ -460,13 +460,13 @@ def test_stop_finishes_bindings_and_drops_waiting_pods(bench: Bench) -> None:
     [
         (
             {"scheduler_names": ()},
-            "scheduler_names=() is not valid: one name at least, or names to algorithms",
+            "scheduler_names=() is not valid: use one or more names, or names to algorithms",
         ),
         (
             {"scheduler_names": "mine"},
-            "scheduler_names='mine' is not valid: one name at least, or names to algorithms",
+            "scheduler_names='mine' is not valid: use one or more names, or names to algorithms",
         ),
-        ({"burst": 10}, "burst=10 is not valid: None where qps is None"),
+        ({"burst": 10}, "burst=10 is not valid: use None if qps is None"),
         ({"qps": -1}, "qps=-1 is not valid: a number of requests per second above zero"),
         ({"bind_threads": 0}, "bind_threads=0 is not valid: a whole number, at least 1"),
         (

@@ -215,7 +215,7 @@ def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
         if not tolerate:
             raise CommandError(f"unable to load configmap based client CA file: {error}") from error
         _log.warning("Error looking up in-cluster authentication configuration: %s", error)
-        _log.warning("Continuing without it: client certificates are not looked at")
+        _log.warning("Continuing without it: client certificates are ignored")
         return None
     return (found.get("data") or {}).get("client-ca-file") or None
 

@@ -440,7 +440,7 @@ _FLAGS = (
         "port",
         INT,
         0,
-        "DEPRECATED: port to serve plain HTTP on, to everybody; 0 serves none.",
+        "DEPRECATED: port to serve plain HTTP on, without authentication; 0 serves none.",
     ),
     Flag(
         _ELECTION,

@@ -306,7 +306,9 @@ class SchedulerProgram:
             _log.info("Serving securely on %s:%s", flags.bind_address, flags.secure_port)
         if flags.port:
             servers.append(Server(flags.address, flags.port, endpoints, None))
-            _log.warning("Serving insecurely on %s:%s, to everybody", flags.address, flags.port)
+            _log.warning(
+                "Serving insecurely on %s:%s, without authentication", flags.address, flags.port
+            )
         return servers
 
     def _watchdog(self) -> list[HealthCheck]:

@@ -46,7 +46,7 @@ def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, 
     if found is None:
         return _EMPTY
     if type(found) is not dict and not isinstance(found, Mapping):
-        raise InvalidObject(f"{path}.{name}", found, "a mapping is wanted")
+        raise InvalidObject(f"{path}.{name}", found, "use a mapping")
     return found
 
 
@@ -56,10 +56,10 @@ def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping
     if found is None:
         return []
     if not isinstance(found, list):
-        raise InvalidObject(f"{path}.{name}", found, "a list is wanted")
+        raise InvalidObject(f"{path}.{name}", found, "use a list")
     for index, item in enumerate(found):
         if type(item) is not dict and not isinstance(item, Mapping):
-            raise InvalidObject(f"{path}.{name}[{index}]", item, "a mapping is wanted")
+            raise InvalidObject(f"{path}.{name}[{index}]", item, "use a mapping")
     return found
 
 
@@ -69,7 +69,7 @@ def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ..
     if found is None:
         return ()
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise InvalidObject(f"{path}.{name}", found, "a list of strings is wanted")
+        raise InvalidObject(f"{path}.{name}", found, "use a list of strings")
     return tuple(found)
 
 
@@ -87,7 +87,7 @@ def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool
         return found
     if found is None and not required:
         return ""
-    raise InvalidObject(f"{path}.{name}", found, "a string is wanted")
+    raise InvalidObject(f"{path}.{name}", found, "use a string")
 
 
 def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
@@ -96,5 +96,5 @@ def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int
     if found is None:
         return default
     if isinstance(found, bool) or not isinstance(found, int):
-        raise InvalidObject(f"{path}.{name}", found, "a whole number is wanted")
+        raise InvalidObject(f"{path}.{name}", found, "use a whole number")
     return found

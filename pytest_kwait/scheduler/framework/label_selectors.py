@@ -43,7 +43,9 @@ def read_label_selector(
         where = f"{path}.matchExpressions[{index}]"
         operator = one.get("operator")
         if operator not in _OPERATORS:
-            raise InvalidObject(f"{where}.operator", operator, f"known are {', '.join(_OPERATORS)}")
+            raise InvalidObject(
+                f"{where}.operator", operator, f"use one of {', '.join(_OPERATORS)}"
+            )
         key = get_string(one, "key", where, required=True)
         values = frozenset(get_strings(one, "values", where))
         requirements.append(Requirement(key, _OPERATORS[operator], values))

@@ -93,7 +93,7 @@ def _requirements(
         where = f"{path}.{field}[{index}]"
         operator = one.get("operator")
         if operator not in operators:
-            valid = f"known are {', '.join(operators)}"
+            valid = f"use one of {', '.join(operators)}"
             raise InvalidObject(f"{where}.operator", operator, valid)
         key = get_string(one, "key", where, required=True)
         found.append((key, operator, get_strings(one, "values", where)))

@@ -128,7 +128,7 @@ class NodeInfo:
 
     def _read(self, node: Mapping[str, Any]) -> None:
         if not isinstance(node, dict):
-            raise InvalidObject("node", node, "a mapping is wanted")
+            raise InvalidObject("node", node, "use a mapping")
         metadata, status = get_mapping(node, "metadata", ""), get_mapping(node, "status", "")
         spec = get_mapping(node, "spec", "")
         name = get_string(metadata, "name", "metadata", required=True)
@@ -272,7 +272,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
     uid = metadata.get("uid")
     if not isinstance(uid, str) or not uid:
         who = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
-        raise InvalidPod("metadata.uid", uid, "a string is wanted", who)
+        raise InvalidPod("metadata.uid", uid, "use a string", who)
     return uid
 
 

@@ -273,7 +273,7 @@ class PodInfo:
 
     def _read(self, pod: Mapping[str, Any], started: bool) -> None:
         if not isinstance(pod, dict):
-            raise InvalidObject("pod", pod, "a mapping is wanted")
+            raise InvalidObject("pod", pod, "use a mapping")
         self.pod: dict[str, Any] = pod
         metadata, spec = get_mapping(pod, "metadata", ""), get_mapping(pod, "spec", "")
         self.name = get_string(metadata, "name", "metadata")

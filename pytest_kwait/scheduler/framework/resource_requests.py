@@ -65,10 +65,10 @@ def parse_resource_list(
         try:
             amount = parse_milli_value(quantity) if name == "cpu" else parse_value(quantity)
         except (InvalidArgument, TypeError) as error:
-            valid = error.valid if isinstance(error, InvalidArgument) else "a quantity is wanted"
+            valid = error.valid if isinstance(error, InvalidArgument) else "use a quantity"
             raise InvalidObject(f"{path}.{name}", quantity, valid) from None
         if amount < 0:
-            raise InvalidObject(f"{path}.{name}", quantity, "a quantity is never negative here")
+            raise InvalidObject(f"{path}.{name}", quantity, "use a quantity of at least 0")
         found[name] = amount
     return found
 

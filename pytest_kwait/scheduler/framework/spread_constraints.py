@@ -124,7 +124,7 @@ def _choice(
 ) -> str:
     found = owner.get(name) or default
     if found not in known:
-        raise InvalidObject(f"{path}.{name}", found, f"known are {', '.join(known)}")
+        raise InvalidObject(f"{path}.{name}", found, f"use one of {', '.join(known)}")
     return str(found)
 
 

@@ -39,7 +39,7 @@ def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         for field in ("key", "value", "effect"):
             get_string(one, field, where)
         if (one.get("operator") or "Equal") not in _OPERATORS:
-            valid = f"known are {', '.join(_OPERATORS)}"
+            valid = f"use one of {', '.join(_OPERATORS)}"
             raise InvalidObject(f"{where}.operator", one["operator"], valid)
     return tolerations
 

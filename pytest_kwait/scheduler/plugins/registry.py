@@ -155,14 +155,14 @@ def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
     found = known.get(name)
     if found is None:
         near = difflib.get_close_matches(name, known, n=3)
-        valid = f"near it: {', '.join(near)}" if near else f"known are {', '.join(sorted(known))}"
+        valid = f"near it: {', '.join(near)}" if near else f"use one of {', '.join(sorted(known))}"
         raise InvalidArgument(what, name, valid)
     return found
 
 
 def _validate_name(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidArgument("name", name, "a name is a string that is not empty")
+        raise InvalidArgument("name", name, "use a string that is not empty")
     return name
 
 
@@ -175,7 +175,7 @@ def _wrap_predicate(given: Predicate) -> PredicatePerPod:
     if isinstance(given, PerPod):
         return given.function
     if not callable(given):
-        raise InvalidArgument("predicate", given, "a name or a function is wanted")
+        raise InvalidArgument("predicate", given, "use a name or a function")
     function = given
 
     def prepare(cycle: CycleState) -> NodeCheck:
@@ -196,7 +196,7 @@ def _wrap_priority(given: Priority) -> PriorityPerPod:
     if isinstance(given, PerPod):
         return given.function
     if not callable(given):
-        raise InvalidArgument("priority", given, "a name or a function is wanted")
+        raise InvalidArgument("priority", given, "use a name or a function")
     function = given
 
     def prepare(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int]:

@@ -34,19 +34,21 @@ def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
     kind = request.get("kind")
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is None:
-        raise bad_request(f"kind: {kind!r} is none of {', '.join(sorted(_KINDS))}")
+        raise bad_request(f"kind: {kind!r} is invalid: use one of {', '.join(sorted(_KINDS))}")
     make, fields = made
     known = {"kind": str, "holder": str, **fields}
     for name, value in request.items():
         wanted = known.get(name)
         if wanted is None:
-            raise bad_request(f"{name}: {kind} has {', '.join(sorted(known))}")
+            raise bad_request(f"{name}: unknown field: {kind} has {', '.join(sorted(known))}")
         number = wanted is float and isinstance(value, int) and not isinstance(value, bool)
         if not number and (not isinstance(value, wanted) or isinstance(value, bool)):
-            raise bad_request(f"{name}: {value!r} is no {wanted.__name__}")
+            raise bad_request(
+                f"{name}: {value!r} is invalid: use a value of type {wanted.__name__}"
+            )
     if not api.faults.has_holder(request.get("holder", "")):
         raise bad_request(
-            f"holder: {request.get('holder')!r} is not there: it ends with its request"
+            f"holder: {request.get('holder')!r} does not exist: a holder ends with its request"
         )
     return make(api, request)
 
@@ -55,10 +57,10 @@ def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
     resources, verbs = request.get("resources", []), request.get("verbs", [])
     for verb in verbs:
         if verb not in _VERBS:
-            raise bad_request(f"verbs: {verb!r} is none of {', '.join(_VERBS)}")
+            raise bad_request(f"verbs: {verb!r} is invalid: use one of {', '.join(_VERBS)}")
     for resource in resources:
         if not isinstance(resource, str):
-            raise bad_request(f"resources: {resource!r} is no name")
+            raise bad_request(f"resources: {resource!r} is invalid: use a string")
     return FaultScope(
         request.get("namespace", ""), request.get("client", ""), tuple(resources), tuple(verbs)
     )
@@ -67,14 +69,16 @@ def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
 def _parse_seconds(request: Mapping[str, Any], name: str = "seconds") -> float:
     seconds = float(request.get(name, 0.0))
     if not 0 < seconds <= _MAX_SECONDS:
-        raise bad_request(f"{name}: {seconds:g} is not above 0 and at most {_MAX_SECONDS:g}")
+        raise bad_request(
+            f"{name}: {seconds:g} is invalid: use more than 0 and at most {_MAX_SECONDS:g}"
+        )
     return seconds
 
 
 def _add_request_fault(api: Cluster, request: Obj, fault: RequestFault) -> ActiveFault:
     times = request.get("times")
     if times is not None and times < 1:
-        raise bad_request(f"times: {times} is less than 1")
+        raise bad_request(f"times: {times} is invalid: use at least 1")
     fault.times = times
     api.faults.requests.append(fault)
     return api.faults.add(
@@ -85,9 +89,9 @@ def _add_request_fault(api: Cluster, request: Obj, fault: RequestFault) -> Activ
 def _start_refusal(api: Cluster, request: Obj) -> ActiveFault:
     status, retry = request.get("status"), request.get("retryAfter", 0)
     if status not in (429, 500):
-        raise bad_request(f"status: {status!r} is neither 429 nor 500")
+        raise bad_request(f"status: {status!r} is invalid: use 429 or 500")
     if retry < 0:
-        raise bad_request(f"retryAfter: {retry} is negative")
+        raise bad_request(f"retryAfter: {retry} is invalid: use at least 0")
     return _add_request_fault(api, request, RequestFault(_parse_scope(request), status, retry))
 
 
@@ -117,7 +121,7 @@ def _start_pull_fault(api: Cluster, request: Obj) -> ActiveFault:
     failure = request.get("message", "")
     delay = _parse_seconds(request) if "seconds" in request else 0.0
     if bool(failure) == bool(delay):
-        raise bad_request("pulls: either message or seconds")
+        raise bad_request("pulls: use either message or seconds")
     fault = PullFault(request.get("namespace", ""), request.get("image", ""), delay, failure)
     api.faults.pulls.append(fault)
     return api.faults.add(
@@ -129,7 +133,9 @@ def _find_node(api: Cluster, request: Obj) -> FaultableNode:
     name = request.get("node", "")
     node = api.faults.nodes.get(name)
     if node is None:
-        raise bad_request(f"node: {name!r} is none of {', '.join(sorted(api.faults.nodes))}")
+        raise bad_request(
+            f"node: {name!r} is invalid: use one of {', '.join(sorted(api.faults.nodes))}"
+        )
     return node
 
 
@@ -142,7 +148,7 @@ def _start_outage(api: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
 def _start_pressure(api: Cluster, request: Obj) -> ActiveFault:
     node, what = _find_node(api, request), request.get("resource", "")
     if what not in ("disk", "memory"):
-        raise bad_request(f"resource: {what!r} is neither disk nor memory")
+        raise bad_request(f"resource: {what!r} is invalid: use disk or memory")
     node.start_pressure(what)
     return api.faults.add(request["holder"], lambda: node.end_pressure(what))
 
@@ -154,13 +160,16 @@ def _kill_container(api: Cluster, request: Obj) -> None:
     container = request.get("container") or names[0]
     node = api.faults.nodes.get(pod["spec"].get("nodeName") or "")
     if node is None or not node.run_out_of_memory(namespace, name, container):
-        raise bad_request(f"container: {container!r} of pod {name} does not run")
+        raise bad_request(f"container: {container!r} of pod {name} is not running")
 
 
 def _start_clock_jump(api: Cluster, request: Obj) -> ActiveFault:
     seconds = float(request.get("seconds", 0.0))
     if not seconds or abs(seconds) > _MAX_SECONDS:
-        raise bad_request(f"seconds: {seconds:g} is 0, or more than {_MAX_SECONDS:g} away from it")
+        raise bad_request(
+            f"seconds: {seconds:g} is invalid: use at most {_MAX_SECONDS:g} in either direction, "
+            "not 0"
+        )
     api.clock.jump(seconds)
     return api.faults.add(request["holder"], lambda: api.clock.jump(-seconds))
 

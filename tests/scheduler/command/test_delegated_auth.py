@@ -137,7 +137,7 @@ def test_missing_client_authorities_can_be_tolerated(caplog: pytest.LogCaptureFi
         assert fetch_client_authorities(Extended(None).session, tolerate=True) is None
     assert caplog.messages == [
         "Error looking up in-cluster authentication configuration: 404 NotFound: not there",
-        "Continuing without it: client certificates are not looked at",
+        "Continuing without it: client certificates are ignored",
     ]
     with pytest.raises(CommandError) as caught:
         fetch_client_authorities(Extended(None).session, tolerate=False)

@@ -292,23 +292,23 @@ def test_domains_score_by_their_pods(
         (
             beside({"labelSelector": {}}),
             "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
-            "topologyKey=None (from pod default/p) is not valid: a string is wanted",
+            "topologyKey=None (from pod default/p) is not valid: use a string",
         ),
         (
             apart(term(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]})),
             "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
             "labelSelector.matchExpressions[0].operator='Like' (from pod default/p) is not valid: "
-            "known are In, NotIn, Exists, DoesNotExist",
+            "use one of In, NotIn, Exists, DoesNotExist",
         ),
         (
             {"podAffinity": {_PREFERRED: [{"weight": "1", "podAffinityTerm": term()}]}},
             "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]."
-            "weight='1' (from pod default/p) is not valid: a whole number is wanted",
+            "weight='1' (from pod default/p) is not valid: use a whole number",
         ),
         (
             apart(term(namespaces="red")),
             "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
-            "namespaces='red' (from pod default/p) is not valid: a list of strings is wanted",
+            "namespaces='red' (from pod default/p) is not valid: use a list of strings",
         ),
     ],
 )

@@ -258,27 +258,27 @@ def test_spread_selectors_are_of_services_and_controller() -> None:
         (
             constraint() | {"whenUnsatisfiable": "Perhaps"},
             "spec.topologySpreadConstraints[0].whenUnsatisfiable='Perhaps' (from pod default/p) is "
-            "not valid: known are DoNotSchedule, ScheduleAnyway",
+            "not valid: use one of DoNotSchedule, ScheduleAnyway",
         ),
         (
             constraint() | {"topologyKey": ""},
             "spec.topologySpreadConstraints[0].topologyKey='' (from pod default/p) is not valid: "
-            "a string is wanted",
+            "use a string",
         ),
         (
             constraint() | {"maxSkew": "1"},
             "spec.topologySpreadConstraints[0].maxSkew='1' (from pod default/p) is not valid: "
-            "a whole number is wanted",
+            "use a whole number",
         ),
         (
             constraint(selector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
             "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator='Gt' "
-            "(from pod default/p) is not valid: known are In, NotIn, Exists, DoesNotExist",
+            "(from pod default/p) is not valid: use one of In, NotIn, Exists, DoesNotExist",
         ),
         (
             constraint(selector={"matchLabels": {"a": 1}}),
             "spec.topologySpreadConstraints[0].labelSelector.matchLabels.a=1 (from pod default/p) "
-            "is not valid: a string is wanted",
+            "is not valid: use a string",
         ),
     ],
 )

@@ -170,28 +170,54 @@ def test_faults_end_with_the_connection_of_their_holder(served: Served) -> None:
     wait.poll_immediate("10ms", "30s", lambda: not served.json("GET", FAULTS)["faults"])
     assert served.send("GET", MAPS).status == 200
     answer = served.send("POST", FAULTS, {"kind": "refusal", "holder": name, "status": 500})
-    assert answer.json()["message"] == (f"holder: '{name}' is not there: it ends with its request")
+    assert answer.json()["message"] == (
+        f"holder: '{name}' does not exist: a holder ends with its request"
+    )
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"kind": "flood"}, "kind: 'flood' is none of clock-jump, cut-watches, dead-kubelet, "),
-        ({"kind": ["refusal"]}, "kind: ['refusal'] is none of clock-jump"),
-        ({"kind": "refusal", "status": 404}, "status: 404 is neither 429 nor 500"),
-        ({"kind": "refusal", "status": "429"}, "status: '429' is no int"),
-        ({"kind": "refusal", "status": 429, "retryAfter": -1}, "retryAfter: -1 is negative"),
-        ({"kind": "refusal", "status": 500, "times": 0}, "times: 0 is less than 1"),
-        ({"kind": "refusal", "status": 500, "times": True}, "times: True is no int"),
-        ({"kind": "refusal", "status": 500, "who": "me"}, "who: refusal has client, holder, kind"),
-        ({"kind": "refusal", "status": 500, "verbs": ["look"]}, "verbs: 'look' is none of create"),
-        ({"kind": "refusal", "status": 500, "resources": [1]}, "resources: 1 is no name"),
-        ({"kind": "latency", "seconds": 0}, "seconds: 0 is not above 0 and at most 86400"),
-        ({"kind": "latency"}, "seconds: 0 is not above 0 and at most 86400"),
-        ({"kind": "pulls"}, "pulls: either message or seconds"),
-        ({"kind": "pulls", "message": "no", "seconds": 1}, "pulls: either message or seconds"),
-        ({"kind": "partition", "node": "n"}, "node: 'n' is none of "),
-        ({"kind": "clock-jump"}, "seconds: 0 is 0, or more than 86400 away from it"),
+        (
+            {"kind": "flood"},
+            "kind: 'flood' is invalid: use one of clock-jump, cut-watches, dead-kubelet, ",
+        ),
+        ({"kind": ["refusal"]}, "kind: ['refusal'] is invalid: use one of clock-jump"),
+        ({"kind": "refusal", "status": 404}, "status: 404 is invalid: use 429 or 500"),
+        ({"kind": "refusal", "status": "429"}, "status: '429' is invalid: use a value of type int"),
+        (
+            {"kind": "refusal", "status": 429, "retryAfter": -1},
+            "retryAfter: -1 is invalid: use at least 0",
+        ),
+        ({"kind": "refusal", "status": 500, "times": 0}, "times: 0 is invalid: use at least 1"),
+        (
+            {"kind": "refusal", "status": 500, "times": True},
+            "times: True is invalid: use a value of type int",
+        ),
+        (
+            {"kind": "refusal", "status": 500, "who": "me"},
+            "who: unknown field: refusal has client, holder, kind",
+        ),
+        (
+            {"kind": "refusal", "status": 500, "verbs": ["look"]},
+            "verbs: 'look' is invalid: use one of create",
+        ),
+        (
+            {"kind": "refusal", "status": 500, "resources": [1]},
+            "resources: 1 is invalid: use a string",
+        ),
+        (
+            {"kind": "latency", "seconds": 0},
+            "seconds: 0 is invalid: use more than 0 and at most 86400",
+        ),
+        ({"kind": "latency"}, "seconds: 0 is invalid: use more than 0 and at most 86400"),
+        ({"kind": "pulls"}, "pulls: use either message or seconds"),
+        ({"kind": "pulls", "message": "no", "seconds": 1}, "pulls: use either message or seconds"),
+        ({"kind": "partition", "node": "n"}, "node: 'n' is invalid: use one of "),
+        (
+            {"kind": "clock-jump"},
+            "seconds: 0 is invalid: use at most 86400 in either direction, not 0",
+        ),
         ({"kind": "out-of-memory", "pod": "p", "namespace": "default"}, 'pods "p" not found'),
     ],
 )
