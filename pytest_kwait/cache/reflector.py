@@ -206,7 +206,7 @@ class Reflector:
         self._errors: dict[str, Exception] = {}
         self._list_due_at = -math.inf
         self._events = 0
-        self._publication: SharedWatch | None = None
+        self._shared_watch: SharedWatch | None = None
         self._followed = False
         self._caught_up = False
         self._expired = False
@@ -251,7 +251,7 @@ class Reflector:
         except wait.Canceled:
             _logger.debug("Stopped listing and watching %s", self.name)
         finally:
-            self._withdraw()
+            self._stop_publishing()
 
     def _step(self, context: wait.Context) -> bool:
         """One list or one watch, and the decision how long to pause before the next."""
@@ -291,7 +291,7 @@ class Reflector:
 
     def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
         """Decide what comes next and when, then tell of the failure."""
-        self._withdraw()
+        self._stop_publishing()
         if isinstance(failure, ApiError) and self._outage.tolerates(failure):
             self.excused = failure
         self._errors[verb] = failure
@@ -314,14 +314,14 @@ class Reflector:
             level = logging.DEBUG if is_expired(failure) else logging.WARNING
             _logger.log(level, "Failed to %s %s: %s", verb, self.name, failure)
 
-    def _withdraw(self) -> None:
+    def _stop_publishing(self) -> None:
         """Publish no more: who follows goes on by himself."""
-        if self._publication is not None:
-            self._publication.end()
-            self._publication = None
+        if self._shared_watch is not None:
+            self._shared_watch.end()
+            self._shared_watch = None
 
     def _list(self, context: wait.Context) -> None:
-        self._withdraw()
+        self._stop_publishing()
         deadline = context.deadline.at_most(self._list_timeout)
         listed = self._lister_watcher.list(deadline=deadline)
         if context.err() is not None:
@@ -353,8 +353,8 @@ class Reflector:
                 stream.close()
             with stream as events:
                 self._errors.pop("watch", None)  # the server took the request
-                if self._publication is not None:
-                    self._publication.alive()
+                if self._shared_watch is not None:
+                    self._shared_watch.record_activity()
                 for event in events:
                     if self.stopped:
                         return
@@ -365,7 +365,7 @@ class Reflector:
 
     def _follow(self, deadline: Deadline) -> SharedWatchFollower | None:
         """Return what another reflector's watch brings; publish the own one where there is none."""
-        if self._publication is not None and not self._publication.ended:
+        if self._shared_watch is not None and not self._shared_watch.ended:
             return None
         watched = self._lister_watcher
         feed = SHARED_WATCHES.follow(
@@ -376,7 +376,7 @@ class Reflector:
             shape=watched.type,
         )
         if feed is None:
-            self._publication = SHARED_WATCHES.publish(
+            self._shared_watch = SHARED_WATCHES.publish(
                 watched.session,
                 watched.collection,
                 self.last_sync_resource_version,
@@ -384,7 +384,7 @@ class Reflector:
                 silence=self._inactivity,
             )
             comparable = parse_resource_version(self.last_sync_resource_version) is not None
-            if self._publication is None and comparable and not self._caught_up:
+            if self._shared_watch is None and comparable and not self._caught_up:
                 # Published from a later version on: one more list spares a watch for long.
                 self._followed = self._caught_up = True
                 self._list_due_at = -math.inf
@@ -398,8 +398,8 @@ class Reflector:
         self._expired = False
         self.failures_in_row = 0
         version = event.resource_version
-        if self._publication is not None and not self._followed:
-            self._publication.show(event.type, event.object, event.raw, version)
+        if self._shared_watch is not None and not self._followed:
+            self._shared_watch.broadcast(event.type, event.object, event.raw, version)
         match event.type:
             case "ADDED":
                 self._store.add(event.object, event.raw)

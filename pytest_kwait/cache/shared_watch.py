@@ -50,7 +50,7 @@ __all__ = [
 
 
 class SharedEvent:
-    """One event of a watch, shown to all who follow it.
+    """One event of a shared watch.
 
     Args:
         type: `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
@@ -70,23 +70,23 @@ class SharedEvent:
 
     @property
     def labels(self) -> Labels:
-        """The object's labels, read once for all who ask."""
+        """The object's labels, decoded once."""
         if self._labels is None:
             self._labels = get_labels(decode_object(self.raw, LabeledObject))
         return self._labels
 
 
 EventFilter: TypeAlias = Callable[[SharedEvent], str | None]
-"""Says as what type of event a follower is told of one; None where it is not told of it."""
+"""Returns the type of event for a follower; None to skip the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceCollection:
-    """One collection as requests name it, however it was written.
+    """One collection, in normalized form.
 
     Args:
         path: the path of the resource in all namespaces.
-        namespace: where; None for everywhere.
+        namespace: the namespace; None for all.
         labels: the text of the label selector; None for all.
         fields: the text of the field selector; None for all.
     """
@@ -104,7 +104,7 @@ class ResourceCollection:
         label_selector: Selector | None,
         field_selector: Selector | None,
     ) -> ResourceCollection:
-        """Return the selection that arguments of a list mean."""
+        """Return the collection of a list's arguments."""
         return cls(
             resource.path(),
             namespace,
@@ -112,15 +112,15 @@ class ResourceCollection:
             normalize_field_selector(field_selector),
         )
 
-    def within(self, wider: ResourceCollection, *, by_labels: bool) -> EventFilter | None:
-        """Return what passes of a watch of `wider`; None where not all of this comes by it.
+    def filter_from(self, wider: ResourceCollection, *, by_labels: bool) -> EventFilter | None:
+        """Return the filter of this collection from a watch of `wider`; None if not contained.
 
-        A namespace and a name can be told from an object as the server does; other fields cannot.
+        Namespace, name and labels are filtered; other field selectors must be equal.
 
         Args:
-            wider: what is watched.
-            by_labels: whether labels may be judged here. An object that ceases to match is told
-                as deleted, but in its new state: enough for who only wants to know what there is.
+            wider: the watched collection.
+            by_labels: whether labels may be filtered. An object that ceases to match is then
+                reported as deleted, but in its new state.
         """
         if self.path != wider.path:
             return None
@@ -153,69 +153,69 @@ def _get_only_name(fields: str | None) -> str:
 
 
 def _has_metadata(key: str, value: str) -> Callable[[SharedEvent], bool]:
-    return lambda shown: shown.metadata.get(key) == value
+    return lambda event: event.metadata.get(key) == value
 
 
 def _combine_filters(tests: list[Callable[[SharedEvent], bool]]) -> EventFilter:
     if not tests:
-        return lambda shown: shown.type
-    return lambda shown: shown.type if all(test(shown) for test in tests) else None
+        return lambda event: event.type
+    return lambda event: event.type if all(test(event) for test in tests) else None
 
 
 class _LabelFilter:
-    """What passes by labels, which come and go while the object stays.
+    """A filter by labels, which may change while the object stays.
 
     Args:
-        passing: what passes by everything else.
+        passing: the filter by everything else.
         matches: whether labels are selected.
     """
 
     def __init__(self, passing: EventFilter, matches: Callable[[Labels], bool]) -> None:
         self._passing = passing
         self._matches = matches
-        self._told_gone: set[str] = set()
+        self._reported_gone: set[str] = set()
 
-    def __call__(self, shown: SharedEvent) -> str | None:
-        type = self._passing(shown)
+    def __call__(self, event: SharedEvent) -> str | None:
+        type = self._passing(event)
         if type is None:
             return None
-        uid = shown.metadata.get("uid") or shown.metadata.get("name") or ""
-        if self._matches(shown.labels):
-            self._told_gone.discard(uid)
+        uid = event.metadata.get("uid") or event.metadata.get("name") or ""
+        if self._matches(event.labels):
+            self._reported_gone.discard(uid)
             return type
-        # What was selected before is not known: nothing is told as gone once, to no harm.
+        # The former labels are unknown: an object may be reported gone that never matched, once.
         if type == "DELETED":
-            known_gone = uid in self._told_gone
-            self._told_gone.discard(uid)
+            known_gone = uid in self._reported_gone
+            self._reported_gone.discard(uid)
             return None if known_gone else type
-        if type == "ADDED" or uid in self._told_gone:
-            self._told_gone.add(uid)
+        if type == "ADDED" or uid in self._reported_gone:
+            self._reported_gone.add(uid)
             return None
-        self._told_gone.add(uid)
+        self._reported_gone.add(uid)
         return "DELETED"
 
 
 _RECENT = 500
-"""So many events are kept for those whose list is older than the latest of them."""
+"""The number of events kept for followers with an older list."""
 
 
 def parse_resource_version(resource_version: str) -> int | None:
-    """Return a resourceVersion as a number; None where it is none that can be compared."""
+    """Return a resourceVersion as a number; None if it cannot be compared."""
     if resource_version.isascii() and resource_version.isdecimal():
         return int(resource_version) or None
     return None
 
 
 class SharedWatch:
-    """What the watch of a collection brings, for those who follow it.
+    """The watch of a collection, broadcast to its followers.
 
     Args:
-        session: who watches; kept, so that nobody else can be taken for it.
-        collection: what is watched.
-        version: the version from which on it is complete.
-        clock: the time of its silence.
-        silence: seconds without a sign of life after which it ends; None for no limit.
-        withdrawn: called once, when nobody can follow any more.
+        session: the session that watches; kept alive, since watches are found by its id.
+        collection: the watched collection.
+        version: the version from which on the watch is complete.
+        clock: the clock of its silence.
+        silence: seconds without activity after which it ends; None for no limit.
+        on_end: called once, at its end.
     """
 
     def __init__(
@@ -225,142 +225,144 @@ class SharedWatch:
         version: int,
         clock: Clock,
         silence: float | None,
-        withdrawn: Callable[[SharedWatch], object],
+        on_end: Callable[[SharedWatch], object],
     ) -> None:
         self.session = session
         self.collection = collection
         self.silence = silence
         self._clock = clock
-        self._withdrawn = withdrawn
+        self._on_end = on_end
         self._lock = threading.Lock()
         self._complete_from = version
         self._reached = version
         self._recent: deque[SharedEvent] = deque(maxlen=_RECENT)
-        # Replaced, never changed: the publisher goes through them without a lock.
-        self._feeds: tuple[SharedWatchFollower, ...] = ()
+        # Replaced, never mutated: the publisher iterates over them without a lock.
+        self._followers: tuple[SharedWatchFollower, ...] = ()
         self._ended = False
         self.alive_at = clock.monotonic()
 
     @property
     def ended(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether the watch has ended."""
         return self._ended
 
-    def alive(self) -> None:
-        """Note that the watch was opened, or opened again: it may be silent for a while."""
+    def record_activity(self) -> None:
+        """Record activity, such as a reopened watch."""
         self.alive_at = self._clock.monotonic()
 
-    def show(self, type: str, obj: Mapping[str, Any], raw: bytes, resource_version: str) -> None:
-        """Pass an event on (called by who watches, before it does anything else with it)."""
-        self.alive()
+    def broadcast(
+        self, type: str, obj: Mapping[str, Any], raw: bytes, resource_version: str
+    ) -> None:
+        """Broadcast an event; called by the reflector before it handles the event itself."""
+        self.record_activity()
         version = parse_resource_version(resource_version)
-        shown = SharedEvent(type, obj, raw, version or 0)
+        event = SharedEvent(type, obj, raw, version or 0)
         if type == "BOOKMARK":
             ordered = version is not None and version >= self._reached
         else:
             ordered = version is not None and version > self._reached
         if not ordered:
-            # Versions that do not grow say nothing about what a follower knows already.
+            # Versions must grow to tell which events a follower has seen.
             self.end()
             return
         with self._lock:
             if self._ended:
                 return
-            self._reached = shown.version
+            self._reached = event.version
             if type != "BOOKMARK":
                 if len(self._recent) == _RECENT:
                     self._complete_from = self._recent[0].version
-                self._recent.append(shown)
-            feeds = self._feeds
-        for feed in feeds:
-            feed.take(shown)
+                self._recent.append(event)
+            followers = self._followers
+        for follower in followers:
+            follower.take(event)
 
-    def follow(self, feed: SharedWatchFollower) -> bool:
-        """Tell a feed what comes after its version; return whether that can be done."""
+    def add_follower(self, follower: SharedWatchFollower) -> bool:
+        """Add a follower from its version on; return whether that version is still known."""
         with self._lock:
-            if self._ended or feed.version < self._complete_from:
+            if self._ended or follower.version < self._complete_from:
                 return False
-            for shown in self._recent:
-                feed.take(shown)
-            self._feeds += (feed,)
+            for event in self._recent:
+                follower.take(event)
+            self._followers += (follower,)
             return True
 
-    def leave(self, feed: SharedWatchFollower) -> None:
-        """Tell a feed nothing more."""
+    def remove_follower(self, follower: SharedWatchFollower) -> None:
+        """Remove a follower."""
         with self._lock:
-            self._feeds = tuple(each for each in self._feeds if each is not feed)
+            self._followers = tuple(each for each in self._followers if each is not follower)
 
     def end(self) -> None:
-        """Let all followers go; done once."""
+        """End the watch for all followers; idempotent."""
         with self._lock:
             if self._ended:
                 return
             self._ended = True
-            feeds, self._feeds = self._feeds, ()
+            followers, self._followers = self._followers, ()
             self._recent.clear()
-        self._withdrawn(self)
-        for feed in feeds:
-            feed.mark_ended()
+        self._on_end(self)
+        for follower in followers:
+            follower.mark_ended()
 
 
 class SharedWatchFollower:
-    """The events of a publication after a version, as an open watch gives them.
+    """An iterator over the events of a shared watch after a version.
 
-    It ends with `StopIteration` when it is closed, and when there is nothing more to follow; who
-    reads it then goes on by another watch from its latest version.
+    It stops when it is closed or the shared watch ends; its reader then opens another watch from
+    its latest version.
 
     Args:
-        publication: what it follows.
-        passing: what it is told of.
-        version: the version that its reader has reached by a list.
-        deadline: when it is over.
+        watch: the shared watch.
+        passing: the filter of its events.
+        version: the version of its reader's list.
+        deadline: its deadline.
         shape: a TypedDict that names the fields of an object to decode; None for all of them.
     """
 
     def __init__(
         self,
-        publication: SharedWatch,
+        watch: SharedWatch,
         passing: EventFilter,
         version: int,
         deadline: Deadline,
         shape: Any,
     ) -> None:
         self.version = version
-        self._publication = publication
+        self._watch = watch
         self._passing = passing
         self._deadline = deadline
         self._shape = shape
-        self._told: deque[tuple[str, SharedEvent]] = deque()
+        self._queue: deque[tuple[str, SharedEvent]] = deque()
         self._wake = threading.Event()
         self._closed = False
-        self._abandoned = False
+        self._is_watch_ended = False
 
-    def take(self, shown: SharedEvent) -> None:
-        """Keep an event that is news to the reader (called by the publication)."""
-        if shown.version <= self.version:
+    def take(self, event: SharedEvent) -> None:
+        """Queue a new event; called by the watch."""
+        if event.version <= self.version:
             return
-        type = shown.type if shown.type == "BOOKMARK" else self._passing(shown)
+        type = event.type if event.type == "BOOKMARK" else self._passing(event)
         if type is not None:
-            self._told.append((type, shown))
+            self._queue.append((type, event))
             self._wake.set()
 
     def mark_ended(self) -> None:
-        """Note that nothing more comes (called by the publication)."""
-        self._abandoned = True
+        """Stop after the queued events; called by the watch."""
+        self._is_watch_ended = True
         self._wake.set()
 
     def close(self) -> None:
-        """End it, from any thread: a reader that is waiting for an event stops at once."""
+        """Stop at once; callable from any thread."""
         self._closed = True
         self._wake.set()
-        self._publication.leave(self)
+        self._watch.remove_follower(self)
 
     def __enter__(self) -> Self:
-        """Begin; it is open already."""
+        """Return itself; it is open already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Be told nothing more."""
+        """Close it."""
         self.close()
 
     def __iter__(self) -> Iterator[WatchEvent]:
@@ -368,40 +370,40 @@ class SharedWatchFollower:
 
     def __next__(self) -> WatchEvent:
         while True:
-            # Before looking: what comes after the look sets it again.
+            # Clear first: an event that arrives after the check sets it again.
             self._wake.clear()
-            if self._closed or (self._abandoned and not self._told):
+            if self._closed or (self._is_watch_ended and not self._queue):
                 raise StopIteration
-            if self._told:
-                type, shown = self._told.popleft()
-                return WatchEvent(type, decode_object(shown.raw, self._shape), shown.raw)
+            if self._queue:
+                type, event = self._queue.popleft()
+                return WatchEvent(type, decode_object(event.raw, self._shape), event.raw)
             self._wait()
 
     def _wait(self) -> None:
-        """Wait for news; end the publication if it has been silent for too long."""
-        deadline, publication = self._deadline, self._publication
+        """Wait for an event; end the watch if it has been silent for too long."""
+        deadline, watch = self._deadline, self._watch
         clock = deadline.clock
         limit = deadline.remaining
         if limit <= 0:
             raise DeadlineExceeded
-        if publication.silence is not None:
-            left = publication.alive_at + publication.silence - clock.monotonic()
+        if watch.silence is not None:
+            left = watch.alive_at + watch.silence - clock.monotonic()
             if left <= 0:
-                publication.end()
+                watch.end()
                 return
             limit = min(limit, left)
         clock.wait(self._wake, None if limit == float("inf") else limit)
 
 
 class SharedWatches:
-    """The publications of this process."""
+    """The shared watches of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of_session: dict[int, tuple[SharedWatch, ...]] = {}
 
     def reset_after_fork(self) -> None:
-        """Forget them: a forked child has none of its parent's threads."""
+        """Drop all: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
     def follow(
@@ -414,28 +416,28 @@ class SharedWatches:
         shape: Any,
         by_labels: bool = False,
     ) -> SharedWatchFollower | None:
-        """Return the events of a collection after a version, if some publication has them.
+        """Return a follower of a collection after a version; None without a shared watch of it.
 
         Args:
-            session: over which one the collection is watched.
-            collection: what is to be told.
-            resource_version: the version of a list that the reader has.
-            deadline: when the feed is over.
+            session: the session that watches.
+            collection: the collection to follow.
+            resource_version: the version of the reader's list.
+            deadline: the follower's deadline.
             shape: a TypedDict that names the fields of an object to decode; None for all of them.
-            by_labels: see `ResourceCollection.within`.
+            by_labels: see `ResourceCollection.filter_from`.
         """
         with self._lock:
-            published = self._of_session.get(id(session), ())
-        version = parse_resource_version(resource_version) if published else None
+            watches = self._of_session.get(id(session), ())
+        version = parse_resource_version(resource_version) if watches else None
         if version is None:
             return None
-        # The narrower one has less to be passed over.
-        for publication in sorted(published, key=lambda each: each.collection != collection):
-            passing = collection.within(publication.collection, by_labels=by_labels)
+        # Prefer the watch of the same collection: it needs no filter.
+        for watch in sorted(watches, key=lambda each: each.collection != collection):
+            passing = collection.filter_from(watch.collection, by_labels=by_labels)
             if passing is not None:
-                feed = SharedWatchFollower(publication, passing, version, deadline, shape)
-                if publication.follow(feed):
-                    return feed
+                follower = SharedWatchFollower(watch, passing, version, deadline, shape)
+                if watch.add_follower(follower):
+                    return follower
         return None
 
     def publish(
@@ -447,30 +449,30 @@ class SharedWatches:
         clock: Clock,
         silence: float | None,
     ) -> SharedWatch | None:
-        """Return a new publication; None where there is one of this collection already.
+        """Return a new shared watch; None if the collection has one already.
 
         Args:
-            session: over which one the collection is watched.
-            collection: what is watched.
-            resource_version: from which version on.
-            clock: the time of its silence.
+            session: the session that watches.
+            collection: the watched collection.
+            resource_version: the version of the first event.
+            clock: the clock of its silence.
             silence: see `SharedWatch`.
         """
         version = parse_resource_version(resource_version)
         if version is None:
             return None
         with self._lock:
-            published = self._of_session.get(id(session), ())
-            if any(each.collection == collection for each in published):
+            watches = self._of_session.get(id(session), ())
+            if any(each.collection == collection for each in watches):
                 return None
-            publication = SharedWatch(session, collection, version, clock, silence, self._withdraw)
-            self._of_session[id(session)] = (*published, publication)
-            return publication
+            watch = SharedWatch(session, collection, version, clock, silence, self._remove)
+            self._of_session[id(session)] = (*watches, watch)
+            return watch
 
-    def _withdraw(self, publication: SharedWatch) -> None:
-        key = id(publication.session)
+    def _remove(self, watch: SharedWatch) -> None:
+        key = id(watch.session)
         with self._lock:
-            left = [each for each in self._of_session.get(key, ()) if each is not publication]
+            left = [each for each in self._of_session.get(key, ()) if each is not watch]
             if left:
                 self._of_session[key] = tuple(left)
             else:

@@ -1,8 +1,7 @@
 """Active waits of this process, listed for live status and observers.
 
-A wait is added once and removed once; nothing is done per event. Its latest verdict is read from
-its timeline on demand. A run that waits for nothing loads this module alone of the engine, so it
-imports nothing that costs.
+A wait is added once and removed once; its latest verdict is read from its timeline on demand. A run
+without waits loads only this module of the engine, so its imports are cheap.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.failure.report import WaitReport
     from pytest_kwait.engine.failure.timeline import Timeline
 
-    # Where nothing waits, this module is all that is loaded: making a protocol costs more.
+    # Creating a protocol costs more than loading this module.
     class WaitObserver(Protocol):
-        """Who is told of waits that begin and end; called in the thread that waits."""
+        """Observes waits that begin and end; called in the thread of the wait."""
 
         def begun(self, wait: ActiveWait) -> None:
-            """Hear that a wait has begun."""
+            """Handle the begin of a wait."""
             ...
 
         def over(self, wait: ActiveWait) -> None:
-            """Hear that a wait is over, however it ended; it is not in the list any more."""
+            """Handle the end of a wait, which is no longer listed."""
             ...
 
 
 __all__ = ["ACTIVE_WAITS", "OUTCOMES", "ActiveWait", "ActiveWaits"]
 
 OUTCOMES = ("met", "failed early", "timed out", "error", "interrupted")
-"""How a wait can end: an error is one of the API, interrupted is whatever else ended it."""
+"""Outcomes of a wait: `error` is an API error, `interrupted` any other exception."""
 
 
 class ActiveWait:
-    """One wait that is not over.
+    """One wait in progress.
 
     Args:
-        subject: what it is about: `job ci-1/sleepers`.
-        goal: what is awaited of it, as a verb: `have 3 pods Running`.
-        deadline: when it ends at the latest.
-        timeline: how its verdict has changed.
+        subject: the object of the wait: `job ci-1/sleepers`.
+        goal: the awaited state, as a verb: `have 3 pods Running`.
+        deadline: its deadline.
+        timeline: the changes of its verdict.
         started: when it began, in seconds of the deadline's clock.
     """
 
@@ -58,31 +57,31 @@ class ActiveWait:
         self.timeline = timeline
         self.started = started
         self.inner = False
-        """Whether it is a part of another wait of the same thread."""
+        """Whether it is part of another wait of the same thread."""
         self.outcome = ""
-        """How it ended, one of `OUTCOMES`; empty while it lasts."""
+        """One of `OUTCOMES`; empty while it lasts."""
         self.retries = 0
-        """How many errors of the API it has lived through; known once it is over."""
+        """The number of retried API errors; set at its end."""
         self.trouble = ""
-        """The last of them, or the one that ended it; known once it is over."""
+        """The last API error; set at its end."""
         self.report: WaitReport | None = None
-        """The facts of one that did not come true; gathered after it is over."""
+        """The report of a failed wait; set after its end."""
         self.hide: Callable[[str], str] = str
-        """Takes out of a text what must not be shown."""
+        """Redacts credentials from a text."""
 
     @property
     def failed_early(self) -> bool:
-        """Whether it has ended because what is awaited can no longer come."""
+        """Whether it ended because the condition can no longer be met."""
         return self.outcome == "failed early"
 
     @property
     def left(self) -> str:
-        """How much time is left, in whole seconds."""
+        """The time left, in whole seconds."""
         return _whole_seconds(self.deadline.remaining)
 
     @property
     def text(self) -> str:
-        """What is awaited and what was seen last, in one line."""
+        """The goal and the last verdict, in one line."""
         last = " ".join(self.timeline.last.split()) or "nothing seen yet"
         return f"{self.subject} to {self.goal}: {last}"
 
@@ -92,46 +91,46 @@ class ActiveWait:
 
 
 class ActiveWaits:
-    """The list of waits that are not over; safe to use from any thread, and in signal handlers."""
+    """The waits in progress; safe to use from any thread and in signal handlers."""
 
     def __init__(self) -> None:
-        # Without a lock: a signal handler may ask while the thread that it stopped is entering.
+        # No lock: a signal handler may interrupt the thread that adds a wait.
         self._waits: dict[int, ActiveWait] = {}
-        self._onlookers: tuple[WaitObserver, ...] = ()
+        self._observers: tuple[WaitObserver, ...] = ()
         self._lock = threading.Lock()
         self._depth = threading.local()
 
     def waits(self) -> list[ActiveWait]:
-        """Return them, the oldest first."""
+        """Return the waits, the oldest first."""
         return list(self._waits.values())
 
     @contextlib.contextmanager
     def entered(self, wait: ActiveWait) -> Iterator[None]:
-        """Keep a wait in the list for as long as the context lasts."""
+        """List a wait for as long as the context lasts."""
         depth = getattr(self._depth, "value", 0)
         wait.inner = depth > 0
         self._depth.value = depth + 1
         self._waits[id(wait)] = wait
         try:
-            for onlooker in self._onlookers:
-                onlooker.begun(wait)
+            for observer in self._observers:
+                observer.begun(wait)
             yield
         finally:
             self._depth.value = depth
             wait.outcome = wait.outcome or "interrupted"
             del self._waits[id(wait)]
-            for onlooker in self._onlookers:
-                onlooker.over(wait)
+            for observer in self._observers:
+                observer.over(wait)
 
-    def add(self, onlooker: WaitObserver) -> None:
-        """Tell somebody of waits from now on."""
+    def add(self, observer: WaitObserver) -> None:
+        """Add an observer."""
         with self._lock:
-            self._onlookers = (*self._onlookers, onlooker)
+            self._observers = (*self._observers, observer)
 
-    def remove(self, onlooker: WaitObserver) -> None:
-        """Tell somebody no more; nothing if he is not told."""
+    def remove(self, observer: WaitObserver) -> None:
+        """Remove an observer; no-op if it is not registered."""
         with self._lock:
-            self._onlookers = tuple(each for each in self._onlookers if each is not onlooker)
+            self._observers = tuple(each for each in self._observers if each is not observer)
 
 
 ACTIVE_WAITS = ActiveWaits()
@@ -139,7 +138,7 @@ ACTIVE_WAITS = ActiveWaits()
 
 
 def _whole_seconds(seconds: float) -> str:
-    # Runs that wait for nothing load this module, too, and need no durations.
+    # Runs without waits load this module, but need no durations.
     from pytest_kwait.apimachinery.durations import format_duration
 
     return format_duration(float(round(seconds)))

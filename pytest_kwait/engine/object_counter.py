@@ -1,7 +1,7 @@
 """Incremental counters over many objects: every change costs the same, however many there are.
 
 A result of thousands of objects is a `LazyList`: bytes, each decoded on first access. A test that
-waits for 5,000 pods mostly continues with a few of them, or with their number; to decode them all
+waits for 5,000 pods mostly continues with a few of them, or with their number. Decoding all of them
 costs more than the whole wait, in time and in memory.
 """
 
@@ -38,17 +38,17 @@ __all__ = [
 ]
 
 LARGE = 500
-"""From so many objects on a list decodes them when they are looked at."""
+"""The number of objects from which on a list is lazy."""
 
 _Object = dict[str, Any]
 
 
 def make_object_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> list[_Object]:
-    """Return the objects as a list: decoded where they are few, when looked at where they are many.
+    """Return the objects as a list, lazy if they are many.
 
     Args:
-        raws: the objects' bytes; the list is taken over.
-        decode: makes an object of bytes; called once for each at most.
+        raws: the objects' bytes.
+        decode: decodes an object; called at most once for each.
     """
     if len(raws) >= LARGE:
         return LazyList(raws, decode)
@@ -56,9 +56,9 @@ def make_object_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> l
 
 
 class _LazyItem:
-    """Stands for an object in the slots that C code reads past this class's methods.
+    """A placeholder in the slots of a lazy list, which C code may read directly.
 
-    No encoder takes it for anything: what would go wrong says so.
+    No encoder accepts it, so that such code fails instead of writing wrong data.
     """
 
     __slots__ = ("raw",)
@@ -68,14 +68,14 @@ class _LazyItem:
 
 
 class LazyList(list[_Object]):
-    """A list of objects that are still bytes: each is decoded once, when it is looked at.
+    """A list of objects that are decoded on first access.
 
-    `len` and an index decode nothing else; whatever looks at more of it decodes all. It pickles and
-    copies as the plain list that it equals.
+    `len` and an index decode nothing else; any other access decodes all. It pickles and copies as
+    a plain list.
 
     Args:
         raws: the objects' bytes.
-        decode: makes an object of bytes.
+        decode: decodes an object.
     """
 
     __slots__ = ("_decode", "_whole")
@@ -133,7 +133,7 @@ for _name, _method in vars(list).items():
 
 @contextlib.contextmanager
 def _pause_collector() -> Iterator[None]:
-    """Make many objects that all stay, without the collector going through them time and again."""
+    """Pause the garbage collector while many objects are created."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -148,11 +148,11 @@ _REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True)
 class TerminalState:
-    """Why an object will not become what is awaited.
+    """A state in which an object cannot reach the awaited one.
 
     Args:
-        reason: in a few words, without the object's name.
-        patience: how long the state must hold before it is believed; not `NONE`.
+        reason: the cause in a few words, without the object's name.
+        patience: how long the state must hold before it ends the wait; not `NONE`.
     """
 
     reason: str
@@ -161,13 +161,13 @@ class TerminalState:
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """What one object counts as.
+    """The state of one object, as it is counted.
 
     Args:
-        label: how the summary names it: `Pending (ContainerCreating)`.
+        label: its label in the summary: `Pending (ContainerCreating)`.
         counts: the names under which it is counted.
-        keep: whether it belongs to the wait's result, so that its bytes are kept.
-        doom: why it will not become what is awaited; None while it may.
+        keep: whether it belongs to the wait's result.
+        doom: the terminal state; None without one.
     """
 
     label: str
@@ -178,15 +178,15 @@ class ObjectState:
 
 @dataclass(slots=True)
 class CountedObject:
-    """One object that is there.
+    """One present object.
 
     Args:
         name: its name.
         uid: its UID.
-        state: what it counts as.
-        raw: the whole object as it came; None while its state is not one to keep.
-        doomed_at: since when it has been doomed without a break.
-        hopeless_at: since when its doom has been one that nothing heals.
+        state: its state.
+        raw: the whole object as received; None unless its state is kept.
+        terminal_since: when its terminal state began, in monotonic seconds.
+        permanent_since: when its terminal state became one that does not recover.
     """
 
     name: str
@@ -198,65 +198,65 @@ class CountedObject:
 
 
 class ObjectStateCache:
-    """What objects counted as, by their status: those that look alike are judged once.
+    """A cache of states by status: objects with equal status are classified once.
 
-    The pods of a job are as like as peas once they run; to tell that costs a fifth of judging.
+    The running pods of a job have equal status. Finding that out costs a fifth of classifying.
 
     Args:
-        judge: what an object counts as, given the object and its doom so far. It reads nothing
-            but the object's status, and what else `recall` is given.
+        classify: returns the state of an object, given its terminal state so far. It reads only
+            the status, and the `other` value of `get_state`.
     """
 
     def __init__(
-        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState]
+        self, classify: Callable[[dict[str, Any], TerminalState | None], ObjectState]
     ) -> None:
-        self._judge = judge
+        self._classify = classify
         self._states: dict[tuple[bytes, object, TerminalState | None], ObjectState] = {}
 
     def get_state(
         self, obj: dict[str, Any], before: TerminalState | None, other: object
     ) -> ObjectState:
-        """Return what an object counts as.
+        """Return the state of an object.
 
         Args:
             obj: the object.
-            before: its doom so far.
-            other: what decides beside the status; hashable.
+            before: its terminal state so far.
+            other: a hashable value that the state depends on beside the status.
         """
         key = (msgspec.msgpack.encode(obj.get("status")), other, before)
         state = self._states.get(key)
         if state is None:
             if len(self._states) >= _REMEMBERED:
                 self._states.clear()
-            state = self._states[key] = self._judge(obj, before)
+            state = self._states[key] = self._classify(obj, before)
         return state
 
 
 class ObjectCounter:
-    """The book of a source of many objects.
+    """The sink of a source of many objects.
 
     Args:
-        judge: what an object counts as, given its fields and its doom so far.
+        classify: returns the state of an object, given its terminal state so far.
     """
 
     def __init__(
-        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState]
+        self, classify: Callable[[dict[str, Any], TerminalState | None], ObjectState]
     ) -> None:
-        self._judge = judge
+        self._classify = classify
         self._entries: dict[str, CountedObject] = {}
         self._labels: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kept: dict[str, CountedObject] = {}
-        # Both in the order in which objects entered: the n-th has been in it for longest but n.
-        self._doomed: dict[str, CountedObject] = {}
-        self._hopeless: dict[str, CountedObject] = {}
+        # Both in the order of entry.
+        self._terminal: dict[str, CountedObject] = {}
+        self._permanent: dict[str, CountedObject] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count an object, instead of what it counted as before."""
+        """Count an object, and no longer its former state."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         before = self._entries.get(uid)
-        state = self._judge(obj, before.state.doom if before else None)
+        state = self._classify(obj, before.state.doom if before else None)
         if before is None:
             entry = self._entries[uid] = CountedObject(metadata["name"], uid, state, None)
             self._count(state, 1)
@@ -272,65 +272,65 @@ class ObjectCounter:
         elif entry.raw is not None:
             entry.raw = None
             del self._kept[uid]
-        self._enter_doom(entry, now)
+        self._record_terminal_state(entry, now)
 
     def drop(self, uid: str) -> None:
-        """Count an object no more; nothing where it was not counted."""
+        """Remove an object; no-op if it is not counted."""
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._count(entry.state, -1)
-            for group in (self._kept, self._doomed, self._hopeless):
+            for group in (self._kept, self._terminal, self._permanent):
                 group.pop(uid, None)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the objects that are there."""
+        """Return the UIDs of the present objects."""
         return self._entries.keys()
 
     def entry(self, uid: str) -> CountedObject | None:
-        """Return what is counted of an object; None where it is not there."""
+        """Return the entry of an object; None if it is absent."""
         return self._entries.get(uid)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def count(self, name: str) -> int:
-        """Return how many objects count under `name`."""
+        """Return the number of objects counted under `name`."""
         return self._counts[name]
 
     def summary(self) -> str:
-        """Return how many objects there are of each label, most frequent first."""
+        """Return the number of objects by label, most frequent first."""
         most = sorted(self._labels.items(), key=itemgetter(1), reverse=True)
         return ", ".join([f"{n} {label}" for label, n in most])
 
     @property
     def doomed(self) -> int:
-        """How many objects will not become what is awaited."""
-        return len(self._doomed)
+        """The number of objects in a terminal state."""
+        return len(self._terminal)
 
     def nth_terminal(self, n: int) -> tuple[CountedObject, Patience, float] | None:
-        """Return the doom that makes `n` objects doomed: of which first, how sure, since when.
+        """Return the first terminal object, the patience and the start once `n` are terminal.
 
         Args:
-            n: how many doomed objects it takes, 1 or more.
+            n: the number of terminal objects that fail the wait, 1 or more.
 
         Returns:
-            None while fewer are doomed. With `n` of them hopeless the doom is one that nothing
-            heals; otherwise it may pass. It began when the last of the `n` was doomed.
+            None while fewer are terminal. The patience is short if `n` of them cannot recover, and
+            long otherwise. The state began when the last of the `n` became terminal.
         """
-        if len(self._hopeless) >= n:
-            since = _get_nth(self._hopeless, n).permanent_since
-            return _get_nth(self._hopeless, 1), Patience.SHORT, since
-        if len(self._doomed) >= n:
-            since = _get_nth(self._doomed, n).terminal_since
-            return _get_nth(self._doomed, 1), Patience.LONG, since
+        if len(self._permanent) >= n:
+            since = _get_nth(self._permanent, n).permanent_since
+            return _get_nth(self._permanent, 1), Patience.SHORT, since
+        if len(self._terminal) >= n:
+            since = _get_nth(self._terminal, n).terminal_since
+            return _get_nth(self._terminal, 1), Patience.LONG, since
         return None
 
     def suspects(self, limit: int = 20) -> list[str]:
-        """Return the names of doomed objects, the longest doomed first."""
-        return [entry.name for entry in islice(self._doomed.values(), limit)]
+        """Return the names of terminal objects, the oldest first."""
+        return [entry.name for entry in islice(self._terminal.values(), limit)]
 
     def objects(self, resource: Resource) -> list[dict[str, Any]]:
-        """Return the objects kept, sorted by name, decoded from the bytes that came."""
+        """Return the kept objects, sorted by name."""
         entries = sorted(self._kept.values(), key=lambda entry: entry.name)
         raws = [entry.raw for entry in entries if entry.raw is not None]
         return make_object_list(raws, functools.partial(decode_whole, resource))
@@ -342,20 +342,20 @@ class ObjectCounter:
         for name in state.counts:
             self._counts[name] += by
 
-    def _enter_doom(self, entry: CountedObject, now: float) -> None:
-        doom = entry.state.doom
-        if doom is None:
-            if not self._doomed:
+    def _record_terminal_state(self, entry: CountedObject, now: float) -> None:
+        terminal_state = entry.state.doom
+        if terminal_state is None:
+            if not self._terminal:
                 return
-            self._doomed.pop(entry.uid, None)
-        elif entry.uid not in self._doomed:
+            self._terminal.pop(entry.uid, None)
+        elif entry.uid not in self._terminal:
             entry.terminal_since = now
-            self._doomed[entry.uid] = entry
-        if doom is None or doom.patience is not Patience.SHORT:
-            self._hopeless.pop(entry.uid, None)
-        elif entry.uid not in self._hopeless:
+            self._terminal[entry.uid] = entry
+        if terminal_state is None or terminal_state.patience is not Patience.SHORT:
+            self._permanent.pop(entry.uid, None)
+        elif entry.uid not in self._permanent:
             entry.permanent_since = now
-            self._hopeless[entry.uid] = entry
+            self._permanent[entry.uid] = entry
 
 
 def _get_nth(entries: dict[str, CountedObject], n: int) -> CountedObject:
@@ -363,6 +363,6 @@ def _get_nth(entries: dict[str, CountedObject], n: int) -> CountedObject:
 
 
 def decode_whole(resource: Resource, raw: bytes) -> dict[str, Any]:
-    """Decode an object; items of a list come without their kind, which is put first."""
+    """Decode an object; adds the kind, which items of a list lack."""
     obj: dict[str, Any] = msgspec.json.decode(raw)
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

@@ -1,9 +1,8 @@
 """The retry policy for API errors: retry, relist or stop.
 
-Retried are errors that pass by themselves: no answer, a server that is busy, restarting or
-changing its leader. Final are errors that the server will return again however often it is asked.
-An unreadable answer is retried a few times, and final if it repeats. Creation is retried like a
-read; where an answer got lost the object is looked up.
+Transient errors are retried: no answer, a server that is busy, restarting or changing its leader.
+Errors that the server would repeat are final. An unreadable answer is retried a few times. Creation
+is retried like a read; if an answer got lost, the object is looked up.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ _Answer = TypeVar("_Answer")
 
 
 class ErrorAction(Enum):
-    """What to do after an error."""
+    """The reaction to an error."""
 
     RETRY = "retry"
-    """Ask the same again, after a pause."""
+    """Repeat the request after a pause."""
 
     RELIST = "relist"
-    """What was seen is too old to go on from: list anew."""
+    """List anew: the known version is too old."""
 
     DOUBT = "doubt"
-    """Nobody understands it: ask again, and stop if it repeats."""
+    """Repeat the request; stop if this error repeats."""
 
     STOP = "stop"
-    """It will not change: stop at once."""
+    """Stop at once: the error is final."""
 
 
 _RETRIED = frozenset({408, 425, 429})
@@ -61,20 +60,20 @@ _FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
 _DOUBTFUL_REASONS = frozenset({"TLS"})
 
 REPEATS = 3
-"""How many times in a row an answer that nobody understands is taken."""
+"""Doubtful errors in a row that are final."""
 
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds that one answer may take: a connection may have gone silent, and another still work."""
+"""Seconds that one answer may take: another connection may work where this one went silent."""
 
 
 def classify_error(error: ApiError) -> ErrorAction:
-    """Say what an error of a list, a watch or any other read means.
+    """Return the reaction to an error of a read.
 
     A connection that was refused, reset, closed or timed out, an address that was not found, a
     watch that went silent, 408, 425, 429 and every 5xx are retried; 410 asks for a new list; 401,
-    403, 404 (of the kind of resource), 405 and what else the server refuses about the request
-    itself are final. What is left (no JSON, a redirect, TLS that fails) is in doubt.
+    403, 404 (of the resource), 405 and other refusals of the request itself are final. The rest
+    (no JSON, a redirect, a TLS error) is doubtful.
     """
     if error.reason == "NotJSON" or (error.status == 0 and error.reason in _DOUBTFUL_REASONS):
         return ErrorAction.DOUBT
@@ -91,31 +90,31 @@ def make_retry_backoff() -> Backoff:
 
 
 class ErrorLog:
-    """The errors that a wait has lived through.
+    """The API errors of a wait.
 
     Args:
-        clock: what the time to settle after an outage is measured by.
+        clock: the clock of the grace after an outage.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.last: ApiError | None = None
-        """The last one."""
+        """The last error."""
         self.count = 0
-        """How many there were."""
+        """The number of errors."""
         self.repeats = 0
-        """How many in a row, without a success between them, were in doubt."""
+        """The number of doubtful errors in a row."""
         self._outage = StartupGrace(clock)
 
     def record_error(self, error: ApiError) -> bool:
-        """Note an error; return whether it is a refusal that may be due to an outage."""
+        """Record an error; return whether it is a refusal that an outage may explain."""
         self.last = error
         self.count += 1
         return self._outage.tolerates(error)
 
     def decide(self, error: ApiError) -> ErrorAction:
-        """Note an error and say what to do.
+        """Record an error and return the reaction to it.
 
-        What is in doubt is final once it repeats; a refusal right after an outage, once it holds.
+        A doubtful error is final once it repeats; a refusal after an outage, once it persists.
 
         Returns:
             RETRY, RELIST or STOP.
@@ -135,11 +134,11 @@ class ErrorLog:
 
 
 def request_once(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
-    """Return the answer of one request, which must not take all the time that there is.
+    """Return the answer of one request, which may take 30 seconds at most.
 
     Raises:
-        ApiError: as the request raises it; reason `Timeout`: it has had no answer for 30 s.
-        DeadlineExceeded: the deadline has come.
+        ApiError: raised by the request; with reason `Timeout` after 30 s without an answer.
+        DeadlineExceeded: the deadline has passed.
     """
     try:
         return call(deadline.at_most(REQUEST_TIMEOUT))
@@ -151,15 +150,15 @@ def request_once(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _An
 
 @contextlib.contextmanager
 def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
-    """Let what a wait has to do before it can look end as the wait does, where its time is up.
+    """Turn an expired deadline of a wait's preparation into the wait's timeout.
 
     Args:
-        deadline: when the wait must be over.
-        what: what could not be done, as a clause: `the kind widgets could not be found out`.
+        deadline: the deadline of the wait.
+        what: the failure, as a clause: `the kind widgets could not be found out`.
 
     Raises:
         ApiError: a final error.
-        WaitTimeout: the time was up; names the last error.
+        WaitTimeout: the deadline has passed; names the last error.
     """
     try:
         yield
@@ -173,16 +172,16 @@ def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
 def request_with_retry(
     call: Callable[[Deadline], _Answer], deadline: Deadline, errors: ErrorLog | None = None
 ) -> _Answer:
-    """Return the answer of one request, tried again by this policy until the deadline.
+    """Return the answer of a request, retried by this policy until the deadline.
 
     Args:
-        call: the request; given the deadline to keep.
-        deadline: when the answer must be here; Retry-After pauses are cut off by it as well.
-        errors: where errors are noted; None to forget them.
+        call: sends the request; takes its deadline.
+        deadline: the deadline of the answer; it also cuts off Retry-After pauses.
+        errors: the log of API errors; None to drop them.
 
     Raises:
-        ApiError: a final error, or the last one when the time was up.
-        DeadlineExceeded: the time was up before there was any answer.
+        ApiError: a final error, or the last one before the deadline.
+        DeadlineExceeded: the deadline passed without any answer.
     """
     errors = errors if errors is not None else ErrorLog(deadline.clock)
     ctx = Context(deadline.clock, at=deadline.at)
@@ -216,10 +215,10 @@ def create_once(
     namespace: str | None,
     deadline: Deadline,
 ) -> dict[str, Any]:
-    """Create an object once: tried again like a read, and an answer that got lost is looked up.
+    """Create an object once: retried like a read, and looked up if an answer got lost.
 
     Raises:
-        ApiError: refused, or the server could not be reached in time.
+        ApiError: the server refused, or could not be reached in time.
     """
     errors = ErrorLog()
     try:
@@ -232,7 +231,7 @@ def create_once(
         name = obj["metadata"].get("name")
         if error.reason != "AlreadyExists" or errors.count == 1 or not name:
             raise
-    # An earlier try was answered by nothing: the object may well be the one that it made.
+    # An earlier try got no answer: it may have created the object.
     return request_with_retry(
         lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
     )

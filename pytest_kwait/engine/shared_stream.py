@@ -46,25 +46,21 @@ __all__ = [
 ]
 
 GATHER = 0.05
-"""Seconds in which the events of a busy stream gather."""
+"""Seconds for which a busy stream collects a batch of events."""
 
 LONG_GATHER = 0.1
-"""Seconds in which they gather once it has been busy for `_LONG` events on end."""
+"""The same after `_LONG` consecutive events of a busy stream."""
 
 _LONG = 200
 _BUSY = 8
-"""So many events within `_BUSY_FOR`, and the time they were let gather, make a stream busy."""
+"""Events within `_BUSY_FOR` and the batch time that make a stream busy."""
 
 _BUSY_FOR = 0.1
 _BLOCKED = 0.0005
 
 
 class EventPace:
-    """How fast events come.
-
-    Args:
-        clock: time.
-    """
+    """Measures the rate of events, to read busy watches in batches."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -72,13 +68,13 @@ class EventPace:
         self._last: deque[float] = deque([-math.inf] * _BUSY, _BUSY)
         self._on_end = 0
         self._gathered = 0.0
-        self.thick = False
-        """Whether events come thick."""
+        self.is_busy = False
+        """Whether the watch is busy."""
 
     def gather(self, events: int = 1, *, drained: bool = False) -> float:
-        """Note events that came together; return for how long to let more gather before the next.
+        """Record a batch of events; return the seconds to collect more before the next read.
 
-        That pays where they come thick; whatever has gathered already is read first.
+        Only a busy watch is paused; events that have already arrived are read first.
 
         Args:
             events: how many.
@@ -90,33 +86,32 @@ class EventPace:
         """
         now = self._clock.monotonic()
         waited, self._asked = now - self._asked, now
-        self.thick = now - self._last[0] < _BUSY_FOR + self._gathered
-        self._on_end = self._on_end + events if self.thick else 0
+        self.is_busy = now - self._last[0] < _BUSY_FOR + self._gathered
+        self._on_end = self._on_end + events if self.is_busy else 0
         self._last.extend(itertools.repeat(now, min(events, _BUSY)))
-        if not self.thick or not (drained or waited > _BLOCKED):
+        if not self.is_busy or not (drained or waited > _BLOCKED):
             self._gathered = 0.0
         else:
             self._gathered = GATHER if self._on_end < _LONG else LONG_GATHER
         return self._gathered
 
     def record_wakeup(self) -> None:
-        """Note that the next event is asked for now."""
+        """Record that the next event is requested now."""
         self._asked = self._clock.monotonic()
 
 
 def follow_informer(
     session: Session, source: Source, version: str, deadline: Deadline
 ) -> SharedWatchFollower | None:
-    """Return what an informer's watch brings of a source after a version; None if nobody watches.
+    """Follow an informer's watch of a source after a version; None without such an informer.
 
-    The informer may watch more: all namespaces, or all objects where the source is one of them or
-    those with certain labels. What a wait is told is the same as by a watch of its own, since it
-    lists for itself before it follows. It ends where the informer stops or has trouble, and the
-    wait goes on by a watch of its own.
+    The informer may watch more: all namespaces, or all objects of the collection. The events are
+    those of a watch of its own, since the wait lists for itself first. The follower ends when the
+    informer stops or fails; the wait then opens its own watch.
 
     Args:
-        session: who asks the server: the same one as the informer's.
-        source: what the wait looks at.
+        session: the session, which must be the informer's.
+        source: the wait's source.
         version: the version of the wait's list.
         deadline: when the watch is over.
     """
@@ -129,56 +124,56 @@ def follow_informer(
 
 
 RELIST = 300.0
-"""Seconds after which a source is listed anew even if nothing seems wrong."""
+"""Seconds after which a source is listed anew, in case an event was lost."""
 
 INACTIVITY = 90.0
 """Seconds of silence after which a watch counts as dead: bookmarks come about every minute."""
 
 INSTANT = 1.0
-"""A watch that ends within so many seconds and without an event cannot be trusted."""
+"""Seconds within which a watch that ends without an event is not resumed."""
 
 _RESET = 120.0
 _random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
 
 
 class Subscriber(Protocol):
-    """Who is told what a stream has seen; called in the stream's thread.
+    """Receives lists, events and errors of a stream, in the stream's thread.
 
-    All but `take_in` only keep what they are told and return at once: one wait that is busy must
-    not hold up the others of its stream.
+    All methods but `process_changes` only queue and return at once: a busy wait must not delay the
+    others of its stream.
     """
 
     def on_list(
         self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
     ) -> None:
-        """Keep all objects that there are, by a list that was asked for at that moment."""
+        """Queue the objects of a list, and the time of its request."""
         ...
 
     def on_event(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
-        """Keep one change: `ADDED`, `MODIFIED` or `DELETED`."""
+        """Queue an event: `ADDED`, `MODIFIED` or `DELETED`."""
         ...
 
     def on_error(self, source: Source, error: ApiError) -> None:
-        """Keep an error that is retried."""
+        """Queue an error that is retried."""
         ...
 
     def on_end(self, source: Source, error: BaseException) -> None:
-        """Keep what ends the stream: a final error, or one of the code that was called."""
+        """Queue the error that ends the stream."""
         ...
 
     def process_changes(self) -> None:
-        """Judge what was kept, unless another thread is at it; it then judges this as well."""
+        """Process the queue, unless another thread does; that one then processes this as well."""
         ...
 
 
 class Subscription:
-    """One wait's part in a stream.
+    """One wait's subscription to a stream.
 
     Args:
-        stream: what it is a part of.
-        source: what the wait looks at.
-        subscriber: who is told.
-        deadline: when the wait ends.
+        stream: the stream.
+        source: the wait's source.
+        subscriber: receives lists, events and errors.
+        deadline: the deadline of the wait.
     """
 
     def __init__(
@@ -190,28 +185,28 @@ class Subscription:
         self.deadline = deadline
 
     def refresh(self) -> None:
-        """List anew, at once: what a watch has not told of late may be its silence."""
+        """List anew at once, since a silent watch may be dead."""
         self._stream.refresh()
 
     def close_if_shared(self) -> bool:
-        """Be told nothing more, if somebody else has a share; return whether somebody has."""
+        """Unsubscribe unless this is the only subscription; return whether it was not."""
         return self._stream.close_if_shared(self)
 
     def close(self) -> None:
-        """Be told nothing more; the last one to leave ends the stream."""
+        """Unsubscribe; the last subscription to close ends the stream."""
         self._stream.unsubscribe(self)
 
 
 class SharedStream:
-    """Keeps one collection up to date for as long as somebody has a share in it.
+    """One list and watch of a collection, for as long as it has subscribers.
 
-    Whoever joins is told only what was asked for after he has: a list that was sent before may be
-    older than what his test did last. So a stream that has listed already lists anew for him.
+    A subscriber gets only lists that were requested after it joined: an earlier list may be older
+    than the test's last write. So a stream that has listed already lists anew for it.
 
     Args:
-        session: who asks the server.
-        source: what to look at.
-        ended: called once nobody can join any more, in any thread.
+        session: the session of all requests.
+        source: the collection.
+        ended: called once the stream has ended, in any thread.
     """
 
     def __init__(
@@ -219,10 +214,10 @@ class SharedStream:
     ) -> None:
         self._session = session
         self._source = source
-        self._tell_end = ended
+        self._on_ended = ended
         self._ctx, self._cancel = with_cancel(background(session.clock))
         self._errors = ErrorLog(session.clock)
-        self._in_trouble = False
+        self._is_failing = False
         self._version = ""
         self._outdated = threading.Event()
         self._outdated.set()
@@ -231,8 +226,8 @@ class SharedStream:
         self._lock = threading.Lock()
         self._started = False
         self._ended = False
-        # Replaced, never changed: the reader goes through them without a lock.
-        self._shares: tuple[Subscription, ...] = ()
+        # Replaced, never mutated: the reader iterates over them without a lock.
+        self._subscriptions: tuple[Subscription, ...] = ()
         self._listed: tuple[Subscription, ...] = ()
         self._thread = threading.Thread(
             target=self._run, name=f"kwait-watch-{source.resource.plural}", daemon=True
@@ -241,54 +236,56 @@ class SharedStream:
     def join(
         self, source: Source, subscriber: Subscriber, deadline: Deadline
     ) -> Subscription | None:
-        """Return a share for one more wait; None where it is better off with a stream of its own.
+        """Return a subscription of one more wait; None if it needs a stream of its own.
 
-        That is where this one has ended, or pauses after an error that may be over by now.
+        It does once this stream has ended, or while it pauses after an error.
         """
         with self._lock:
-            if self._ended or self._in_trouble:
+            if self._ended or self._is_failing:
                 return None
-            share = Subscription(self, source, subscriber, deadline)
-            self._shares += (share,)
+            subscription = Subscription(self, source, subscriber, deadline)
+            self._subscriptions += (subscription,)
             starts, self._started = not self._started, True
         if starts:
             self._thread.start()
         else:
             self.refresh()
-        return share
+        return subscription
 
     def refresh(self) -> None:
-        """List anew for everybody, at once."""
+        """List anew at once, for all subscribers."""
         with self._lock:
             self._outdated.set()
             watch = self._watch
         if watch is not None:
             watch.close()
 
-    def close_if_shared(self, share: Subscription) -> bool:
-        """Tell that share nothing more if it is not the only one; return whether it is not."""
+    def close_if_shared(self, subscription: Subscription) -> bool:
+        """Remove a subscription unless it is the only one; return whether it was not."""
         with self._lock:
-            others = any(each is not share for each in self._shares)
+            others = any(each is not subscription for each in self._subscriptions)
             if others:
-                self._drop(share)
+                self._drop(subscription)
             return others
 
-    def _drop(self, share: Subscription) -> None:
-        self._shares = tuple(each for each in self._shares if each is not share)
-        self._listed = tuple(each for each in self._listed if each is not share)
+    def _drop(self, subscription: Subscription) -> None:
+        self._subscriptions = tuple(
+            each for each in self._subscriptions if each is not subscription
+        )
+        self._listed = tuple(each for each in self._listed if each is not subscription)
 
-    def unsubscribe(self, share: Subscription) -> None:
-        """Tell that share nothing more but what is being told already."""
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Remove a subscription; the event being passed on may still reach it."""
         with self._lock:
-            self._drop(share)
-            if self._shares or self._ended:
+            self._drop(subscription)
+            if self._subscriptions or self._ended:
                 return
             self._ended = True
             self._cancel()
             watch = self._watch
         if watch is not None:
             watch.close()
-        self._tell_end(self)
+        self._on_ended(self)
 
     def _run(self) -> None:
         pauses = make_retry_backoff().delay_with_reset(self._session.clock, _RESET)
@@ -296,22 +293,22 @@ class SharedStream:
             pauses.until(self._ctx, True, True, self._follow)
         except Canceled:
             return
-        except BaseException as error:  # the waiting threads raise it
+        except BaseException as error:  # raised by the waiting threads
             with self._lock:
                 self._ended = True
-                shares = self._shares
-            self._tell_end(self)
-            for share in shares:
-                share.subscriber.on_end(share.source, error)
-                share.subscriber.process_changes()
+                subscriptions = self._subscriptions
+            self._on_ended(self)
+            for subscription in subscriptions:
+                subscription.subscriber.on_end(subscription.source, error)
+                subscription.subscriber.process_changes()
 
     def _follow(self, ctx: Context) -> bool:
-        """List where needed, then watch until the watch ends; never done."""
+        """List if needed, then watch until the watch ends; never done."""
         try:
             while ctx.err() is None and self._watch_once():
-                self._fine()
+                self._record_success()
         except DeadlineExceeded:
-            # Everybody's time was up when this was asked for: they leave, or others have come.
+            # All deadlines had passed: the subscribers leave, or new ones have joined.
             return False
         except ApiError as error:
             decision = self._errors.decide(error)
@@ -319,27 +316,27 @@ class SharedStream:
                 return False
             if decision is ErrorAction.STOP:
                 raise
-            self._in_trouble = True
+            self._is_failing = True
             if decision is ErrorAction.RELIST:
                 self._outdated.set()
-            for share in self._shares:
-                share.subscriber.on_error(share.source, error)
-                share.subscriber.process_changes()
+            for subscription in self._subscriptions:
+                subscription.subscriber.on_error(subscription.source, error)
+                subscription.subscriber.process_changes()
             if error.retry_after:
                 ctx.wait(error.retry_after)
         return False
 
-    def _fine(self) -> None:
-        self._in_trouble = False
+    def _record_success(self) -> None:
+        self._is_failing = False
         self._errors.record_success()
 
     def _list(self) -> None:
         source = self._source
         with self._lock:
             self._outdated.clear()
-            shares = self._shares
+            subscriptions = self._subscriptions
         asked = self._session.clock.monotonic()
-        latest = max((share.deadline.at for share in shares), default=asked)
+        latest = max((subscription.deadline.at for subscription in subscriptions), default=asked)
         try:
             answer = request_once(
                 lambda deadline: self._session.list(
@@ -359,23 +356,29 @@ class SharedStream:
         self._version = answer.resource_version
         items = [(item.object, item.raw) for item in answer.items]
         with self._lock:
-            # Who has come while the list was on its way waits for the next one.
-            self._listed = tuple(share for share in shares if share in self._shares)
-            told = self._listed
-        for share in told:
-            share.subscriber.on_list(share.source, items, asked)
-            share.subscriber.process_changes()
+            # A subscriber that joined during the request waits for the next list.
+            self._listed = tuple(
+                subscription
+                for subscription in subscriptions
+                if subscription in self._subscriptions
+            )
+            listed = self._listed
+        for subscription in listed:
+            subscription.subscriber.on_list(subscription.source, items, asked)
+            subscription.subscriber.process_changes()
 
-    def _tell(self, events: list[WatchEvent]) -> None:
-        """Tell everybody of events that came together."""
+    def _publish(self, events: list[WatchEvent]) -> None:
+        """Pass a batch of events to all subscribers."""
         self._version = events[-1].resource_version or self._version
-        shares = self._listed
+        subscriptions = self._listed
         for event in events:
             if event.type != "BOOKMARK":
-                for share in shares:
-                    share.subscriber.on_event(share.source, event.type, event.object, event.raw)
-        for share in shares:
-            share.subscriber.process_changes()
+                for subscription in subscriptions:
+                    subscription.subscriber.on_event(
+                        subscription.source, event.type, event.object, event.raw
+                    )
+        for subscription in subscriptions:
+            subscription.subscriber.process_changes()
 
     def _watch_once(self) -> bool:
         """List if needed, watch until the watch ends; return whether to go on without a pause."""
@@ -415,13 +418,13 @@ class SharedStream:
             self._watch = watch
         try:
             with watch:
-                self._in_trouble = False
+                self._is_failing = False
                 pace = EventPace(clock)
                 for together in _read_batches(watch, pace):
                     events += len(together)
                     drained = isinstance(watch, Watch) and watch.drained
                     gather = pace.gather(len(together), drained=drained)
-                    self._tell(together)
+                    self._publish(together)
                     if gather:
                         self._ctx.wait(gather)
                     pace.record_wakeup()
@@ -439,11 +442,11 @@ class SharedStream:
 def _read_batches(
     watch: Watch | SharedWatchFollower, pace: EventPace
 ) -> Iterator[list[WatchEvent]]:
-    """Yield the events of a watch: where they come thick those that have come, together."""
+    """Yield the events of a watch in batches; a busy watch gives larger ones."""
     if not isinstance(watch, Watch):
         yield from ([event] for event in watch)
         return
-    while events := watch.read(drain=pace.thick):
+    while events := watch.read(drain=pace.is_busy):
         yield events
 
 
@@ -451,14 +454,14 @@ _Key: TypeAlias = tuple[int, str, str | None, str | None, Any]
 
 
 class _Streams:
-    """The streams that can be joined."""
+    """The open streams of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.open: dict[_Key, SharedStream] = {}
 
     def reset_after_fork(self) -> None:
-        """Forget them: a forked child has none of its parent's threads."""
+        """Drop all: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
 
@@ -470,15 +473,15 @@ if hasattr(os, "register_at_fork"):
 def subscribe(
     session: Session, source: Source, subscriber: Subscriber, deadline: Deadline
 ) -> Subscription:
-    """Return a share in the stream of a source, which is opened where there is none.
+    """Subscribe to the stream of a source; opens it if there is none.
 
-    Waits share a stream when they ask over the same client for the same kind, namespace,
+    Waits subscription a stream when they ask over the same client for the same kind, namespace,
     selectors and fields. Each has its own deadline, its own verdict and its own errors.
 
     Args:
-        session: who asks the server.
+        session: the session of all requests.
         source: what to look at.
-        subscriber: who is told.
+        subscriber: who is listed.
         deadline: when the wait ends.
     """
     # The session lives at least as long as a stream that can be found.
@@ -486,13 +489,13 @@ def subscribe(
     key = (id(session), path, source.field_selector, source.selector, source.fields)
     with _streams.lock:
         stream = _streams.open.get(key)
-        share = stream.join(source, subscriber, deadline) if stream is not None else None
-        while share is None:
+        subscription = stream.join(source, subscriber, deadline) if stream is not None else None
+        while subscription is None:
             stream = _streams.open[key] = SharedStream(
                 session, source, lambda ended: _remove_stream(key, ended)
             )
-            share = stream.join(source, subscriber, deadline)
-    return share
+            subscription = stream.join(source, subscriber, deadline)
+    return subscription
 
 
 def _remove_stream(key: _Key, stream: SharedStream) -> None:

@@ -57,7 +57,7 @@ def shown(type: str, name: str = "a", namespace: str = "ci", **labels: str) -> S
 def passing(
     narrow: ResourceCollection, wide: ResourceCollection, *, by_labels: bool = True
 ) -> EventFilter:
-    passing = narrow.within(wide, by_labels=by_labels)
+    passing = narrow.filter_from(wide, by_labels=by_labels)
     assert passing is not None
     return passing
 
@@ -87,7 +87,7 @@ def test_the_same_collection_passes_whole_however_it_was_written() -> None:
 def test_what_does_not_come_whole_by_the_other_is_not_shared(
     narrow: ResourceCollection, wide: ResourceCollection
 ) -> None:
-    assert narrow.within(wide, by_labels=True) is None
+    assert narrow.filter_from(wide, by_labels=True) is None
 
 
 def test_namespace_and_name_are_told_from_the_object() -> None:
@@ -105,7 +105,7 @@ def test_namespace_and_name_are_told_from_the_object() -> None:
 
 
 def test_labels_are_judged_only_where_that_is_asked_for() -> None:
-    assert WEB.within(CI, by_labels=False) is None
+    assert WEB.filter_from(CI, by_labels=False) is None
     web = passing(WEB, EVERYTHING)
     assert web(shown("ADDED", app="web")) == "ADDED"
     assert web(shown("ADDED", "b", app="db")) is None
@@ -126,7 +126,7 @@ def test_what_ceases_to_be_selected_is_gone_once() -> None:
         )
     ]
     assert told == ["MODIFIED", "DELETED", None, "MODIFIED", "DELETED", None]
-    assert web._told_gone == set()  # type: ignore[attr-defined] # what it remembers must not grow
+    assert web._reported_gone == set()  # type: ignore[attr-defined] # what it remembers must not grow
 
 
 def test_what_may_have_been_selected_before_is_told_as_gone() -> None:
@@ -172,7 +172,7 @@ def follow(
 
 
 def show(published: SharedWatch, type: str, obj: dict[str, Any]) -> None:
-    published.show(type, obj, raw(obj), obj["metadata"]["resourceVersion"])
+    published.broadcast(type, obj, raw(obj), obj["metadata"]["resourceVersion"])
 
 
 def take(feed: SharedWatchFollower | None, count: int) -> list[str]:
@@ -245,7 +245,7 @@ def test_the_narrower_of_two_is_followed(here: SharedWatches, clock: FakeClock) 
     narrow = publish(here, clock)
     feed = follow(here, clock)
     assert feed is not None
-    assert feed._publication is narrow
+    assert feed._watch is narrow
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_closing_ends_the_reading_and_the_telling(here: SharedWatches) -> None:
 
     assert read == []
     assert not reader.is_alive()
-    assert list(feed._told) == []
+    assert list(feed._queue) == []
 
 
 def test_a_forked_child_starts_anew(here: SharedWatches, clock: FakeClock) -> None:

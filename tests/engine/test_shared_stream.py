@@ -353,7 +353,7 @@ def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None
     threads = [threading.Thread(target=wait, args=(each,)) for each in conditions]
     for thread in threads:
         thread.start()
-    while len(shared_stream._streams.open) != 1 or len(_only_stream()._shares) != 10:
+    while len(shared_stream._streams.open) != 1 or len(_only_stream()._subscriptions) != 10:
         threads[0].join(0.01)
     session.gate.set()
     while len(shared_stream._streams.open) != 2:

@@ -38,7 +38,7 @@ class Running:
     def __init__(self, session: PatientSession) -> None:
         self.session = session
         self._informers: list[cache.SharedInformer] = []
-        self._shares: list[Any] = []
+        self._subscriptions: list[Any] = []
 
     def inform(self, namespace: str | None = "ci-1", **where: Any) -> cache.SharedInformer:
         collection = cache.ListWatch(self.session, PODS, namespace, **where)
@@ -51,12 +51,12 @@ class Running:
 
     def listen(self, **where: Any) -> RecordingSubscriber:
         ear = RecordingSubscriber(self.session, **where)
-        self._shares.append(ear.join())
+        self._subscriptions.append(ear.join())
         until(lambda: ear.heard)
         return ear
 
     def close(self) -> None:
-        for share in self._shares:
+        for share in self._subscriptions:
             share.close()
         for informer in self._informers:
             informer.stop()
@@ -201,7 +201,7 @@ def test_a_wait_does_not_believe_an_informer_that_is_silent_for_too_long(
     (published,) = SHARED_WATCHES._of_session[id(session)]
     assert published.silence == 90.0
     published.alive_at -= 90.0
-    for share in next(iter(shared_stream._streams.open.values()))._shares:
+    for share in next(iter(shared_stream._streams.open.values()))._subscriptions:
         share.refresh()
     until(lambda: session.count("watch pods app=web") == 1)
     session.put(PODS, web("a"))

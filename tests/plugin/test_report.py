@@ -292,7 +292,7 @@ def test_nothing_is_recorded_unless_asked_for(
         """
         def test_it(kwait):
             from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-            names = {type(each).__name__ for each in ACTIVE_WAITS._onlookers}
+            names = {type(each).__name__ for each in ACTIVE_WAITS._observers}
             assert "WaitRecorder" not in names
         """
     )
