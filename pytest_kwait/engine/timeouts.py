@@ -1,7 +1,7 @@
-"""Default timeouts and poll intervals, each with its source.
+"""Default timeouts and poll intervals of waits, each with its source.
 
-The first 21 are the Go framework's `TimeoutContext`; the others are the constants that its helpers
-use beside it. Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
+The first are those of the Go framework's `TimeoutContext` that a wait uses; the others are
+constants of its helpers. Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
 """
 
 from __future__ import annotations
@@ -41,29 +41,17 @@ _CONTEXT = "timeouts.go TimeoutContext."
 _ENTRIES = (
     TimeoutEntry("poll", 2 * _SECOND, _CONTEXT + "Poll", "pause"),
     TimeoutEntry("pod_start", 5 * _MINUTE, _CONTEXT + "PodStart"),
-    TimeoutEntry("pod_start_short", 2 * _MINUTE, _CONTEXT + "PodStartShort"),
-    TimeoutEntry("pod_start_slow", 15 * _MINUTE, _CONTEXT + "PodStartSlow"),
     TimeoutEntry("pod_delete", 5 * _MINUTE, _CONTEXT + "PodDelete"),
     TimeoutEntry("claim_provision", 5 * _MINUTE, _CONTEXT + "ClaimProvision"),
-    TimeoutEntry("claim_provision_short", 1 * _MINUTE, _CONTEXT + "ClaimProvisionShort"),
-    TimeoutEntry("data_source_provision", 5 * _MINUTE, _CONTEXT + "DataSourceProvision"),
     TimeoutEntry("claim_bound", 3 * _MINUTE, _CONTEXT + "ClaimBound"),
-    TimeoutEntry("pv_reclaim", 3 * _MINUTE, _CONTEXT + "PVReclaim"),
     TimeoutEntry("pv_bound", 3 * _MINUTE, _CONTEXT + "PVBound"),
     TimeoutEntry("pv_create", 3 * _MINUTE, _CONTEXT + "PVCreate"),
     TimeoutEntry("pv_delete", 5 * _MINUTE, _CONTEXT + "PVDelete"),
-    TimeoutEntry("pv_delete_slow", 20 * _MINUTE, _CONTEXT + "PVDeleteSlow"),
-    TimeoutEntry("snapshot_create", 5 * _MINUTE, _CONTEXT + "SnapshotCreate"),
-    TimeoutEntry("snapshot_delete", 5 * _MINUTE, _CONTEXT + "SnapshotDelete"),
-    TimeoutEntry(
-        "snapshot_controller_metrics", 5 * _MINUTE, _CONTEXT + "SnapshotControllerMetrics"
-    ),
     TimeoutEntry("system_pods_startup", 10 * _MINUTE, _CONTEXT + "SystemPodsStartup"),
     TimeoutEntry("node_schedulable", 30 * _MINUTE, _CONTEXT + "NodeSchedulable"),
     TimeoutEntry("system_daemonset_startup", 5 * _MINUTE, _CONTEXT + "SystemDaemonsetStartup"),
     TimeoutEntry("node_not_ready", 3 * _MINUTE, _CONTEXT + "NodeNotReady"),
     # util.go and framework.go
-    TimeoutEntry("pod_list", 1 * _MINUTE, "util.go PodListTimeout"),
     TimeoutEntry("pod_get", 2 * _MINUTE, "util.go PodGetTimeout"),
     TimeoutEntry("pod_event", 2 * _MINUTE, "util.go PodEventTimeout"),
     TimeoutEntry("service_start", 3 * _MINUTE, "util.go ServiceStartTimeout"),
@@ -72,12 +60,8 @@ _ENTRIES = (
         "service_account_provision", 2 * _MINUTE, "util.go ServiceAccountProvisionTimeout"
     ),
     TimeoutEntry("single_call", 5 * _MINUTE, "util.go SingleCallTimeout"),
-    TimeoutEntry("node_ready_initial", 20 * _SECOND, "util.go NodeReadyInitialTimeout"),
-    TimeoutEntry("pod_ready_before", 5 * _MINUTE, "util.go PodReadyBeforeTimeout"),
     TimeoutEntry("restart_node_ready_again", 5 * _MINUTE, "util.go RestartNodeReadyAgainTimeout"),
-    TimeoutEntry("restart_pod_ready_again", 5 * _MINUTE, "util.go RestartPodReadyAgainTimeout"),
     TimeoutEntry("namespace_deletion", 5 * _MINUTE, "framework.go DefaultNamespaceDeletionTimeout"),
-    TimeoutEntry("namespace_cleanup", 15 * _MINUTE, "../e2e.go namespaceCleanupTimeout"),
     # job/, pod/, node/
     TimeoutEntry("job", 15 * _MINUTE, "job/const.go JobTimeout"),
     TimeoutEntry("pod", 10 * _MINUTE, "pod/wait.go podStartTimeout"),
@@ -87,16 +71,11 @@ _ENTRIES = (
     TimeoutEntry("pod_scheduled_before", 320 * _SECOND, "pod/wait.go podScheduledBeforeTimeout"),
     TimeoutEntry("pod_client_deletion", 3 * _MINUTE, "pod/pod_client.go DefaultPodDeletionTimeout"),
     TimeoutEntry("nodes_ready", 7 * _MINUTE, "node/init/init.go AllNodesReady after each test"),
-    TimeoutEntry("node_poll", 20 * _SECOND, "node/wait.go sleepTime", "pause"),
     # workloads
     TimeoutEntry("deployment", 5 * _MINUTE, "deployment/wait.go pollLongTimeout"),
     TimeoutEntry("deployment_short", 1 * _MINUTE, "deployment/wait.go pollShortTimeout"),
     TimeoutEntry("replica_set", 5 * _MINUTE, "replicaset/wait.go WaitForReadyReplicaSet"),
     TimeoutEntry("stateful_set", 10 * _MINUTE, "statefulset/const.go StatefulSetTimeout"),
-    TimeoutEntry(
-        "stateful_set_poll", 10 * _SECOND, "statefulset/const.go StatefulSetPoll", "pause"
-    ),
-    TimeoutEntry("stateful_pod", 5 * _MINUTE, "statefulset/const.go StatefulPodTimeout"),
     TimeoutEntry(
         "controlled_pods", 10 * _MINUTE, "../../utils/runners.go WaitForPodsWithLabelRunning"
     ),
@@ -106,50 +85,16 @@ _ENTRIES = (
     TimeoutEntry("service_responding", 2 * _MINUTE, "service/const.go RespondingTimeout"),
     TimeoutEntry("kube_proxy_lag", 2 * _MINUTE, "service/const.go KubeProxyLagTimeout"),
     TimeoutEntry(
-        "kube_proxy_endpoint_lag", 30 * _SECOND, "service/const.go KubeProxyEndpointLagTimeout"
-    ),
-    TimeoutEntry(
-        "load_balancer_lag", 2 * _MINUTE, "service/const.go LoadBalancerLagTimeoutDefault"
-    ),
-    TimeoutEntry(
-        "load_balancer_lag_aws", 10 * _MINUTE, "service/const.go LoadBalancerLagTimeoutAWS"
-    ),
-    TimeoutEntry(
         "load_balancer_create", 15 * _MINUTE, "service/const.go LoadBalancerCreateTimeoutDefault"
-    ),
-    TimeoutEntry(
-        "load_balancer_create_large",
-        60 * _MINUTE,
-        "service/const.go LoadBalancerCreateTimeoutLarge",
-    ),
-    TimeoutEntry(
-        "load_balancer_propagation",
-        10 * _MINUTE,
-        "service/const.go LoadBalancerPropagationTimeoutDefault",
-    ),
-    TimeoutEntry(
-        "load_balancer_propagation_large",
-        60 * _MINUTE,
-        "service/const.go LoadBalancerPropagationTimeoutLarge",
     ),
     TimeoutEntry(
         "load_balancer_cleanup", 15 * _MINUTE, "service/const.go LoadBalancerCleanupTimeout"
     ),
     TimeoutEntry(
-        "load_balancer_poll", 30 * _SECOND, "service/const.go LoadBalancerPollInterval", "pause"
-    ),
-    TimeoutEntry("service_test", 60 * _SECOND, "service/const.go TestTimeout"),
-    TimeoutEntry("service_endpoints", 2 * _MINUTE, "service/const.go ServiceEndpointsTimeout"),
-    TimeoutEntry(
         "service_reachability", 2 * _MINUTE, "service/const.go ServiceReachabilityShortPollTimeout"
     ),
     TimeoutEntry("endpoint_slice", 2 * _MINUTE, "endpointslice/wait.go ControllerUpdateTimeout"),
     # storage, authorization, autoscaling
-    TimeoutEntry("pv_retry", 5 * _MINUTE, "pv/pv.go pdRetryTimeout"),
-    TimeoutEntry(
-        "volume_server_pod_startup", 3 * _MINUTE, "volume/fixtures.go VolumeServerPodStartupTimeout"
-    ),
-    TimeoutEntry("pod_cleanup", 20 * _SECOND, "volume/fixtures.go PodCleanupTimeout"),
     TimeoutEntry("authorization", 5 * _SECOND, "auth/helpers.go policyCachePollTimeout"),
     TimeoutEntry(
         "authorization_poll", 0.1 * _SECOND, "auth/helpers.go policyCachePollInterval", "pause"
@@ -168,12 +113,6 @@ _ENTRIES = (
         "../apimachinery/webhook.go waitWebhookConfigurationReady",
         "pause",
     ),
-    TimeoutEntry(
-        "autoscaling_poll",
-        20 * _SECOND,
-        "autoscaling/autoscaling_utils.go WaitForReplicas",
-        "pause",
-    ),
     # Without a counterpart that fits.
     TimeoutEntry(
         "minions",
@@ -181,7 +120,11 @@ _ENTRIES = (
         "as pod_start: the ten looks of podsOnMinions' Poll(1s, 10) expected pods that were there",
     ),
     TimeoutEntry("crd", 1 * _MINUTE, "twice the 30 s that apiextensions' own tests give"),
-    TimeoutEntry("api_server", 1 * _MINUTE, "as pod_list: a restarted server is ready in seconds"),
+    TimeoutEntry(
+        "api_server",
+        1 * _MINUTE,
+        "as util.go PodListTimeout: a restarted server is ready in seconds",
+    ),
     TimeoutEntry("serial", 30 * _MINUTE, "as node_schedulable: nobody may use the cluster before"),
     TimeoutEntry("cache_sync", 5 * _MINUTE, "as pod_start: upstream's has no limit"),
     TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),

@@ -11,21 +11,12 @@ from pytest_kwait.errors import InvalidArgument
     [
         ("poll", 2),
         ("pod_start", 300),
-        ("pod_start_short", 120),
-        ("pod_start_slow", 900),
         ("pod_delete", 300),
         ("claim_provision", 300),
-        ("claim_provision_short", 60),
-        ("data_source_provision", 300),
         ("claim_bound", 180),
-        ("pv_reclaim", 180),
         ("pv_bound", 180),
         ("pv_create", 180),
         ("pv_delete", 300),
-        ("pv_delete_slow", 1200),
-        ("snapshot_create", 300),
-        ("snapshot_delete", 300),
-        ("snapshot_controller_metrics", 300),
         ("system_pods_startup", 600),
         ("node_schedulable", 1800),
         ("system_daemonset_startup", 300),
@@ -64,7 +55,7 @@ def test_scale_changes_limits_and_no_pauses() -> None:
 
     assert timeouts.job == 1800.0
     assert timeouts.poll == 2.0
-    assert timeouts.stateful_set_poll == 10.0
+    assert timeouts.serving_poll == 0.1
 
 
 def test_an_unknown_name_is_told_its_neighbours() -> None:
@@ -73,7 +64,7 @@ def test_an_unknown_name_is_told_its_neighbours() -> None:
 
     assert str(caught.value) == (
         "timeout name='pod-strat' (from ini kwait_timeout) is not valid: "
-        "the nearest names in the table are pod_start, pod_list, pod_start_slow"
+        "the nearest names in the table are pod_start, pods_list, poll_short"
     )
 
 
@@ -87,5 +78,5 @@ def test_an_unknown_attribute_is_told_its_neighbours() -> None:
 
 
 def test_a_name_without_neighbours_is_told_all() -> None:
-    with pytest.raises(InvalidArgument, match="the table has poll, pod_start, pod_start_short"):
+    with pytest.raises(InvalidArgument, match="the table has poll, pod_start, pod_delete, "):
         Timeouts().entry("zzzzzz")
