@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.apiextensions.controller import DefinitionController
-    from pytest_kwait.simulator.kubelet_api import Kubelet
+    from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -66,7 +66,7 @@ class SimulatedCluster:
         self.kinds = Scheme()
         self.admission = AdmissionChain(self)
         self.addresses = ServiceAllocator(self)
-        self.kubelets: dict[str, Kubelet] = {}
+        self.kubelets: dict[str, KubeletApi] = {}
         self.scripts = ScriptRules()
         self.rbac = RBACAuthorizer(self)
         self.faults = ActiveFaults()

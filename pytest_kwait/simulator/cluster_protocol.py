@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.container_scripts import ScriptRules
     from pytest_kwait.simulator.faults.active_faults import ActiveFaults
-    from pytest_kwait.simulator.kubelet_api import Kubelet
+    from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Caller, User
@@ -128,7 +128,7 @@ class Cluster(Protocol):
         ...
 
     @property
-    def kubelets(self) -> dict[str, Kubelet]:
+    def kubelets(self) -> dict[str, KubeletApi]:
         """The kubelets by node name."""
         ...
 

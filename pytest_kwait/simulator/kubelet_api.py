@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Input
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Kubelet", "LogLine", "Ports", "Session", "StartError"]
+__all__ = ["KubeletApi", "LogLine", "Ports", "Session", "StartError"]
 
 LogLine = tuple[float, bytes]
 """When a line was written (seconds since the epoch), and the line without its end."""
@@ -67,7 +67,7 @@ class Ports(Protocol):
         ...
 
 
-class Kubelet(Protocol):
+class KubeletApi(Protocol):
     """A node's agent, as far as the API server speaks with it."""
 
     def pods(self) -> Obj:

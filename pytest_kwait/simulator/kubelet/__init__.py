@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+from pytest_kwait.simulator.kubelet.kubelet import Kubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["NodeKubelet", "make_node_name", "start_kubelets"]
+__all__ = ["Kubelet", "make_node_name", "start_kubelets"]
 
 
 def make_node_name(number: int) -> str:
@@ -24,13 +24,13 @@ def make_node_name(number: int) -> str:
     return f"kwait-node-{number}"
 
 
-def start_kubelets(api: Cluster, nodes: int) -> dict[str, NodeKubelet]:
+def start_kubelets(api: Cluster, nodes: int) -> dict[str, Kubelet]:
     """Start so many kubelets; their Nodes are Ready when this returns.
 
     One subscription serves them all: a pod's change costs the same however many nodes there are.
     """
     kubelets = {
-        make_node_name(number): NodeKubelet(api, make_node_name(number), number)
+        make_node_name(number): Kubelet(api, make_node_name(number), number)
         for number in range(1, nodes + 1)
     }
     for kubelet in kubelets.values():

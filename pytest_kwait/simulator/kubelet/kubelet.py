@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
-    from pytest_kwait.simulator.kubelet_api import Kubelet
+    from pytest_kwait.simulator.kubelet_api import KubeletApi
 
-__all__ = ["NodeFaults", "NodeKubelet"]
+__all__ = ["Kubelet", "NodeFaults"]
 
 
 class _Pressure(NamedTuple):
@@ -60,10 +60,10 @@ _PRESSURES = {
 class NodeFaults:
     """The injected faults of one node."""
 
-    def __init__(self, node: NodeKubelet) -> None:
+    def __init__(self, node: Kubelet) -> None:
         self._node = node
         self._cuts: list[bool] = []
-        self._server: Kubelet | None = None
+        self._server: KubeletApi | None = None
         self._counts: dict[str, int] = {}
 
     # -- the way to the API server
@@ -177,7 +177,7 @@ _CONDITIONS = (
 )
 
 
-class NodeKubelet:
+class Kubelet:
     """The kubelet of one node.
 
     Args:
@@ -190,7 +190,7 @@ class NodeKubelet:
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
-        self.peers: Mapping[str, NodeKubelet] = {name: self}
+        self.peers: Mapping[str, Kubelet] = {name: self}
         """All nodes of the cluster by name."""
         self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = Backoff(api.clock.scale)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.kubelet.container import Container
-    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet.kubelet import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["KubeletServer"]
@@ -24,7 +24,7 @@ __all__ = ["KubeletServer"]
 class KubeletServer:
     """The server of one kubelet."""
 
-    def __init__(self, kubelet: NodeKubelet) -> None:
+    def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
 
     def pods(self) -> Obj:

@@ -22,7 +22,7 @@ from pytest_kwait.simulator.scheme import Kind
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet_api import Kubelet
+    from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["admit_connection", "choose_container", "find_kubelet"]
@@ -50,7 +50,7 @@ def choose_container(pod: Obj, attributes: str) -> str:
     )
 
 
-def find_kubelet(api: Cluster, pod: Obj) -> Kubelet:
+def find_kubelet(api: Cluster, pod: Obj) -> KubeletApi:
     """Return the kubelet of the pod's node.
 
     Raises:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet_api import Kubelet, Session
+    from pytest_kwait.simulator.kubelet_api import KubeletApi, Session
 
 __all__ = [
     "ProxyTarget",
@@ -361,7 +361,7 @@ async def serve_node_proxy(
     return text_response("404 page not found\n", 404)
 
 
-def _kubelet_metrics(kubelet: Kubelet) -> str:
+def _kubelet_metrics(kubelet: KubeletApi) -> str:
     """Return the numbers of running pods and containers as Prometheus metrics."""
     states = kubelet.counts()
     lines = [

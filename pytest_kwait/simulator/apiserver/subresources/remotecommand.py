@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet_api import Kubelet, Session
+    from pytest_kwait.simulator.kubelet_api import KubeletApi, Session
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["serve_remote_command"]
@@ -102,7 +102,7 @@ def _has_tty(pod: Obj, container: str) -> bool:
 
 
 def _start(
-    kubelet: Kubelet, request: ApiRequest, target: RequestInfo, container: str, streams: set[str]
+    kubelet: KubeletApi, request: ApiRequest, target: RequestInfo, container: str, streams: set[str]
 ) -> Session:
     namespace, stdin, tty = target.namespace or "", "stdin" in streams, "tty" in streams
     if target.subresource == "attach":
