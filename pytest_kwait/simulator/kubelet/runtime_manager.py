@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
@@ -51,7 +51,9 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.container_scripts import Script
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
 
@@ -280,6 +282,14 @@ class ContainerRecord:
         return sum(one.log.size for one in (self.last, self.current) if one is not None)
 
 
+class _ContainerSetup(NamedTuple):
+    """The environment, files and mounts that a container starts with."""
+
+    env: dict[str, str]
+    files: dict[str, bytes]
+    mounts: dict[str, Inode]
+
+
 class RuntimeManager:
     """The containers of one pod.
 
@@ -460,7 +470,7 @@ class RuntimeManager:
     ) -> Generator[float | None, None, float | None]:
         """Start a container; real seconds until a retry, None if it runs."""
         worker, name = self._worker, spec["name"]
-        clock, node = worker.node.clock, worker.node
+        clock = worker.node.clock
         wait = self._remaining_crash_backoff(name, record)
         if wait is not None:
             return wait
@@ -473,59 +483,20 @@ class RuntimeManager:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        root_error = find_run_as_root_error(worker.pod, spec, image)
-        try:
-            if root_error:
-                raise ContainerConfigError(root_error)
-            env = make_environment(worker.api, worker.pod, spec, self._node_fields())
-            files = make_volume_files(worker.api, worker.pod, spec, env, self._node_fields())
-            mounts = self.volumes.mounts(worker.pod, spec, env)
-            if not worker.pod["spec"].get("hostNetwork"):
-                files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
-            files["/etc/hostname"] = f"{get_hostname(worker.pod)}\n".encode()
-        except ContainerConfigError as error:
-            self._record_failure(name, record, "CreateContainerConfigError", str(error))
+        setup = self._prepare(spec, record, image)
+        if setup is None:
             return retry
-        seccomp_error = find_seccomp_error(worker.pod, spec)
-        if seccomp_error:
-            self._record_failure(
-                name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
-            )
-            return retry
-        scripted = script.replaces_command
-        make: Callable[..., Container] = Container
-        if scripted:
-            make = partial(ScriptedContainer, script=script)
-        container = make(
-            clock, name, image, self._next_count(record), self.on_container_ended, worker.network,
-            stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
-            message_path=spec.get("terminationMessagePath") or "",
-            message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-            directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
-        )  # fmt: skip
+        container = self._make_container(spec, record, image, script)
         yield _CREATE_SECONDS
         worker.record_container_event(name, NORMAL, "Created", "Container created")
-        argv = [
-            expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
-        ]
         record.last, record.current, record.waiting_reason = record.current, container, None
         record.restarts, record.configured, record.resized = container.restart_count, spec, False
-        network = worker.network
-        if network.external is None:
-            network.external = ClusterNetwork(
-                worker.api, node.find_network, namespace_of(worker.pod)
-            )
-        network.address = worker.pod_ip
-        scratch = make_container_files(
-            clock.time, get_hostname(worker.pod), network, files,
-            mounts, find_read_only_paths(worker.pod, spec),
-        )  # fmt: skip
-        failure = container.start(argv, env, scratch, get_hostname(worker.pod))
+        failure = self._launch(spec, container, setup)
         if failure:
             self._record_failure(name, record, "RunContainerError", failure, event_text=failure)
             return retry
         worker.record_container_event(name, NORMAL, "Started", "Container started")
-        if container.is_unsimulated and not scripted:
+        if container.is_unsimulated and not script.replaces_command:
             event_text = (
                 f'Image "{spec["image"]}" is not simulated: '
                 "its program is assumed to run until it is terminated"
@@ -539,8 +510,66 @@ class RuntimeManager:
                 worker, spec, container, self._schedule_kill, script.ready
             )
             self._scripts.schedule_failure()
-        node.relist(worker)
+        worker.node.relist(worker)
         return None
+
+    def _prepare(self, spec: Obj, record: ContainerRecord, image: Image) -> _ContainerSetup | None:
+        """Return the environment and files of a container; None after a recorded failure."""
+        worker, name = self._worker, spec["name"]
+        api, pod, node_fields = worker.api, worker.pod, self._node_fields()
+        root_error = find_run_as_root_error(pod, spec, image)
+        try:
+            if root_error:
+                raise ContainerConfigError(root_error)
+            env = make_environment(api, pod, spec, node_fields)
+            files = make_volume_files(api, pod, spec, env, node_fields)
+            mounts = self.volumes.mounts(pod, spec, env)
+        except ContainerConfigError as error:
+            self._record_failure(name, record, "CreateContainerConfigError", str(error))
+            return None
+        if not pod["spec"].get("hostNetwork"):
+            files["/etc/hosts"] = make_hosts_file(pod, worker.pod_ip).encode()
+        files["/etc/hostname"] = f"{get_hostname(pod)}\n".encode()
+        seccomp_error = find_seccomp_error(pod, spec)
+        if seccomp_error:
+            self._record_failure(
+                name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
+            )
+            return None
+        return _ContainerSetup(env, files, mounts)
+
+    def _make_container(
+        self, spec: Obj, record: ContainerRecord, image: Image, script: Script
+    ) -> Container:
+        make: Callable[..., Container] = Container
+        if script.replaces_command:
+            make = partial(ScriptedContainer, script=script)
+        worker = self._worker
+        return make(
+            worker.node.clock, spec["name"], image, self._next_count(record),
+            self.on_container_ended, worker.network,
+            stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
+            message_path=spec.get("terminationMessagePath") or "",
+            message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+            directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
+        )  # fmt: skip
+
+    def _launch(self, spec: Obj, container: Container, setup: _ContainerSetup) -> str:
+        """Start the program of a container; return why it failed, or ""."""
+        worker, network = self._worker, self._worker.network
+        hostname = get_hostname(worker.pod)
+        words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
+        argv = [expand(one, setup.env) for one in words]
+        if network.external is None:
+            network.external = ClusterNetwork(
+                worker.api, worker.node.find_network, namespace_of(worker.pod)
+            )
+        network.address = worker.pod_ip
+        files = make_container_files(
+            worker.node.clock.time, hostname, network, setup.files,
+            setup.mounts, find_read_only_paths(worker.pod, spec),
+        )  # fmt: skip
+        return container.start(argv, setup.env, files, hostname)
 
     def _node_fields(self) -> dict[str, str]:
         """Return the values of `fieldRef` that belong to the node."""
