@@ -15,7 +15,26 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["FieldSelector", "parse_fields", "parse_labels"]
+__all__ = ["FieldSelector", "format_go_selector", "parse_fields", "parse_labels"]
+
+
+def format_go_selector(selector: Obj | None) -> str:
+    """Format a `LabelSelector` as Go prints the pointer to one."""
+    if selector is None:
+        return "nil"
+    labels = "".join(
+        f"{name}: {value}," for name, value in sorted((selector.get("matchLabels") or {}).items())
+    )
+    terms = "".join(
+        "LabelSelectorRequirement{"
+        f"Key:{one['key']},Operator:{one['operator']},Values:[{' '.join(one.get('values') or ())}],"
+        "},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
 
 
 def parse_labels(text: str) -> LabelSelector:

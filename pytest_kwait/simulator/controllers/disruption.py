@@ -24,13 +24,14 @@ from pytest_kwait.simulator.objects import (
     uid_of,
 )
 from pytest_kwait.simulator.registry.subresources import read_scale
+from pytest_kwait.simulator.selectors import format_go_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["DisruptionController", "format_go_selector"]
+__all__ = ["DisruptionController"]
 
 _BUDGETS = "poddisruptionbudgets.policy"
 _KIND = ("policy/v1", "PodDisruptionBudget")
@@ -42,25 +43,6 @@ _STALE_DISRUPTION_TIMEOUT = 120.0
 # Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
 _PAUSE_PER_POD = 0.001
 _DISRUPTED = "DisruptionTarget"
-
-
-def format_go_selector(selector: Obj | None) -> str:
-    """Return a selector as Go prints one."""
-    if selector is None:
-        return "nil"
-    labels = "".join(
-        f"{name}: {value}," for name, value in sorted((selector.get("matchLabels") or {}).items())
-    )
-    terms = "".join(
-        "LabelSelectorRequirement{"
-        f"Key:{one['key']},Operator:{one['operator']},Values:[{' '.join(one.get('values') or ())}],"
-        "},"
-        for one in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
-    )
 
 
 class _UncountedError(Exception):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.disruption import format_go_selector
+from pytest_kwait.simulator.selectors import format_go_selector
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec, template
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_mi
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.fake_metrics import read_container_usage, read_metric_value
 from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of
+from pytest_kwait.simulator.selectors import format_go_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -284,7 +285,8 @@ def read_metric(
             described = _find_described_object(api, about, namespace_of(obj))
             name = f"{about['kind']} metric {source['metric']['name']}"
             return _total(kind, source, described, name, pods, current, tolerances)
-    name = f"external metric {source['metric']['name']}({_format_selector(source['metric'])})"
+    identifier = source["metric"]
+    name = f"external metric {identifier['name']}({format_go_selector(identifier.get('selector'))})"
     return _total(kind, source, obj, name, pods, current, tolerances)
 
 
@@ -374,11 +376,6 @@ def _find_described_object(api: Cluster, reference: Obj, namespace: str) -> Obj 
 
 def _is_ready(pod: Obj) -> bool:
     return get_phase(pod) == "Running" and is_condition_true(pod, "Ready")
-
-
-def _format_selector(metric: Obj) -> str:
-    """Format a selector as Go prints the pointer to one."""
-    return "nil" if metric.get("selector") is None else str(metric["selector"])
 
 
 def _format_milli(milli: int) -> str:
