@@ -1,9 +1,8 @@
-"""Hard deadlines: one thread shuts the sockets of requests whose time is over.
+"""Hard deadlines: one thread shuts down the sockets of expired requests.
 
-A read timeout alone does not end a request whose answer trickles in, and closing a response from
-another thread blocks on the reader's own lock. Shutting the socket down does neither: the reader
-wakes at once with an error or an end of file, and finds the cause at its guard. The guarded
-connections keep the user's own TLS and proxy settings.
+A read timeout does not end a slowly trickling answer, and closing a response from another thread
+blocks on the reader's lock. Shutting down the socket wakes the reader at once, which finds the
+cause at its guard. Guarded connections keep the user's TLS and proxy settings.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = [
 
 
 class Cause(Enum):
-    """Why a guard cut its request off."""
+    """The reason of a guard that cut off its request."""
 
     DEADLINE = "deadline"
     INACTIVE = "inactive"
@@ -76,32 +75,30 @@ class DuplicateSocket:
             self._guard = guard
 
     def drop(self) -> None:
-        """Close the descriptor if nobody else holds it."""
+        """Close the descriptor unless it is held elsewhere."""
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
                 self._socket.close()
 
     def shut(self, guard: Guard) -> None:
-        """End both directions of the connection, unless it serves another guard's request now."""
+        """Shut down the connection, unless it serves another guard's request now."""
         with self._lock:
             if self._guard is not guard:
                 return
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
-                # Not connected any more: what was to be ended has ended.
+                # The connection is closed already.
                 return
 
 
 class Guard:
-    """The limit of one request.
-
-    Sockets live in real time, so the deadline is taken as the seconds that remain of it now.
+    """The time limit of one request, in real time.
 
     Args:
-        deadline: when the request must be over.
-        inactivity: seconds without a byte after which it is cut off as well; None for no limit.
+        deadline: the deadline of the request.
+        inactivity: seconds without a byte after which it is cut off; None for no limit.
     """
 
     def __init__(self, deadline: Deadline, inactivity: float | None = None) -> None:
@@ -120,27 +117,27 @@ class Guard:
 
     @property
     def due(self) -> float:
-        """The next moment, in real monotonic seconds, at which the guard may have to cut."""
+        """The next time to check the guard, in real monotonic seconds."""
         if self.inactivity is None:
             return self._deadline_at
         return min(self._deadline_at, self._active_at + self.inactivity)
 
     @property
     def over(self) -> bool:
-        """Whether the request has ended, so that there is nothing left to cut."""
+        """Whether the request has ended."""
         return self._over
 
     @property
     def expired(self) -> bool:
-        """Whether the deadline has passed, cut or not."""
+        """Whether the deadline has passed."""
         return SYSTEM_CLOCK.monotonic() >= self._deadline_at
 
     def touch(self) -> None:
-        """Note that bytes have come: the time of inactivity starts again."""
+        """Record received bytes, which restarts the inactivity limit."""
         self._active_at = SYSTEM_CLOCK.monotonic()
 
     def bind(self, duplicate: DuplicateSocket) -> None:
-        """Take the socket that the request runs over; shut it if the time is over already."""
+        """Set the socket of the request; shut it down if the deadline has passed."""
         duplicate.hold(self)
         with self._lock:
             previous, self._duplicate = self._duplicate, duplicate
@@ -151,7 +148,7 @@ class Guard:
             duplicate.shut(self)
 
     def cut(self, cause: Cause) -> None:
-        """End the request now, from any thread; without effect on one that has ended."""
+        """Cut off the request; callable from any thread; no-op once it has ended."""
         with self._lock:
             if self._over or self.cause is not None:
                 return
@@ -161,7 +158,7 @@ class Guard:
         self._changed.set()
 
     def look(self, now: float) -> bool:
-        """Cut the request if its moment has come; return whether to look again at `due`."""
+        """Cut off the request if it is due; return whether to check again at `due`."""
         if self._over or self.cause is not None:
             return False
         if now >= self._deadline_at:
@@ -173,7 +170,7 @@ class Guard:
         return False
 
     def release(self) -> Cause | None:
-        """Let the socket go; return what the request was cut off for, None if it was not."""
+        """Release the socket; return the cause of a cut-off, None without one."""
         with self._lock:
             self._over = True
             duplicate, self._duplicate = self._duplicate, None
@@ -185,14 +182,14 @@ class Guard:
     def dial(
         self, connect: Callable[[], socket.socket], failures: tuple[type[Exception], ...]
     ) -> socket.socket:
-        """Run `connect`, which nothing can interrupt, no longer than the request may last.
+        """Run `connect`, which cannot be interrupted, within the limit of the request.
 
-        Resolving a name and trying one address after the other has no limit of its own, so it
-        happens on a thread that is left behind when the time is over.
+        Name resolution and connection attempts have no limit of their own. They run on a thread
+        that is abandoned at the deadline.
 
         Args:
             connect: returns a connected socket.
-            failures: what it may raise; raised here as well.
+            failures: the exceptions that it may raise; raised here as well.
 
         Raises:
             TimeoutError: the request was cut off meanwhile; `cause` says why.
@@ -254,7 +251,7 @@ _LONGEST_SLEEP = 1.0
 
 
 class Watchdog:
-    """The thread that looks at guards when their moment comes; started with the first of them."""
+    """The thread that checks guards when they are due; started with the first guard."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -266,9 +263,9 @@ class Watchdog:
         self._left: deque[Callable[[], object]] = deque()
 
     def leave(self, release: Callable[[], object]) -> None:
-        """Have `release` called later, where no lock is held; takes no lock itself.
+        """Schedule a call of `release` where no lock is held; takes no lock itself.
 
-        Finalizers run in whatever thread collects garbage, in the midst of anything it does.
+        For finalizers, which may interrupt any thread at any point.
         """
         self._left.append(release)
 
@@ -281,7 +278,7 @@ class Watchdog:
             release()
 
     def watch(self, guard: Guard) -> None:
-        """Cut `guard` at its moment."""
+        """Check a guard whenever it is due."""
         self._release_left()
         due = guard.due
         if math.isinf(due):
@@ -298,12 +295,12 @@ class Watchdog:
                 self._wake.set()
 
     def forget(self, guard: Guard) -> None:
-        """Note that `guard` is over; its entry goes with the next clearing up."""
+        """Stop checking a guard; its entry is removed later."""
         if math.isinf(guard.due):
             return
         with self._lock:
             self._released += 1
-            # Fast requests with a far deadline would otherwise pile up until it comes.
+            # Fast requests with a far deadline would otherwise accumulate.
             if self._released > 64 and self._released * 2 > len(self._heap):
                 self._heap = [entry for entry in self._heap if not entry[2].over]
                 heapq.heapify(self._heap)
@@ -343,7 +340,7 @@ _current = _Current()
 
 @contextlib.contextmanager
 def guard_connections(guard: Guard) -> Iterator[None]:
-    """Bind every connection that this thread opens or takes up to `guard`."""
+    """Bind every connection that this thread opens or reuses to `guard`."""
     previous, _current.guard = _current.guard, guard
     try:
         yield
@@ -352,7 +349,7 @@ def guard_connections(guard: Guard) -> Iterator[None]:
 
 
 class _GuardedConnection(HTTPConnection):
-    """Mixed into the connection class of a pool: keeps a duplicate of its socket."""
+    """A mixin for the connection class of a pool: keeps a duplicate of its socket."""
 
     _duplicate: DuplicateSocket | None = None
 
@@ -394,8 +391,7 @@ class _GuardedConnection(HTTPConnection):
 def _close_after_failed_handshake(error: ConnectionError) -> None:
     """Close the socket of a connection that the server reset just before the handshake.
 
-    Python 3.11 and 3.12 raise in the midst of making it, unclosed: a ResourceWarning some time
-    later, in whatever test runs then.
+    Python 3.11 and 3.12 leave it open, which gives a ResourceWarning in a later test.
     """
     traceback = error.__traceback__
     while traceback is not None:
@@ -415,9 +411,9 @@ def _make_guarded_pool(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPoo
 
 
 def make_guarded_manager(manager: PoolManager) -> PoolManager:
-    """Return a pool manager with the settings of `manager`, connections of its own, and guards.
+    """Return a pool manager with the settings of `manager` and guarded connections.
 
-    The given one is left as it is: what its owner does with it does not change.
+    The given manager is not changed.
     """
     own = copy.copy(manager)
     own.pools = type(manager.pools)(10)

@@ -1,4 +1,4 @@
-"""API discovery: the resources of a server, and the resource that a name means."""
+"""API discovery: the resources of a server, and resolution of their names."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _log = logging.getLogger("pytest_kwait.client")
 
 
 class Discovery:
-    """The resources of one server: read when first needed, and again when a name is unknown.
+    """The resources of one server, read on first use and again for unknown names.
 
     Args:
-        transport: the way to the server.
+        transport: the transport of the server.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -50,7 +50,7 @@ class Discovery:
         self._resources: tuple[Resource, ...] | None = None
 
     def resolve(self, kind: str, api_version: str | None, *, deadline: Deadline) -> Resource:
-        """Return the resource that a name means; built-in ones without asking the server.
+        """Return the resource with a name; built-in ones without a request.
 
         Raises:
             InvalidArgument: the server has no such kind.
@@ -62,7 +62,7 @@ class Discovery:
         if known is not None:
             found = match_resource(known, kind, api_version)
         if found is None:
-            # A definition may have been made since the last look.
+            # A definition may have been created since.
             known = self._read(deadline)
             found = match_resource(known, kind, api_version)
         if found is None:
@@ -70,7 +70,7 @@ class Discovery:
         return found
 
     def list_kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
-        """Return every kind that the server has now, each in the version that it prefers."""
+        """Return all kinds of the server, each in its preferred version."""
         first: dict[str, Resource] = {}
         for resource in self._read(deadline):
             first.setdefault(resource.qualified, resource)
@@ -136,13 +136,13 @@ class Discovery:
 def match_resource(
     resources: Iterable[Resource], kind: str, api_version: str | None = None
 ) -> Resource | None:
-    """Return the first resource that a name means, None if there is none.
+    """Return the first resource with a name; None without one.
 
     The names of a resource (plural, singular, kind) count before short names, an exact group
     before the beginning of one; then the order of `resources` decides, the core group first.
 
     Args:
-        resources: what to choose from, in order of preference.
+        resources: the candidates, in order of preference.
         kind: a kind, plural, singular or short name in any case, `plural.group`, or
             `kind.version.group`.
         api_version: the `apiVersion` it must have; None for any.
@@ -168,7 +168,7 @@ def match_resource(
 def _iterate_meanings(
     kind: str, api_version: str | None
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield name, group and version that a name may mean; None where it says nothing."""
+    """Yield possible names, groups and versions of a name; None for unspecified parts."""
     name, dot, rest = kind.lower().partition(".")
     if api_version is not None:
         group, version = split_api_version(api_version)

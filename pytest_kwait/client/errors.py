@@ -46,7 +46,7 @@ def make_response_error(
     data: bytes,
     clock: Clock,
 ) -> ApiError:
-    """Return the error that an answer of status 300 or more stands for.
+    """Return the error of an answer of status 300 or more.
 
     The server's own Status object is taken as it is. Anything else (a proxy's page, the text
     `404 page not found` of an API group that is not served) has no reason, and its first words as
@@ -95,7 +95,7 @@ def make_status_error(
 def make_unreadable_error(
     method: str, path: str, status: int, data: bytes, expected: str
 ) -> ApiError:
-    """Return the error of an answer that is none of the API: `NotJSON`, with its first words."""
+    """Return the error `NotJSON` of an unreadable answer, with its first words."""
     return ApiError(
         f"expected {expected}, got {excerpt(data) or 'nothing'}",
         status=status,
@@ -106,7 +106,7 @@ def make_unreadable_error(
 
 
 def make_connection_error(method: str, path: str, error: BaseException, address: str) -> ApiError:
-    """Return the error of a request that got no answer, or not the whole of it.
+    """Return the error of a request without a complete answer.
 
     The status is 0, the reason one of `DNS`, `ConnectionRefused`, `ConnectionReset`, `Timeout`,
     `TLS`, `Proxy` and `ConnectionFailed`.
@@ -119,14 +119,14 @@ def make_connection_error(method: str, path: str, error: BaseException, address:
 
 
 def get_connection_error_reason(error: BaseException) -> str:
-    """Return the reason that `make_connection_error` gives."""
+    """Return the reason of a connection error, as `make_connection_error`."""
     return next(
         (found for found in map(_find_reason, _iterate_causes(error)) if found), "ConnectionFailed"
     )
 
 
 def parse_warnings(headers: Mapping[str, str]) -> Iterable[str]:
-    """Return the texts of the Warning headers, in which the server tells of what it let pass."""
+    """Return the texts of the Warning headers."""
     value = headers.get("Warning")
     if not value:
         return ()
@@ -137,11 +137,11 @@ def parse_warnings(headers: Mapping[str, str]) -> Iterable[str]:
 
 
 def excerpt(data: bytes, length: int = _EXCERPT) -> str:
-    """Return the first words of an answer on one line, tags of HTML left out.
+    """Return the first words of an answer on one line, without HTML tags.
 
     Args:
-        data: the answer, or the beginning of one.
-        length: characters to return at most.
+        data: the answer, or its beginning.
+        length: the maximum of characters.
     """
     text = data[: 8 * length].decode("utf-8", "replace")
     text = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
@@ -151,7 +151,7 @@ def excerpt(data: bytes, length: int = _EXCERPT) -> str:
 
 
 def _parse_failed_checks(data: bytes) -> str:
-    """Return the checks that a health endpoint says have failed; empty for any other answer.
+    """Return the failed checks of a health endpoint; empty for any other answer.
 
     Source: apiserver server/healthz/healthz.go, handleRootHealth.
     """
@@ -161,7 +161,7 @@ def _parse_failed_checks(data: bytes) -> str:
 
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what is behind it, the outermost first."""
+    """Yield the error and its causes, the outermost first."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -175,7 +175,7 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
         current = inner if isinstance(inner, BaseException) else current.__cause__
 
 
-# A forwarder takes connections though the server behind it is away, and closes them at once.
+# A proxy may accept connections while its server is down, and close them at once.
 _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
 
@@ -237,13 +237,13 @@ _REFUSALS = frozenset({401, 403})
 
 
 class StartupGrace:
-    """Remembers that the server was away, and excuses what it refuses right after.
+    """Excuses refusals right after an outage of the server.
 
     An API server answers before it knows all roles: Kubernetes 1.36 was seen to refuse users with
     403 for 0.3 s after each start, and an authenticator that is itself away makes it 401.
 
     Args:
-        clock: what the time to settle is measured by.
+        clock: the clock of the grace.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -252,7 +252,7 @@ class StartupGrace:
         self._refused_at: float | None = None
 
     def tolerates(self, error: ApiError) -> bool:
-        """Note an error; return whether it is a refusal that need not be the last word."""
+        """Record an error; return whether it is a refusal that the outage may explain."""
         if error.status not in _REFUSALS:
             if error.status == 0 or error.status >= 500:
                 self._away, self._refused_at = True, None
@@ -265,5 +265,5 @@ class StartupGrace:
         return now - self._refused_at < STARTUP_GRACE
 
     def over(self) -> None:
-        """Note that the server has answered as it should."""
+        """Record a successful answer."""
         self._away, self._refused_at = False, None

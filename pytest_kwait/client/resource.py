@@ -57,7 +57,7 @@ STANDARD_VERBS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as a server offers it.
+    """One kind of object of a server.
 
     Args:
         group: the API group; empty for the core group.
@@ -67,8 +67,8 @@ class Resource:
         namespaced: whether objects live in a namespace.
         singular: the lower-case singular name; may be empty.
         short_names: abbreviations, for example `po`.
-        verbs: what the server lets clients do.
-        subresources: parts with a URL of their own, for example `status`.
+        verbs: the supported verbs.
+        subresources: the subresources, for example `status`.
     """
 
     group: str
@@ -88,7 +88,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """The plural with its group, as kubectl prints and takes it: `pods` or `jobs.batch`."""
+        """The plural with its group, as in kubectl: `pods` or `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(
@@ -97,16 +97,15 @@ class Resource:
         name: str | None = None,
         subresource: str | None = None,
     ) -> str:
-        """Return the URL path of a collection, of one object, or of a part of one.
+        """Return the URL path of a collection, an object or a subresource.
 
         Args:
-            namespace: where to look; None for all namespaces. Ignored for cluster-scoped kinds.
-            name: one object of the collection; None for the collection.
-            subresource: a part of the object, for example `status` or `proxy/pods`.
+            namespace: the namespace; None for all. Ignored for cluster-scoped kinds.
+            name: the object's name; None for the collection.
+            subresource: for example `status` or `proxy/pods`.
 
         Raises:
-            InvalidArgument: a name that cannot be part of a path, an object of a namespaced kind
-                without its namespace, or a subresource without a name.
+            InvalidArgument: an invalid name, a missing namespace, or a subresource without a name.
         """
         parts = ["/apis" if self.group else "/api", self.group, self.version]
         if self.namespaced and namespace is not None:

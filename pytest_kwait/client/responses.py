@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 
 class OwnerReference(TypedDict, total=False):
-    """The fields of an owner reference that say whose an object is."""
+    """The fields of an owner reference that waits read."""
 
     apiVersion: str
     kind: str
@@ -59,19 +59,19 @@ class ObjectMeta(TypedDict, total=False):
 
 
 class PartialObjectMetadata(TypedDict, total=False):
-    """What there is of an object where nothing but its metadata is asked of the server."""
+    """An object of which only the metadata is requested."""
 
     metadata: ObjectMeta
 
 
 def make_accept_header(shape: Any, kind: str = "PartialObjectMetadata") -> str:
-    """Return the content type to ask for: metadata alone where no more is decoded.
+    """Return the Accept header: only metadata, if nothing else is decoded.
 
-    A server that cannot leave the rest out sends whole objects, which are as good.
+    A server without this content type sends whole objects.
 
     Args:
         shape: a TypedDict with the fields to decode; None for whole objects.
-        kind: what the answer is called: a list of it has another name.
+        kind: the kind of the partial answer.
     """
     if shape is not PartialObjectMetadata:
         return "application/json"
@@ -91,12 +91,12 @@ _versioned: msgspec.json.Decoder[_Versioned] = msgspec.json.Decoder(_Versioned)
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the server that is not an error.
+    """A successful response of the server.
 
     Args:
         status: the HTTP status.
-        headers: the HTTP headers; names are found in any case.
-        data: the body, as it came.
+        headers: the HTTP headers, case-insensitive.
+        data: the body.
     """
 
     status: int
@@ -109,9 +109,9 @@ class Item:
     """One object of a list.
 
     Args:
-        object: the object, or the fields of it that were asked for. Items of built-in kinds come
+        object: the object, or the requested fields of it. Items of built-in kinds come
             without `kind` and `apiVersion`.
-        raw: the whole object as JSON, as it came.
+        raw: the whole object as received JSON.
     """
 
     object: Object
@@ -124,7 +124,7 @@ class ObjectList:
 
     Args:
         items: the objects.
-        resource_version: the moment, to start a watch from.
+        resource_version: the version to start a watch from.
         kind: the kind of the list itself, for example `PodList`.
         api_version: the version of the list and of its objects.
     """
@@ -137,13 +137,13 @@ class ObjectList:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change that a watch reports.
+    """One event of a watch.
 
     Args:
         type: `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
-        object: the object after the change (before it, if deleted), or the fields of it that were
-            asked for; of a bookmark only `metadata.resourceVersion` means something.
-        raw: the whole object as JSON, as it came.
+        object: the object after the change (before it, if deleted), or the requested fields of it;
+            of a bookmark only `metadata.resourceVersion`.
+        raw: the whole object as received JSON.
     """
 
     type: str
@@ -152,7 +152,7 @@ class WatchEvent:
 
     @property
     def resource_version(self) -> str:
-        """The version to go on from after this event, even where it was not asked for."""
+        """The version to resume from after this event."""
         metadata = self.object.get("metadata") or {}
         version = metadata.get("resourceVersion")
         if version is None:
@@ -177,10 +177,9 @@ _making = threading.Lock()
 
 
 def make_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    """Return a new decoder of a type, in whatever thread.
+    """Return a new decoder of a type, in a thread-safe way.
 
-    msgspec (0.22) notes what it knows of a type at that type while it still finds out: threads that
-    make decoders of types with a part in common would crash the process.
+    msgspec 0.22 crashes the process if threads create decoders of types with a common part at once.
     """
     with _making:
         return msgspec.json.Decoder(shape)
@@ -188,22 +187,21 @@ def make_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 @functools.cache
 def get_object_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of objects of a TypedDict; it leaves every field out that is not named."""
+    """Return the decoder of a TypedDict, which omits all other fields."""
     return make_decoder(shape)
 
 
 def decode_object(raw: bytes | msgspec.Raw, shape: Any = None) -> Object:
-    """Decode one object, whole or in the fields that `shape` names.
+    """Decode one object, whole or only the fields of `shape`.
 
-    An object that does not have the shape (a null where a list was expected) comes whole: what
-    to make of it is for the one who asked.
+    An object of another shape (a null instead of a list) is decoded whole.
 
     Args:
         raw: the object as JSON.
         shape: a TypedDict; None for the whole object.
 
     Raises:
-        msgspec.DecodeError: no JSON, or no object.
+        msgspec.DecodeError: not JSON, or not an object.
     """
     if shape is not None:
         try:
@@ -220,7 +218,7 @@ class ListDecoder:
     """Decodes the pages of a list.
 
     Args:
-        shape: a TypedDict that names the fields of an item to decode; None for all of them.
+        shape: a TypedDict of the fields to decode; None for all.
     """
 
     def __init__(self, shape: Any = None) -> None:
@@ -231,7 +229,7 @@ class ListDecoder:
         """Decode one page; return it with the token of the next one, empty after the last.
 
         Raises:
-            msgspec.DecodeError: no JSON, or no list.
+            msgspec.DecodeError: not JSON, or not a list.
         """
         page = self._page.decode(data)
         items = [

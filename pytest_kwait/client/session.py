@@ -55,8 +55,8 @@ _ATTRIBUTE = "_pytest_kwait_session"
 class Session:
     """Requests over one `kubernetes.client.ApiClient`; safe to share between threads.
 
-    Every call takes the deadline it must be over by and raises `DeadlineExceeded` when it is not;
-    `ApiError` for what the server refuses and for what does not reach it. Nothing is retried here.
+    Every call takes a deadline and raises `DeadlineExceeded` when it passes. Refusals and
+    connection errors raise `ApiError`. Nothing is retried.
 
     Args:
         client: the official client; its address, TLS, proxy, credentials and headers are used.
@@ -64,10 +64,10 @@ class Session:
     """
 
     kubectl_args: tuple[str, ...] = ()
-    """What makes kubectl use the same cluster, for commands shown to people."""
+    """The kubectl options that select this cluster, for commands in messages."""
 
     time_scale: float = 1.0
-    """How long the cluster's controllers take, as a part of what a real cluster's take."""
+    """The time of the cluster's controllers, as a fraction of a real cluster's."""
 
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
@@ -76,7 +76,7 @@ class Session:
 
     @staticmethod
     def of(client: ApiClient) -> Session:
-        """Return the session of a client: always the same one, living as long as the client.
+        """Return the one session of a client, which lives as long as the client.
 
         Raises:
             InvalidArgument: not a synchronous `kubernetes.client.ApiClient`.
@@ -89,11 +89,11 @@ class Session:
             return session
 
     def credentials(self) -> frozenset[str]:
-        """Return the words that requests are authorised by: to be hidden wherever they stand."""
+        """Return the secrets that authorize requests, for redaction."""
         return self.transport.credentials
 
     def close(self) -> None:
-        """Close the connections that are kept for further requests."""
+        """Close idle connections."""
         self.transport.close()
 
     def request(
@@ -112,16 +112,16 @@ class Session:
         Args:
             method: the HTTP method.
             path: the path from the server's address on.
-            query: parameters; those that are None are left out.
-            body: sent as it is if bytes, as JSON otherwise; None for no body.
+            query: parameters; None values are omitted.
+            body: bytes, or a value to send as JSON; None for no body.
             content_type: of the body; JSON if it was encoded here.
             accept: the wanted content type.
-            deadline: when the answer must be complete.
+            deadline: the deadline of the whole answer.
 
         Raises:
             ApiError: an answer of status 300 or more, or none.
             DeadlineExceeded: the answer was not complete in time.
-            InvalidArgument: a body that cannot be JSON.
+            InvalidArgument: a body that JSON cannot represent.
         """
         data = None
         if isinstance(body, bytes):
@@ -160,7 +160,7 @@ class Session:
         subresource: str | None = None,
         deadline: Deadline,
     ) -> Object:
-        """Return one object, or a part of it."""
+        """Return one object, or its subresource."""
         return self._request_object(
             "GET", resource.path(namespace, name, subresource), deadline=deadline
         )
@@ -177,21 +177,21 @@ class Session:
         deadline: Deadline,
         type: Any = None,
     ) -> ObjectList:
-        """Return all objects of a collection that the selectors match, page by page.
+        """Return all objects of a collection that the selectors match.
 
-        A list that expires between two pages is read again in one piece.
+        Lists in pages; a list that expires between two pages is read again in one request.
 
         Args:
-            resource: what to list.
-            namespace: where; None for all namespaces.
+            resource: the resource.
+            namespace: the namespace; None for all.
             label_selector: text or mapping of labels.
             field_selector: text or mapping of fields.
             resource_version: None for the latest, `"0"` for whatever the server has at hand, or
                 the version that the answer must not be older than.
             limit: objects per page; None for everything at once.
-            deadline: when the last page must be here.
-            type: a TypedDict with the only fields to decode; None for whole objects. Of
-                `PartialObjectMetadata` the server sends no more.
+            deadline: the deadline of the last page.
+            type: a TypedDict of the fields to decode; None for whole objects. With
+                `PartialObjectMetadata` the server sends only these.
         """
         path = resource.path(namespace)
         decoder = get_list_decoder(type)
@@ -241,22 +241,22 @@ class Session:
         deadline: Deadline,
         type: Any = None,
     ) -> Watch:
-        """Return a watch, which sends its request when it is entered or first iterated.
+        """Return a watch; it sends its request when entered or first iterated.
 
         Args:
-            resource: what to watch.
-            namespace: where; None for all namespaces.
+            resource: the resource.
+            namespace: the namespace; None for all.
             label_selector: text or mapping of labels.
             field_selector: text or mapping of fields.
-            resource_version: report what changed after this version; None or `"0"` first report
-                everything there is as `ADDED`.
-            bookmarks: whether the server may report versions without a change.
-            inactivity: seconds without anything, bookmarks included, after which the connection
-                counts as dead; None for no limit.
-            timeout_seconds: when the server is to end the watch; None for its own choice.
-            deadline: when the watch must be over.
-            type: a TypedDict with the only fields to decode; None for whole objects. Of
-                `PartialObjectMetadata` the server sends no more.
+            resource_version: the version to start after; None or `"0"` first report all existing
+                objects as `ADDED`.
+            bookmarks: whether the server may send bookmarks.
+            inactivity: seconds without an event or bookmark after which the connection counts as
+                dead; None for no limit.
+            timeout_seconds: when the server ends the watch; None for its default.
+            deadline: the deadline of the watch.
+            type: a TypedDict of the fields to decode; None for whole objects. With
+                `PartialObjectMetadata` the server sends only these.
         """
         query = {
             "watch": 1,
@@ -288,18 +288,18 @@ class Session:
         limit_bytes: int | None = None,
         deadline: Deadline,
     ) -> str:
-        """Return what a container has written so far; empty for a pod that is not scheduled.
+        """Return the log of a container so far; empty for an unscheduled pod.
 
         Args:
             namespace: the pod's namespace.
             pod: its name.
-            container: which of its containers; None if there is only one.
-            previous: of the container's run before this one.
-            tail_lines: only so many lines from the end.
-            since_seconds: only what is not older.
+            container: the container; None if there is only one.
+            previous: whether to read the log of the previous run.
+            tail_lines: the number of lines from the end.
+            since_seconds: the maximum age of lines.
             timestamps: whether each line starts with its time.
-            limit_bytes: only so many bytes from the start.
-            deadline: when the answer must be here.
+            limit_bytes: the number of bytes from the start.
+            deadline: the deadline of the answer.
         """
         query = {
             "container": container,
@@ -314,7 +314,7 @@ class Session:
         return answer.data.decode("utf-8", "replace")
 
     def server_version(self, *, deadline: Deadline) -> Object:
-        """Return what the server says about itself: `gitVersion`, `platform` and so on."""
+        """Return the server's version: `gitVersion`, `platform` and so on."""
         return self._request_object("GET", "/version", deadline=deadline)
 
     def create(
@@ -329,17 +329,17 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Create an object and return it as the server made it.
+        """Create an object and return it as stored.
 
         Args:
             resource: its kind.
             obj: the object.
-            namespace: where; None for the one that the object names.
-            name: with `subresource`: of which object to create a part (`binding`, `eviction`).
-            subresource: the part to create; None for an object.
-            field_manager: who owns the fields.
-            dry_run: whether to store nothing.
-            deadline: when the answer must be here.
+            namespace: the namespace; None for the object's own.
+            name: the object of a `subresource`.
+            subresource: the subresource to create (`binding`, `eviction`); None for an object.
+            field_manager: the owner of the fields.
+            dry_run: whether to validate without storing.
+            deadline: the deadline of the answer.
         """
         return self._request_object(
             "POST",
@@ -360,7 +360,7 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Write an object whole; refused as a conflict if its resourceVersion is not the latest."""
+        """Replace an object; a conflict if its resourceVersion is not the latest."""
         return self._request_object(
             "PUT",
             get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
@@ -381,17 +381,17 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Apply an object on the server's side: created if it is not there, merged if it is.
+        """Apply an object on the server: create or merge it.
 
         Args:
             resource: its kind.
             obj: the object, with the fields that the manager wants to own.
-            namespace: where; None for the one that the object names.
-            field_manager: who owns the fields.
-            force: whether to take fields over from other managers; a conflict otherwise.
-            subresource: a part of the object, for example `status`.
-            dry_run: whether to store nothing.
-            deadline: when the answer must be here.
+            namespace: the namespace; None for the object's own.
+            field_manager: the owner of the fields.
+            force: whether to take over fields of other managers; a conflict otherwise.
+            subresource: for example `status`.
+            dry_run: whether to validate without storing.
+            deadline: the deadline of the answer.
         """
         return self._request_object(
             "PATCH",
@@ -415,18 +415,18 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Change a part of an object and return the whole of it.
+        """Patch an object and return all of it.
 
         Args:
             resource: its kind.
             name: its name.
             patch: a merge patch, or a JSON patch's list of operations.
             namespace: its namespace.
-            content_type: which kind of patch it is.
-            subresource: a part of the object, for example `status`.
-            field_manager: who owns the fields.
-            dry_run: whether to store nothing.
-            deadline: when the answer must be here.
+            content_type: the type of the patch.
+            subresource: for example `status`.
+            field_manager: the owner of the fields.
+            dry_run: whether to validate without storing.
+            deadline: the deadline of the answer.
         """
         return self._request_object(
             "PATCH",
@@ -450,7 +450,7 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Ask for the deletion of an object; return it, or the Status of its being gone.
+        """Delete an object; return it, or the Status of the finished deletion.
 
         Args:
             resource: its kind.
@@ -458,10 +458,10 @@ class Session:
             namespace: its namespace.
             uid: delete only the object with this UID; a conflict otherwise.
             resource_version: delete only this version of it; a conflict otherwise.
-            grace_period_seconds: how long it may take to stop; None for its own time.
-            propagation_policy: what happens to what it owns; None for the kind's default.
-            dry_run: whether to delete nothing.
-            deadline: when the answer must be here.
+            grace_period_seconds: the time to stop; None for the object's default.
+            propagation_policy: the handling of its dependents; None for the kind's default.
+            dry_run: whether to validate without deleting.
+            deadline: the deadline of the answer.
         """
         options = delete_options(
             uid=uid,
@@ -483,20 +483,20 @@ class Session:
         stdin: bytes | str | None = None,
         deadline: Deadline,
     ) -> ExecResult:
-        """Run a command in a container and return how it ended; any exit code is an answer.
+        """Run a command in a container and return its result, with any exit code.
 
         Args:
             namespace: the pod's namespace.
             pod: its name.
             command: the program and its arguments; no shell is added.
-            container: which of its containers; None if there is only one.
-            stdin: what the command reads; None for nothing. Its end can be told only to servers
-                since 1.30, with older ones such a command may not end by itself.
-            deadline: when the command must have ended; it is not stopped in the container then.
+            container: the container; None if there is only one.
+            stdin: the input of the command; None for none. Servers before 1.30 cannot signal its
+                end, so that such a command may not end by itself.
+            deadline: the deadline of the command; it is not stopped in the container then.
 
         Raises:
             ApiError: the command could not be started, or the connection broke.
-            DeadlineExceeded: it did not end in time; says what it has written.
+            DeadlineExceeded: it did not end in time; the message has its output.
         """
         return execute(
             self.transport,
@@ -511,14 +511,14 @@ class Session:
     def port_forward(
         self, namespace: str, pod: str, port: int, *, local_port: int = 0, deadline: Deadline
     ) -> PortForward:
-        """Return a local port that ends in a pod: `with session.port_forward(…) as forward`.
+        """Forward a local port to a pod: `with session.port_forward(…) as forward`.
 
         Args:
             namespace: the pod's namespace.
-            pod: its name; it must be running.
+            pod: the name of a running pod.
             port: the port in the pod.
-            local_port: the local port; 0 for any that is free, found in `forward.port`.
-            deadline: when the forward ends by itself.
+            local_port: the local port; 0 for a free one, found in `forward.port`.
+            deadline: the end of the forward.
 
         Raises:
             ApiError: there is no such pod, or it is not running.
@@ -538,23 +538,19 @@ class Session:
         )
 
     def resolve(self, kind: str, api_version: str | None = None, *, deadline: Deadline) -> Resource:
-        """Return the resource that a name means, as kubectl would take it.
+        """Return the resource with a name, resolved as in kubectl.
 
         Args:
             kind: a kind, plural, singular or short name in any case, `plural.group`, or
                 `kind.version.group`.
             api_version: the `apiVersion` it must have; None for the one that the server prefers.
-            deadline: when the answer must be here.
+            deadline: the deadline of the answer.
 
         Raises:
-            InvalidArgument: the server has no such kind; names those that are near.
+            InvalidArgument: the server has no such kind; the message lists similar ones.
         """
         return self._discovery.resolve(kind, api_version, deadline=deadline)
 
     def list_kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
-        """Return every kind that the server has now, each in the version that it prefers.
-
-        Args:
-            deadline: when the answer must be here.
-        """
+        """Return all kinds of the server, each in its preferred version."""
         return self._discovery.list_kinds(deadline=deadline)

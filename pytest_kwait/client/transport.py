@@ -36,17 +36,17 @@ TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
 
 
 class Transport:
-    """The way to the server of one `ApiClient`.
+    """Sends the requests of one `ApiClient`.
 
-    Address, TLS, proxy, credentials and default headers are the client's, connections are our own:
-    what the user does with the client goes on as before. Nothing is retried, nothing redirected.
+    Address, TLS, proxy, credentials and headers come from the client. Connections are separate, so
+    the client's own requests are not affected. Nothing is retried or redirected.
 
     Args:
         client: the official client, synchronous.
         clock: for dates in Retry-After.
 
     Raises:
-        InvalidArgument: not such a client.
+        InvalidArgument: not a synchronous client.
     """
 
     def __init__(self, client: ApiClient, clock: Clock) -> None:
@@ -60,12 +60,12 @@ class Transport:
 
     @property
     def address(self) -> str:
-        """The server's address, as the client has it."""
+        """The server's address."""
         return (self._client.configuration.host or "").rstrip("/")
 
     @property
     def credentials(self) -> frozenset[str]:
-        """The words that requests are authorised by, as far as the client holds them now."""
+        """The secrets that authorize requests, as far as the client holds them now."""
         settings, headers = self._client.configuration, self._client.default_headers
         held = [*settings.api_key.values(), settings.password]
         held += [v for k, v in headers.items() if k.lower() in {"authorization", "cookie"}]
@@ -107,9 +107,9 @@ class Transport:
     def open(
         self, path: str, *, query: Mapping[str, Any], accept: str = JSON, guard: Guard
     ) -> urllib3.BaseHTTPResponse:
-        """Send a GET and return the answer with its body still to be read.
+        """Send a GET and return the answer with an unread body.
 
-        The guard goes on holding the answer's socket; to release it is the caller's.
+        The guard keeps the answer's socket; the caller must release it.
 
         Raises:
             urllib3.exceptions.HTTPError, OSError, ValueError: see `failure`.
@@ -122,7 +122,7 @@ class Transport:
         return answer
 
     def dial(self, path: str, guard: Guard) -> HTTPConnection:
-        """Return a new connection for another protocol than HTTP, to be closed by the caller.
+        """Return a new connection for a protocol other than HTTP; the caller closes it.
 
         Raises:
             urllib3.exceptions.HTTPError, OSError, ValueError: see `failure`.
@@ -147,7 +147,7 @@ class Transport:
         """Return the guard of a request that is about to be sent.
 
         Raises:
-            DeadlineExceeded: there is no time left for it.
+            DeadlineExceeded: the deadline has passed.
         """
         if deadline.expired:
             raise DeadlineExceeded(f"{method} {path}: not asked, the time is over")
@@ -162,14 +162,14 @@ class Transport:
         *,
         late: str = "no complete answer",
     ) -> ApiError | DeadlineExceeded | InvalidArgument:
-        """Return what the end of a request without an answer means to the caller.
+        """Return the error of a request that ended without an answer.
 
         Args:
             method: the HTTP method.
             path: the path of the request.
             guard: of the request.
-            error: one of `TRANSPORT_ERRORS`; None where the guard cut the request off without one.
-            late: what was missing if the deadline has passed.
+            error: one of `TRANSPORT_ERRORS`; None if the guard cut the request off.
+            late: the missing part, for the message if the deadline has passed.
         """
         if isinstance(error, InvalidArgument):
             return error
@@ -185,7 +185,7 @@ class Transport:
         return make_connection_error(method, path, error, self.address)
 
     def headers(self, guard: Guard) -> dict[str, str]:
-        """Return the client's headers, credentials included, refreshed where its hook does so."""
+        """Return the client's headers, with refreshed credentials."""
         headers = {
             str(name).lower(): str(value) for name, value in self._client.default_headers.items()
         }
@@ -206,7 +206,7 @@ class Transport:
         return headers
 
     def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:
-        """Return the whole address of a path; parameters that are None are left out."""
+        """Return the URL of a path; parameters that are None are omitted."""
         address = self.address
         if not address.startswith(("http://", "https://")):
             raise InvalidArgument(
@@ -220,7 +220,7 @@ class Transport:
         return f"{address}{path}?{urlencode(pairs, doseq=True)}" if pairs else address + path
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close idle connections."""
         with self._lock:
             own, self._own, self._source = self._own, None, None
         if own is not None:
@@ -291,5 +291,5 @@ class Transport:
 
 
 def format_seconds(duration: float) -> str:
-    """Return a duration as people say it: two digits below a second, tenths above."""
+    """Return a duration as text: two digits below a second, tenths above."""
     return f"{duration:.2g}s" if duration < 1 else f"{round(duration, 1):g}s"

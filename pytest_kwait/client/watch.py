@@ -1,8 +1,7 @@
 """A watch: the events of one response, read from its socket until it ends.
 
-Most of the cost of an event on a busy watch is the way to it: three calls through four layers for
-the size of its chunk, its bytes and its end. `ChunkedBody` reads all that the socket has into one
-buffer and splits it there.
+On a busy watch, reading costs more than decoding: each event takes three calls through four layers.
+`ChunkedBody` reads all available bytes into one buffer and splits it there.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkedBody", "Dechunker", "EventDecoder", "Watch", "get_event_decoder"]
 
-# Ten large events: who reads them goes on to the next ten without a pause.
+# Room for ten large events.
 _BUFFER = 131072
 _LONGEST_LINE = 65536
-# To write is what TLS may have to do where keys are exchanged anew.
+# TLS may have to write during a key update.
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Dechunker:
-    """Takes chunks apart into the pieces of the body: RFC 9112, section 7.1.
+    """Decodes the chunked transfer coding (RFC 9112, section 7.1).
 
-    Extensions of chunks and trailers are passed over.
+    Chunk extensions and trailers are skipped.
     """
 
     def __init__(self) -> None:
@@ -62,19 +61,19 @@ class Dechunker:
 
     @property
     def may_end(self) -> bool:
-        """Whether all of the body has come, if not all of the trailer."""
+        """Whether the whole body has arrived; the trailer may be missing."""
         return self._in_trailer
 
     def take(self, buffer: bytearray, end: int, pieces: list[bytes]) -> int:
-        """Add the pieces of the body to `pieces`; return where the bytes begin that are left over.
+        """Append pieces of the body to `pieces`; return the index of the first unused byte.
 
         Args:
-            buffer: what has come.
-            end: how much of the buffer that is.
-            pieces: what is added to; a chunk that has not come whole is more than one.
+            buffer: the received bytes.
+            end: the number of received bytes.
+            pieces: the list to append to; an incomplete chunk gives several pieces.
 
         Raises:
-            ProtocolError: these are no chunks.
+            ProtocolError: the bytes are not chunks.
         """
         at = 0
         while not self.ended:
@@ -118,15 +117,14 @@ def _parse_chunk_size(line: bytes) -> int:
 
 
 class ChunkedBody:
-    """Reads the body of an answer as it comes, all that is there at one go.
+    """Reads a chunked body, all available bytes at once.
 
-    It waits for the first line, as the socket does by itself; whoever shuts that down ends the
-    wait. What is there beyond it is read without waiting.
+    It blocks for the first line only; shutting down the socket ends that.
 
     Args:
-        answer: an answer in chunks, nothing of its body read.
-        inner: the same as http.client has it.
-        connected: the socket that it comes over.
+        answer: the answer, with an unread body.
+        inner: the http.client response of the answer.
+        connected: its socket.
     """
 
     def __init__(
@@ -151,10 +149,10 @@ class ChunkedBody:
 
     @classmethod
     def of(cls, answer: urllib3.BaseHTTPResponse) -> Self | None:
-        """Return the reader of an answer; None where urllib3 must read it itself.
+        """Return the reader of an answer; None if urllib3 must read it itself.
 
-        That is an answer that is not in chunks, or over a socket of another make: TLS within the
-        TLS of a proxy, TLS by pyOpenSSL.
+        It must if the answer is not chunked, or its socket is special: TLS within the TLS of a
+        proxy, TLS by pyOpenSSL.
         """
         connected: Any = getattr(answer.connection, "sock", None)
         inner = getattr(answer, "_fp", None)
@@ -164,16 +162,14 @@ class ChunkedBody:
         return None
 
     def read(self, *, drain: bool) -> list[bytes] | None:
-        """Wait for more of the body and return it; None once it has ended.
-
-        What is returned is cut where chunks are, and where a chunk has not come whole.
+        """Wait for more of the body and return it in pieces; None at its end.
 
         Args:
-            drain: whether to return all that has come, if a line is among it. That costs more
-                where there is nothing.
+            drain: whether to read all available bytes, up to a whole line at least; costs more on
+                a quiet watch.
 
         Raises:
-            urllib3.exceptions.ProtocolError: it has ended early, or these are no chunks.
+            urllib3.exceptions.ProtocolError: the body ended early, or is not chunked.
             OSError: the connection is broken.
         """
         pieces: list[bytes] = []
@@ -200,7 +196,7 @@ class ChunkedBody:
         try:
             rest = self._dechunker.take(self._buffer, self._held, pieces)
         except ProtocolError as error:
-            # Raised once what came before it has been returned.
+            # Raised once all events before it are returned.
             self._error, self._held = error, 0
             return
         self._held -= rest
@@ -208,13 +204,13 @@ class ChunkedBody:
             self._view[: self._held] = self._buffer[rest : rest + self._held]
 
     def _receive(self) -> None:
-        """Wait for more; what is there already has been returned."""
+        """Wait for more bytes."""
         count = self._socket.recv_into(self._view[self._held :])
         self._held += count
         self._at_end = count == 0
 
     def _drain(self) -> None:
-        """Fill the buffer with what there is: no whole line is held back by a wait for more."""
+        """Fill the buffer with all available bytes, without waiting for more."""
         self._socket.settimeout(0)
         try:
             while self._held < _BUFFER and not self._at_end:
@@ -227,7 +223,7 @@ class ChunkedBody:
             self._socket.settimeout(self._timeout)
 
     def _hold_what_was_read_ahead(self) -> None:
-        """Take what http.client has read beyond the headers: no more than a few kilobytes."""
+        """Take the few kilobytes that http.client has read beyond the headers."""
         self._socket.settimeout(0)
         try:
             ahead = self._inner.fp.peek()
@@ -239,10 +235,10 @@ class ChunkedBody:
         self._view[: self._held] = ahead
 
     def _release(self) -> None:
-        """Let the connection serve further requests, unless it brought more than was asked for."""
+        """Return the connection to its pool, unless it has unexpected bytes."""
         if self._held:
             return
-        # First: a connection whose answer is open refuses the next request.
+        # First: a connection with an open answer refuses the next request.
         self._inner.close()
         self._answer.release_conn()
 
@@ -262,9 +258,9 @@ class Watch:
 
     Raises:
         ApiError: refused; status 410 in the stream: the version is too old; status 0: the
-            connection was cut (`ConnectionReset`) or nothing came for too long
-            (`WatchInactive`); `NotJSON`: what came is no event.
-        DeadlineExceeded: the deadline has come.
+            connection was cut (`ConnectionReset`) or silent for too long (`WatchInactive`);
+            `NotJSON`: a line is not an event.
+        DeadlineExceeded: the deadline has passed.
     """
 
     _guard: Guard | None = None
@@ -337,16 +333,15 @@ class Watch:
             raise StopIteration
 
     def read(self, *, drain: bool = True) -> list[WatchEvent]:
-        """Wait for an event, and return it with others that have come; empty at the end.
+        """Wait for an event, and return it with others that have arrived; empty at the end.
 
-        Cheaper than one after the other. What ends the watch is raised once everything before it
-        has been returned.
+        The error that ends the watch is raised after all events before it are returned.
 
         Args:
-            drain: whether to look for all others, not only for those that came with it.
+            drain: whether to read all available events, not only those of the first read.
 
         Raises:
-            ApiError, DeadlineExceeded: as `Watch` says.
+            ApiError, DeadlineExceeded: see `Watch`.
         """
         with self._reading:
             self._open()
@@ -369,11 +364,11 @@ class Watch:
 
     @property
     def drained(self) -> bool:
-        """Whether `read` returned all that had come; False where unknown."""
+        """Whether `read` returned all available events; False if unknown."""
         return self._body is not None and self._body.drained
 
     def close(self) -> None:
-        """End the watch, from any thread: a reader that is waiting for an event stops at once."""
+        """End the watch at once; callable from any thread."""
         with self._state:
             self._closed = True
             guard = self._guard
@@ -412,7 +407,7 @@ class Watch:
             raise
 
     def _fill(self, *, drain: bool = False) -> None:
-        """Read what has come and take the lines that it completes."""
+        """Read available bytes and queue the complete lines."""
         guard = self._guard
         if guard is None:
             return
@@ -427,7 +422,7 @@ class Watch:
         guard.touch()
         lines: list[bytes] = []
         for piece in pieces:
-            # As servers send them: one event, one chunk.
+            # The usual case: one event, one chunk.
             if not self._begun and piece.find(b"\n") == len(piece) - 1:
                 lines.append(piece[:-1])
                 continue
@@ -478,7 +473,7 @@ class Watch:
             raise error
 
     def _fail(self, guard: Guard, error: Exception | None) -> None:
-        """End the watch and raise what ended it; return if that was `close`."""
+        """End the watch and raise its error; return if it was closed."""
         self._finish()
         if guard.cause is not Cause.CLOSED:
             raise self._transport.failure(
@@ -514,7 +509,7 @@ class EventDecoder:
     """Decodes lines of a watch.
 
     Args:
-        shape: a TypedDict that names the fields of an object to decode; None for all of them.
+        shape: a TypedDict of the fields to decode; None for all.
     """
 
     def __init__(self, shape: Any = None) -> None:
@@ -531,7 +526,7 @@ class EventDecoder:
         """Decode one line; the type of an error in the stream is `ERROR`, its object a Status.
 
         Raises:
-            msgspec.DecodeError: no JSON, or no event.
+            msgspec.DecodeError: not JSON, or not an event.
         """
         try:
             event = self._event.decode(line)

@@ -39,7 +39,7 @@ def encode_json(body: object) -> bytes:
     """Return a body as JSON.
 
     Raises:
-        InvalidArgument: it has values that JSON has not.
+        InvalidArgument: a value that JSON cannot represent.
     """
     try:
         return msgspec.json.encode(body)
@@ -48,7 +48,7 @@ def encode_json(body: object) -> bytes:
 
 
 def write_options(field_manager: str, dry_run: bool) -> dict[str, Any]:
-    """Return the parameters that all writing requests have."""
+    """Return the query parameters of a write request."""
     return {"fieldManager": field_manager, "dryRun": "All" if dry_run else None}
 
 
@@ -60,7 +60,7 @@ def delete_options(
     propagation_policy: Propagation | None,
     dry_run: bool,
 ) -> dict[str, Any]:
-    """Return the body of a deletion; what is None is left to the server."""
+    """Return the body of a deletion; None leaves an option to the server."""
     preconditions = _drop_none(uid=uid, resourceVersion=resource_version)
     return _drop_none(
         kind="DeleteOptions",
@@ -76,7 +76,7 @@ def get_object_name(obj: Mapping[str, Any]) -> str:
     """Return the name of an object.
 
     Raises:
-        InvalidArgument: it has none.
+        InvalidArgument: the object has no name.
     """
     name = _metadata(obj).get("name")
     if not isinstance(name, str) or not name:
@@ -91,10 +91,10 @@ def get_object_path(
     name: str | None = None,
     subresource: str | None = None,
 ) -> str:
-    """Return the path to write an object at, in the namespace given or else its own.
+    """Return the path of an object, in the given namespace or its own.
 
     Raises:
-        InvalidArgument: its kind lives in a namespace and none is known.
+        InvalidArgument: the namespace of a namespaced object is missing.
     """
     where = namespace if namespace is not None else _metadata(obj).get("namespace")
     if resource.namespaced and not where:
