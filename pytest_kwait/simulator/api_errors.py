@@ -54,27 +54,27 @@ _QUOTED = str.maketrans(
 
 
 class Rendered(str):
-    """A value in the text that refusals show for it."""
+    """A value with its own text in error messages."""
 
     __slots__ = ()
 
 
 def render_json(value: Any) -> Rendered:
-    """What refusals show of a value of the server's own types: its fields in their order."""
+    """Return the text of a typed value in errors: its fields in their order."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Rendered(text.translate(ESCAPES))
 
 
 class StatusError(Exception):
-    """A request was refused.
+    """The failure of an API request.
 
     Args:
         code: the HTTP status.
         reason: the machine-readable reason, for example `NotFound`; may be empty.
-        message: the text for people.
+        message: the message.
         details: the `details` object; None for none.
         headers: further HTTP headers, for example `Retry-After`.
-        metadata: the `metadata` object, which is empty but for expired pages.
+        metadata: the `metadata` object; set for expired pages only.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class StatusError(Exception):
         self.headers: Mapping[str, str] = headers or {}
 
     def status(self) -> Obj:
-        """The `Status` object that goes over the wire."""
+        """Return the `Status` object of the response."""
         status: Obj = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -113,7 +113,7 @@ class StatusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field of an object."""
+    """An error of one field of an object."""
 
     reason: str
     field: str
@@ -123,24 +123,24 @@ class FieldError:
         return f"{self.field}: {self.message}"
 
     def cause(self) -> Obj:
-        """The entry for `details.causes`."""
+        """Return the entry of `details.causes`."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A value must be there."""
+    """Return the error for a missing value."""
     return FieldError("FieldValueRequired", field, _append_detail("Required value", detail))
 
 
 def invalid_value(field: str, value: object, detail: str) -> FieldError:
-    """The value cannot be meant."""
+    """Return the error for an invalid value."""
     return FieldError(
         "FieldValueInvalid", field, _append_detail(f"Invalid value: {_format_value(value)}", detail)
     )
 
 
 def not_supported(field: str, value: object, valid: Iterable[str]) -> FieldError:
-    """The value is none of the `valid` ones."""
+    """Return the error for a value that is not one of `valid`."""
     values = ", ".join(f'"{one}"' for one in valid)
     return FieldError(
         "FieldValueNotSupported",
@@ -150,22 +150,22 @@ def not_supported(field: str, value: object, valid: Iterable[str]) -> FieldError
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
-    """The field may not be set, or not be changed."""
+    """Return the error for a field that must not be set or changed."""
     return FieldError("FieldValueForbidden", field, _append_detail("Forbidden", detail))
 
 
 def duplicate(field: str, value: object) -> FieldError:
-    """The value is there already."""
+    """Return the error for a duplicate value."""
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_format_value(value)}")
 
 
 def too_long(field: str, most: int) -> FieldError:
-    """The value has more than `most` bytes."""
+    """Return the error for a value of more than `most` bytes."""
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
 
 
 def too_many(field: str, found: int, most: int) -> FieldError:
-    """The list has more than `most` items."""
+    """Return the error for a list of more than `most` items."""
     text = f"Too many: {found}: must have at most {most} items"
     return FieldError("FieldValueTooMany", field, text)
 
@@ -190,7 +190,7 @@ def _format_value(value: object) -> str:
 
 
 def _go_quoted(text: str) -> str:
-    """A text as Go's `%q` writes it."""
+    """Quote a text as Go's `%q`."""
     short = text.translate(_QUOTED)
     if short.isprintable():
         return f'"{short}"'
@@ -205,7 +205,7 @@ def _escaped(sign: str) -> str:
 
 
 def qualified_resource(group: str, plural: str) -> str:
-    """`pods`, `jobs.batch`: how messages name a resource or a kind."""
+    """Return the name of a resource with its group: `pods`, `jobs.batch`."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -222,24 +222,24 @@ def _details(group: str, kind: str, name: str, **more: Any) -> Obj:
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    """There is no such object."""
+    """Return a 404 for an object."""
     message = f"{qualified_resource(group, plural)} {_go_quoted(name)} not found"
     return StatusError(404, "NotFound", message, _details(group, plural, name))
 
 
 def resource_not_found() -> StatusError:
-    """The group is known, the version or the resource is not."""
+    """Return a 404 for an unknown resource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(group: str, plural: str, name: str, message: str = "") -> StatusError:
-    """The name is taken."""
+    """Return a 409 for a name that exists."""
     text = message or f"{qualified_resource(group, plural)} {_go_quoted(name)} already exists"
     return StatusError(409, "AlreadyExists", text, _details(group, plural, name))
 
 
 def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
-    """The object is not what the request takes it for."""
+    """Return a 409 for a conflict."""
     where = f"{qualified_resource(group, kind)} {_go_quoted(name)}"
     message = f"Operation cannot be fulfilled on {where}: {why}"
     return StatusError(409, "Conflict", message, _details(group, kind, name))
@@ -248,7 +248,7 @@ def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
 def forbidden(
     group: str, plural: str, name: str, why: str, causes: Sequence[Obj] | None = None
 ) -> StatusError:
-    """The request is understood and refused."""
+    """Return a 403."""
     subject = qualified_resource(group, plural)
     if name:
         subject = f"{subject} {_go_quoted(name)}"
@@ -258,7 +258,7 @@ def forbidden(
 
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """The object breaks the rules of its kind."""
+    """Return a 422 with the errors of an object."""
     found = list(errors)
     texts = list(dict.fromkeys(str(error) for error in found))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -268,35 +268,35 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
 
 
 def bad_request(message: str) -> StatusError:
-    """The request cannot be understood."""
+    """Return a 400."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """The credentials are not known."""
+    """Return a 401."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def verb_not_supported(group: str, plural: str, verb: str) -> StatusError:
-    """The kind is served, but not so."""
+    """Return a 405 for a verb that the kind does not have."""
     message = f'{verb} is not supported on resources of kind "{qualified_resource(group, plural)}"'
     return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
 
 
 def method_not_allowed() -> StatusError:
-    """The resource has no such verb."""
+    """Return a 405."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
 def not_acceptable(accepted: str) -> StatusError:
-    """The client wants a form that the server does not have."""
+    """Return a 406."""
     message = f"406: Not Acceptable\n\nAvailable representations: {accepted}"
     return StatusError(406, "NotAcceptable", message, {})
 
 
 def unsupported_media_type(accepted: str) -> StatusError:
-    """The body has a form that the server does not read."""
+    """Return a 415."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + accepted
@@ -305,12 +305,12 @@ def unsupported_media_type(accepted: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """The state that was asked for is no longer kept."""
+    """Return a 410 for a resource version that is too old."""
     return StatusError(410, "Expired", message)
 
 
 def too_large_resource_version(asked: int, current: int) -> StatusError:
-    """The state that was asked for is yet to come."""
+    """Return a 504 for a resource version of the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return StatusError(
         504,
@@ -322,13 +322,13 @@ def too_large_resource_version(asked: int, current: int) -> StatusError:
 
 
 def too_many_requests(message: str, causes: Sequence[Obj] = ()) -> StatusError:
-    """Not now."""
+    """Return a 429."""
     details: Obj = {"causes": list(causes)} if causes else {}
     return StatusError(429, "TooManyRequests", message, details)
 
 
 def internal_error(message: str) -> StatusError:
-    """The server gives up."""
+    """Return a 500."""
     causes = [{"message": message}]
     return StatusError(
         500, "InternalError", f"Internal error occurred: {message}", {"causes": causes}

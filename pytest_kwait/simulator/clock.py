@@ -28,11 +28,11 @@ class _Cancellable(Protocol):
 
 
 class Timer:
-    """A call that will be made later, until it is cancelled.
+    """A scheduled call.
 
     Args:
-        when: the moment of the monotonic clock.
-        handle: what cancels it, for example the event loop's own handle.
+        when: the time of the monotonic clock.
+        handle: the handle that cancels it.
     """
 
     __slots__ = ("_handle", "when")
@@ -42,7 +42,7 @@ class Timer:
         self._handle = handle
 
     def cancel(self) -> None:
-        """Do not make the call; nothing happens if it was made."""
+        """Cancel the call; no-op if it was made."""
         self._handle.cancel()
 
 
@@ -50,8 +50,8 @@ class SimClock:
     """Time and timers.
 
     Args:
-        scale: what a second of a controller's constants takes in real seconds.
-        clock: where time comes from.
+        scale: real seconds per second of a controller's constants.
+        clock: the source of time.
     """
 
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -75,7 +75,7 @@ class SimClock:
         return self._clock.time() + self._ahead
 
     def jump(self, seconds: float) -> None:
-        """Set the cluster's wall clock ahead, or back; what has been waited for goes on."""
+        """Set the wall clock ahead or back; timers are not affected."""
         self._ahead += seconds
 
     def monotonic(self) -> float:
@@ -83,26 +83,26 @@ class SimClock:
         return self._clock.monotonic()
 
     def stamp(self) -> str:
-        """The present as the API's `Time`, cut to seconds."""
+        """Return the current time as the API's `Time`, in seconds."""
         second = int(self.time())
         if self._stamped[0] != second:
             self._stamped = (second, format_time(second))
         return self._stamped[1]
 
     def micro_stamp(self) -> str:
-        """The present as the API's `MicroTime`."""
+        """Return the current time as the API's `MicroTime`."""
         return format_micro_time(self.time())
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True
     ) -> Timer:
-        """Make the call in the running event loop after `seconds`.
+        """Schedule a call in the running event loop after `seconds`.
 
         Args:
-            seconds: the pause; a controller's constant unless `scaled` is False.
-            call: what to call.
-            args: the call's arguments.
-            scaled: False for pauses that are no constant of the cluster (`sleep 5`, for example).
+            seconds: the delay.
+            call: the function.
+            args: its arguments.
+            scaled: False for a delay that is no constant of the cluster (`sleep 5`, for example).
         """
         pause = seconds * self.scale if scaled else seconds
         if pause <= 0:
@@ -111,13 +111,13 @@ class SimClock:
         return Timer(self.monotonic() + pause, handle)
 
     def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
-        """Make the call in the next turn of the running event loop."""
+        """Schedule a call in the next iteration of the running event loop."""
         handle = asyncio.get_running_loop().call_soon(self._call, call, *args)
         return Timer(self.monotonic(), handle)
 
     def _call(self, call: Callable[..., object], *args: object) -> None:
         if self.may_suspend():
-            # Not at import: hardly any cluster has webhooks.
+            # Not at import: few clusters have webhooks.
             from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 
             SuspendableTask(lambda: call(*args), raise_error)

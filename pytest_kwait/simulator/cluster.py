@@ -1,4 +1,4 @@
-"""The embedded cluster's objects: read, follow, create, update, delete.
+"""The embedded cluster's objects: read, subscribe, create, update, delete.
 
 This is what HTTP requests, controllers and kubelets call. All calls are synchronous and made from
 one thread. Returned objects must not be changed; passed objects are taken over.
@@ -72,7 +72,7 @@ class SimulatedCluster:
         self.faults = ActiveFaults()
         self.accounts = ServiceAccountTokens(self)
         self.root_ca = ""
-        """The certificate authority that clients inside the cluster trust, as PEM."""
+        """The CA certificate for clients inside the cluster, as PEM."""
         self._objects = GenericStore(self)
         self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
@@ -81,7 +81,7 @@ class SimulatedCluster:
         """Called with each object before it is stored, with the one that it replaces or None."""
 
     def bootstrap(self) -> None:
-        """Make what every cluster has; what came before is no history."""
+        """Create the objects that every cluster has; they are not part of the history."""
         self.subscribe(_DEFINITIONS, self._on_definition_change)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
@@ -105,10 +105,10 @@ class SimulatedCluster:
     # -- reading
 
     def kind_of(self, resource: str) -> Kind:
-        """The kind of `pods`, `jobs.batch`.
+        """Return the kind of `pods` or `jobs.batch`.
 
         Raises:
-            StatusError: 404, the cluster does not serve it.
+            StatusError: 404, the resource is not served.
         """
         kind = self.kinds.find(resource)
         if kind is None:
@@ -116,7 +116,7 @@ class SimulatedCluster:
         return kind
 
     def strategy(self, kind: Kind) -> Strategy:
-        """The rules of `kind`."""
+        """Return the strategy of `kind`."""
         key = (kind.api_version, kind.plural)
         found = self._strategies.get(key)
         if found is None or found.kind is not kind:
@@ -124,10 +124,10 @@ class SimulatedCluster:
         return found
 
     def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
-        """The stored form of an object.
+        """Return the stored entry of an object.
 
         Raises:
-            StatusError: 404, there is none.
+            StatusError: 404, the object does not exist.
         """
         entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
         if entry is None:
@@ -135,32 +135,32 @@ class SimulatedCluster:
         return entry
 
     def get(self, resource: str, name: str, namespace: str = "") -> Obj:
-        """The object.
+        """Return the object.
 
         Raises:
-            StatusError: 404, there is none.
+            StatusError: 404, the object does not exist.
         """
         return self.entry(self.kind_of(resource), name, namespace).obj
 
     def find(self, resource: str, name: str, namespace: str = "") -> Obj | None:
-        """The object, None if there is none."""
+        """Return the object, None if it does not exist."""
         kind = self.kind_of(resource)
         entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
         return None if entry is None else entry.obj
 
     def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
-        """The objects in the order of their keys; None means all namespaces."""
+        """Return the objects in the order of their keys; None means all namespaces."""
         return [entry.obj for entry in self.store.entries(self.kind_of(resource).bucket, namespace)]
 
-    # -- following
+    # -- subscribing
 
     def subscribe(
         self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
     ) -> Callable[[], None]:
-        """Call `handler(type, new, old)` for each object that is there, then for each change.
+        """Call `handler(type, new, old)` for each present object, then for each change.
 
         Returns:
-            A function that ends the calls.
+            A function that ends the subscription.
         """
         bucket = self.kind_of(resource).bucket
         for entry in self.store.entries(bucket):
@@ -185,7 +185,7 @@ class SimulatedCluster:
     # -- decoding
 
     def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
-        """`obj` as the kind's storage has it: typed, pruned, defaulted.
+        """Return `obj` in its storage version: typed, pruned, defaulted.
 
         Custom kinds stay in their version until they are written.
 
@@ -214,10 +214,10 @@ class SimulatedCluster:
         record: Callable[[Obj], None] | None = None,
         decoded: bool = False,
     ) -> Obj:
-        """Store a new object, `decoded` or not; returns it as stored. `record` notes owners.
+        """Store a new object and return it as stored; `record` sets its field managers.
 
         Raises:
-            StatusError: whatever the server refuses it for.
+            StatusError: the request is invalid or denied.
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
@@ -231,10 +231,10 @@ class SimulatedCluster:
         subresource: str | None = None,
         caller: Caller | None = None,
     ) -> Obj:
-        """Replace an object, or with `subresource` a part of it, and return it as stored.
+        """Replace an object or one of its subresources and return it as stored.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is newer, whatever else is refused.
+            StatusError: 404 not found, 409 conflict, or the request is invalid or denied.
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         name, namespace = name_of(obj), namespace_of(obj)
@@ -253,7 +253,7 @@ class SimulatedCluster:
         """Replace an object's status and return the object as stored.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is newer.
+            StatusError: 404 not found, 409 conflict.
         """
         return self.update(resource, obj, subresource="status")
 
@@ -266,10 +266,10 @@ class SimulatedCluster:
         *,
         subresource: str | None = None,
     ) -> Obj:
-        """Let `change` edit a copy of the object, write that, and return what is stored then.
+        """Let `change` edit a copy of the object, write it and return it as stored.
 
         Raises:
-            StatusError: 404 if it is not there, whatever else is refused.
+            StatusError: 404 not found, or the request is invalid or denied.
         """
 
         def changed(obj: Obj) -> Obj:
@@ -287,7 +287,7 @@ class SimulatedCluster:
         make: Callable[[Obj], Obj],
         subresource: str | None,
     ) -> Obj:
-        """Write what this process makes of an object: only what differs needs decoding."""
+        """Write the cluster's own change of an object; only the difference is decoded."""
         caller = internal_caller()
 
         def write() -> Obj:
@@ -305,10 +305,10 @@ class SimulatedCluster:
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
     ) -> Obj:
-        """Put `obj` in the place of `entry`; nothing is written where nothing changes.
+        """Replace `entry` by `obj`; nothing is written if nothing changes.
 
         Raises:
-            StatusError: whatever the server refuses it for.
+            StatusError: the request is invalid or denied.
         """
         return self._objects.replace(
             kind, entry, self.decode(kind, obj, caller), subresource, caller, None
@@ -323,10 +323,10 @@ class SimulatedCluster:
         caller: Caller,
         record: Callable[[Obj], None] | None = None,
     ) -> Obj:
-        """As `replace` for what `decode` returned; `record` notes who owns what.
+        """As `replace` for a decoded object; `record` sets its field managers.
 
         Raises:
-            StatusError: whatever the server refuses it for.
+            StatusError: the request is invalid or denied.
         """
         return self._objects.replace(kind, entry, new, subresource, caller, record)
 
@@ -342,10 +342,10 @@ class SimulatedCluster:
         options: Obj | None = None,
         caller: Caller | None = None,
     ) -> Obj:
-        """Delete an object, or mark it for deletion; returns the object or a Status.
+        """Delete an object or mark it for deletion; returns the object or a Status.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+            StatusError: 404 not found, 409 a precondition fails.
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
@@ -361,10 +361,10 @@ class SimulatedCluster:
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
     ) -> None:
-        """As `delete` for what another request has been let in for: admission is not asked.
+        """As `delete` for an eviction that is already admitted.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+            StatusError: 404 not found, 409 a precondition fails.
         """
         caller = internal_caller()
         caller.dry_run = dry_run
@@ -380,17 +380,17 @@ class SimulatedCluster:
         binding: Obj | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Assign a pod to a node and note that it is scheduled, in one write.
+        """Assign a pod to a node and mark it as scheduled, in one write.
 
         Args:
             namespace: the pod's namespace.
             pod: its name.
             node: the node's name.
-            binding: what was asked for, where somebody else than the scheduler asks.
+            binding: the Binding object of an API request.
             dry_run: whether nothing is stored.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is assigned or being deleted.
+            StatusError: 404 not found, 409 already assigned or being deleted.
         """
         kind = self.kinds["pods"]
         entry = self.entry(kind, pod, namespace)

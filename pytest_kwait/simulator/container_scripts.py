@@ -37,24 +37,24 @@ MAX_EXIT_CODE = 255
 
 
 class ScriptError(ValueError):
-    """A script that cannot be meant; `str` names the value and what is valid."""
+    """An invalid script; `str` names the value and the valid ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a container does; what is None is as it would be without a script.
+    """The scripted behaviour of a container; None leaves a part as it is.
 
     Args:
-        pull: real seconds that its image takes to be pulled, even where it is on the node.
-        pull_error: what each pull of its image ends with.
-        start: real seconds before it is made; infinite for never.
+        pull: real seconds of an image pull, even of an image that is on the node.
+        pull_error: the error of each image pull.
+        start: real seconds until its creation; infinite for never.
         ready: real seconds from its start until it is ready, whatever its probes are; infinite
             for never.
-        run: real seconds until it ends instead of running its command; infinite for never.
+        run: real seconds until it ends, in place of its command; infinite for never.
         exit: its exit code.
-        reason: why it has ended, in its state.
+        reason: the reason of its terminated state.
         message: its termination message.
-        log: the lines that it writes when it starts.
+        log: the lines that it logs at its start.
     """
 
     pull: float | None = None
@@ -68,7 +68,7 @@ class Script:
     log: tuple[str, ...] | None = None
 
     def over(self, other: Script) -> Script:
-        """Return this script, with what it leaves open from the other one."""
+        """Return this script, completed by another one."""
         given = {
             field.name: value
             for field in fields(self)
@@ -78,7 +78,7 @@ class Script:
 
     @property
     def replaces_command(self) -> bool:
-        """Whether the container's own command is not run."""
+        """Whether the script replaces the container's command."""
         return any(value is not None for value in (self.run, self.exit, self.log))
 
 
@@ -86,10 +86,10 @@ EMPTY = Script()
 
 
 def parse_script(text: str) -> Script:
-    """Return the script that a line says.
+    """Parse a line of `key=value`.
 
     Raises:
-        ScriptError: it says something that no script has.
+        ScriptError: a key or value is invalid.
     """
     try:
         words = shlex.split(text)
@@ -115,10 +115,10 @@ def parse_script(text: str) -> Script:
 
 
 def script_from_mapping(said: Mapping[str, object]) -> Script:
-    """Return the script that a rule says by its keys; durations may be numbers there.
+    """Parse the mapping of a rule; durations may be numbers.
 
     Raises:
-        ScriptError: it says something that no script has.
+        ScriptError: a key or value is invalid.
     """
     found: dict[str, object] = {}
     for key, value in said.items():
@@ -156,14 +156,14 @@ def _parse_seconds(key: str, value: str) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScriptRule:
-    """A script for all containers that it is meant for.
+    """A script for the containers that match.
 
     Args:
-        namespace: of pods there; empty for all.
-        labels: of pods with these labels.
-        name: of the pod of that name; empty for all.
-        container: of the container of that name; empty for all.
-        script: what they do.
+        namespace: the pod's namespace; empty for all.
+        labels: the pod's labels.
+        name: the pod's name; empty for all.
+        container: the container's name; empty for all.
+        script: the script.
     """
 
     namespace: str
@@ -173,7 +173,7 @@ class ScriptRule:
     script: Script
 
     def is_for(self, pod: Obj, container: str) -> bool:
-        """Whether it is meant for a container of a pod."""
+        """Whether the rule matches a container of a pod."""
         metadata = pod["metadata"]
         return (
             self.namespace in ("", metadata["namespace"])
@@ -184,21 +184,21 @@ class ScriptRule:
 
 
 class ScriptRules:
-    """The rules of one cluster; the newest goes first."""
+    """The rules of one cluster; newer rules precede older ones."""
 
     def __init__(self) -> None:
         self._rules: list[ScriptRule] = []
 
     def add(self, rule: ScriptRule) -> None:
-        """Let a rule hold from now on, for containers that start later."""
+        """Add a rule for containers that start later."""
         self._rules.insert(0, rule)
 
     def remove(self, rule: ScriptRule) -> None:
-        """Let a rule hold no more."""
+        """Remove a rule."""
         self._rules.remove(rule)
 
     def script(self, pod: Obj, container: str) -> Script:
-        """Return what the rules say of a container."""
+        """Return the script of a container."""
         script = EMPTY
         for rule in self._rules:
             if rule.is_for(pod, container):

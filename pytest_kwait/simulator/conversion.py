@@ -42,7 +42,7 @@ _RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 
 
 def hpa_to_v1(obj: Obj) -> Obj:
-    """`obj`, which is of version 2, as version 1 has it."""
+    """Convert autoscaling/v2 to v1."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     shown = {name: spec[name] for name in _SPEC if name in spec}
     annotations = _drop_conversion_annotations(obj)
@@ -80,7 +80,7 @@ def hpa_to_v1(obj: Obj) -> Obj:
 
 
 def hpa_to_v2(obj: Obj) -> Obj:
-    """`obj`, which is of version 1, as version 2 has it."""
+    """Convert autoscaling/v1 to v2."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     annotations = obj["metadata"].get("annotations") or {}
     meant: Obj = {name: spec[name] for name in _SPEC if name in spec}
@@ -118,7 +118,7 @@ def _cpu_metric(place: str, value: Obj) -> Obj:
 
 
 def _utilization(metric: Obj, place: str) -> int | None:
-    """The number that version 1 has a field for; None for any other metric."""
+    """Return the CPU utilization, which v1 has a field for; None for other metrics."""
     source = metric.get("resource")
     if metric.get("type") != "Resource" or not source or source.get("name") != "cpu":
         return None
@@ -127,7 +127,7 @@ def _utilization(metric: Obj, place: str) -> int | None:
 
 
 def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:
-    """A metric or its state in the form of version 1, in the order of its fields."""
+    """Convert a metric or its status to the form of v1, with its order of fields."""
     field = _SOURCES.get(metric["type"], "")
     source = metric.get(field)
     if source is None:
@@ -202,7 +202,7 @@ def _target_type(field: str, value: Obj) -> str:
 
 
 def _capitalize_rules(rule: Obj | None) -> Obj | None:
-    """A rule as Go writes a struct that says nothing of JSON."""
+    """Write a rule as Go does a struct without JSON tags."""
     if rule is None:
         return None
     policies = [
@@ -240,7 +240,7 @@ def _encode_annotation(value: Any) -> str:
 
 
 def _decode_annotation(text: str | None) -> Any:
-    """What an annotation says; nothing where it cannot be read, as upstream has it."""
+    """Decode an annotation; None if it is invalid, as upstream."""
     if text is None:
         return None
     try:
@@ -274,7 +274,7 @@ _OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
 
 
 def to_version_without_webhook(kind: Kind, obj: Obj) -> Obj:
-    """`obj`, which is stored in some version of its kind, in the version `kind`."""
+    """Convert a stored object to the version `kind`, without a webhook."""
     if obj.get("apiVersion") == kind.api_version:
         return obj
     if kind.structure is not None:
@@ -287,7 +287,7 @@ def to_version_without_webhook(kind: Kind, obj: Obj) -> Obj:
 
 
 def to_version(kind: Kind, obj: Obj) -> Obj:
-    """As `to_version_without_webhook` where a write needs it: by a webhook, where the kind has one for that.
+    """Convert an object to the version `kind`, by the kind's webhook if it has one.
 
     Raises:
         StatusError: 500, the webhook fails.
@@ -301,7 +301,7 @@ def to_version(kind: Kind, obj: Obj) -> Obj:
 
 
 def to_storage_version(kind: Kind, obj: Obj) -> Obj:
-    """`obj`, which is in the version `kind`, as its bucket has it."""
+    """Convert an object of the version `kind` to the storage version."""
     if kind.stored:
         return obj
     if kind.converted:

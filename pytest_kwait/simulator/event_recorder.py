@@ -40,9 +40,9 @@ _SERIES_WINDOW = 360.0
 def _make_event(
     obj: Obj, api_version: str, kind: str, field_path: str | None, **fields: Any
 ) -> Obj:
-    """An event as decoding would leave it: what is empty is not there.
+    """Return an event in decoded form, without empty fields.
 
-    An event is made for everything that happens, so that it is worth not to be decoded.
+    Events are frequent, so that they skip decoding.
     """
     metadata = obj["metadata"]
     reference = {
@@ -79,10 +79,10 @@ class EventRecorder:
     """Events of one component (`core/v1` style: count, first and last time).
 
     Args:
-        api: where they are written.
-        component: their `source.component`, for example `job-controller`.
-        host: their `source.host`; a kubelet's node.
-        remembered: how many events are kept in mind to count and to combine them.
+        api: the cluster.
+        component: the `source.component`, for example `job-controller`.
+        host: the `source.host`, a kubelet's node.
+        remembered: the number of events kept for counting and combining.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class EventRecorder:
         *,
         field_path: str | None = None,
     ) -> None:
-        """Tell that something happened to `obj`; never raises for what the API refuses.
+        """Record an event about `obj`; errors of the API are ignored.
 
         Args:
-            obj: what it happened to.
+            obj: the object.
             kind: its apiVersion and kind.
             severity: `NORMAL` or `WARNING`.
-            reason: the machine-readable reason.
-            message: the text for people.
+            reason: the reason.
+            message: the message.
             field_path: the part of `obj`, for example `spec.containers{c}`.
         """
         uid = uid_of(obj)
@@ -160,7 +160,7 @@ class EventRecorder:
         try:
             self._api.modify("events", name, namespace, count)
         except StatusError:
-            # Deleted meanwhile, or its namespace is: write a new one.
+            # The event or its namespace was deleted: write a new one.
             self._written.pop(key, None)
             return False
         self._written.move_to_end(key)
@@ -197,7 +197,7 @@ class SchedulingRecorder:
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
 
     def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
-        """Tell what happened to `pod`; the same again about the same version is counted."""
+        """Record an event about `pod`; a repeated event about the same version is counted."""
         metadata = pod["metadata"]
         key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
         now = self._api.clock.time()
@@ -231,13 +231,13 @@ class SchedulingRecorder:
 
 
 def _create(api: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
-    """Store an event; where it is, None where nobody is left to tell."""
+    """Store an event; returns its name and namespace, None if it was refused."""
     namespace, name = namespace_of(about) or "default", _event_name(api, about)
     event["metadata"] = {"name": name, "namespace": namespace}
     try:
         api.create("events", event, namespace, decoded=True)
     except StatusError:
-        # The namespace is going or gone.
+        # The namespace is terminating or deleted.
         return None
     return namespace, name
 
@@ -266,6 +266,6 @@ _sequence = itertools.count()
 
 def _event_name(api: Cluster, obj: Obj) -> str:
     """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
-    # Below a microsecond the clock says nothing; a counter there keeps names apart.
+    # The clock has microseconds; a counter makes names unique below them.
     nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000
     return f"{name_of(obj)}.{nanoseconds:x}"

@@ -34,10 +34,10 @@ BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class DuplicateKeysObj(Obj):
-    """An object whose text gave a field more than once; as a mapping it has the last ones.
+    """An object whose text has duplicate fields; as a mapping it has the last ones.
 
     Args:
-        pairs: names and values as they stood in the text.
+        pairs: names and values in the order of the text.
     """
 
     __slots__ = ("pairs",)
@@ -48,7 +48,7 @@ class DuplicateKeysObj(Obj):
 
 
 def clone(value: Any) -> Any:
-    """A deep copy of decoded JSON: an order of magnitude faster than `copy.deepcopy`."""
+    """Return a deep copy of decoded JSON, ten times faster than `copy.deepcopy`."""
     if isinstance(value, dict):
         return {key: clone(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -107,17 +107,17 @@ _random = random.Random()  # noqa: S311 - names have to differ, not to be secret
 
 
 def random_suffix(length: int = _SUFFIX_LENGTH) -> str:
-    """`length` signs that make no words."""
+    """Return random characters that form no words."""
     return "".join(_random.choices(_ALPHABET, k=length))
 
 
 def generate_name(prefix: str) -> str:
-    """`prefix` and a suffix, cut to the length of a DNS label."""
+    """Return `prefix` and a random suffix, cut to the length of a DNS label."""
     return prefix[: _MAX_LENGTH - _SUFFIX_LENGTH] + random_suffix()
 
 
 def new_uid() -> str:
-    """A random UUID."""
+    """Return a random UUID."""
     # As `uuid.UUID(int=…, version=4)` has it, which costs three times as much.
     text = f"{_random.getrandbits(128):032x}"
     variant = "89ab"[int(text[16], 16) & 3]

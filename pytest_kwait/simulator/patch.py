@@ -38,14 +38,14 @@ __all__ = [
 
 
 def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
-    """The patch's JSON.
+    """Decode the JSON of a patch.
 
     Args:
-        data: the patch.
-        before: how the refusal of what is no JSON begins.
+        data: the body.
+        before: the start of the message for invalid JSON.
 
     Raises:
-        StatusError: 400, it is none.
+        StatusError: 400, the JSON is invalid.
     """
     try:
         return read_json(data)
@@ -54,7 +54,7 @@ def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """`target` with the fields of `patch`; a null removes, anything but objects replaces."""
+    """Merge `patch` into `target`; null removes a field, other values replace."""
     if not isinstance(patch, dict):
         return clone(patch)
     merged: Obj = dict(target) if isinstance(target, dict) else {}
@@ -131,7 +131,7 @@ _ORDER = "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
-    """`target`, which has the type `shape`, with `patch` merged in.
+    """Merge a strategic merge patch into `target` of the type `shape`.
 
     Raises:
         StatusError: 400 for a patch that does not fit the type.
@@ -176,7 +176,7 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
         elif value is None:
             merged.pop(key, None)
         elif type(merged.get(key)) is not type(value) and key not in orders:
-            # Nothing to merge with: the patch's value is taken as it is.
+            # Nothing to merge with: the patch's value replaces.
             kept = _without_nulls(_without_directive_keys(value))
             if kept is None:
                 merged.pop(key, None)
@@ -196,7 +196,7 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
 
 
 def _without_directive_keys(value: Any) -> Any:
-    """`value` without what has directives; None where it has one itself."""
+    """Drop the parts of `value` with directives; None if it has one itself."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return None
@@ -248,10 +248,10 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
 
 
 def _check_same_types(present: list[Any], patch: list[Any]) -> None:
-    """Hold the elements to being of one type.
+    """Check that the elements have one type.
 
     Raises:
-        StatusError: 500, they are not.
+        StatusError: 500, they do not.
     """
     types = {type(one) for one in (*present, *patch)}
     if len(types) > 1:
@@ -331,7 +331,7 @@ def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: s
 
 
 def _index_identities(identities: Iterable[Any]) -> dict[bytes, int]:
-    """Where each stands for the first time."""
+    """Return the first index of each identity."""
     places: dict[bytes, int] = {}
     for at, identity in enumerate(identities):
         places.setdefault(_encode(identity), at)

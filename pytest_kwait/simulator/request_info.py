@@ -42,7 +42,7 @@ _SUBDOMAIN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user, the groups that they are in, and what else is known of them."""
+    """A user with groups, UID and extra attributes."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def info(self) -> Obj:
-        """The `UserInfo` of reviews; what is empty is left out."""
+        """Return the `UserInfo` of reviews, without empty fields."""
         info: Obj = {}
         if self.name:
             info["username"] = self.name
@@ -64,17 +64,17 @@ class User:
 
 
 def add_group(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
-    """`groups` and, where it is not among them, `group`."""
+    """Return `groups` with `group`, once."""
     return groups if group in groups else (*groups, group)
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of every service account of a namespace."""
+    """Return the groups of every service account of a namespace."""
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
 def parse_service_account_user(user: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account of that user name, None for any other user."""
+    """Return namespace and name of a service account's user name; None for other users."""
     if not user.startswith(_SERVICE_ACCOUNT_PREFIX):
         return None
     parts = user[len(_SERVICE_ACCOUNT_PREFIX) :].split(":")
@@ -84,7 +84,7 @@ def parse_service_account_user(user: str) -> tuple[str, str] | None:
 
 
 def parse_node_user(user: str) -> str | None:
-    """The name of the node of that user name, None for any other user."""
+    """Return the node of a kubelet's user name; None for other users."""
     name = user.removeprefix("system:node:")
     return name if name != user and _SUBDOMAIN.fullmatch(name) else None
 
@@ -94,18 +94,18 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 @dataclass(slots=True)
 class Caller:
-    """One request's circumstances.
+    """The user and the options of one request.
 
     Args:
-        user: the user's name, as reviews and refusals show it.
-        groups: the groups that the user is in.
-        uid: the user's own id; empty where there is none.
-        extra: what else authentication knows of the user.
-        manager: the field manager that the write is recorded under; empty records nothing.
-        dry_run: everything happens but the storing.
-        field_validation: what is done about fields that the kind does not have.
-        warnings: texts that go back as `Warning` headers; filled while the request is served.
-        complaints: what the body's text had wrong that strict decoding refuses.
+        user: the user's name.
+        groups: the user's groups.
+        uid: the user's UID; empty for none.
+        extra: further attributes from authentication.
+        manager: the field manager of the write; empty records none.
+        dry_run: do everything but store.
+        field_validation: the handling of unknown fields.
+        warnings: texts for `Warning` headers of the response.
+        complaints: errors of strict decoding.
     """
 
     user: str = "system:kube-controller-manager"
@@ -120,11 +120,11 @@ class Caller:
 
     @property
     def identity(self) -> User:
-        """The user, as authorization judges them."""
+        """The user, for authorization."""
         return User(self.user, self.groups, self.uid, self.extra)
 
     def become(self, user: User) -> None:
-        """Act as that user from here on."""
+        """Replace the user."""
         self.user, self.groups, self.uid, self.extra = (
             user.name,
             user.groups,
@@ -133,11 +133,11 @@ class Caller:
         )
 
     def warn(self, text: str) -> None:
-        """Tell the client something; once is enough."""
+        """Add a warning for the client, once."""
         if text not in self.warnings:
             self.warnings.append(text)
 
 
 def internal_caller() -> Caller:
-    """A controller in this process: its writes are not recorded as a field manager's."""
+    """Return the caller of the cluster's own writes, without a field manager."""
     return Caller()

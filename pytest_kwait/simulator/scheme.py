@@ -84,7 +84,7 @@ class CustomKindSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SubResource:
-    """What is served beneath an object, for example `pods/status`."""
+    """A subresource, for example `pods/status`."""
 
     name: str
     group: str
@@ -111,11 +111,11 @@ class Kind:
     storage: str = ""
     list_kind: str = ""
     converted: bool = False
-    """Whether its objects are stored as another version of it has them."""
+    """Whether its objects are stored in another version."""
     structure: CustomKindSchema | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
     hidden: bool = False
-    """Whether its objects are stored in this version, but nobody can ask for it."""
+    """Whether its objects are stored in this version, but the version is not served."""
 
     @cached_property
     def api_version(self) -> str:
@@ -129,27 +129,27 @@ class Kind:
 
     @cached_property
     def bucket(self) -> str:
-        """Where its objects are stored; kinds of one bucket show the same objects."""
+        """The key of its objects in the store; kinds with one bucket share their objects."""
         return self.storage or self.qualified
 
     @cached_property
     def stored(self) -> bool:
-        """Whether its objects are stored as it shows them."""
+        """Whether its objects are stored in this version."""
         return self.bucket == self.qualified and not self.converted
 
     @cached_property
     def has_status(self) -> bool:
-        """Whether status is written apart from the rest."""
+        """Whether status is a subresource."""
         return "status" in self.subresources
 
     @property
     def custom(self) -> bool:
-        """Whether a CustomResourceDefinition made it."""
+        """Whether a CustomResourceDefinition defines it."""
         return self.structure is not None
 
 
 class Scheme:
-    """The kinds by every way they are looked up."""
+    """The registry of kinds."""
 
     def __init__(self) -> None:
         data = read_data("resources.json.gz")
@@ -161,9 +161,9 @@ class Scheme:
         self.webhook_converted: set[str] = set()
         """The custom resources whose versions a webhook converts."""
         self.elsewhere: dict[tuple[str, str], Obj] = {}
-        """The APIServices of groups and versions that others serve."""
+        """The APIServices of groups and versions that other servers serve."""
         self.discovered: dict[tuple[str, str], list[Obj]] = {}
-        """What those have said that they serve, in the aggregated form."""
+        """The resources of those groups, in the form of aggregated discovery."""
         for group_version, entries in data["resources"].items():
             group, _, version = group_version.rpartition("/")
             self._built_in.add(group)
@@ -175,19 +175,19 @@ class Scheme:
         self._preferred.setdefault(kind.qualified, kind)
 
     def group_versions(self) -> Iterator[tuple[str, str]]:
-        """Every group and version that is served."""
+        """Return all served groups and versions."""
         return iter(self._served)
 
     def built_in(self, group: str) -> bool:
-        """Whether a group has kinds of the server's own."""
+        """Whether a group has built-in kinds."""
         return group in self._built_in
 
     def served(self, group: str, version: str) -> dict[str, Kind] | None:
-        """The kinds of one version of a group by plural name, None if it is not served."""
+        """Return the kinds of a group's version by plural name, None if it is not served."""
         return self._served.get((group, version))
 
     def find(self, resource: str) -> Kind | None:
-        """The kind of `pods` or `jobs.batch` in its preferred version."""
+        """Return the kind of `pods` or `jobs.batch` in its preferred version."""
         return self._preferred.get(resource)
 
     def __getitem__(self, resource: str) -> Kind:
@@ -197,7 +197,7 @@ class Scheme:
         return iter(tuple(self._preferred.values()))
 
     def of_kind(self, api_version: str, kind: str) -> Kind | None:
-        """The kind by the two fields that every object carries."""
+        """Return the kind of an object's `apiVersion` and `kind`."""
         group, _, version = api_version.rpartition("/")
         for candidate in (self._served.get((group, version)) or {}).values():
             if candidate.kind == kind:
@@ -205,13 +205,13 @@ class Scheme:
         return None
 
     def stored(self) -> Iterator[Kind]:
-        """One kind per bucket: what there can be objects of."""
+        """Return the kinds that have stored objects, one per bucket."""
         for kind in tuple(self._preferred.values()):
             if "list" in kind.verbs and kind.stored:
                 yield kind
 
     def add(self, kinds: Iterable[Kind]) -> None:
-        """Serve the versions of a custom kind; the one that is stored stands for all of them."""
+        """Serve the versions of a custom kind; the storage version is the preferred one."""
         for kind in kinds:
             if not kind.hidden:
                 self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
@@ -221,7 +221,7 @@ class Scheme:
                 self.webhook_converted.add(kind.qualified)
 
     def remove(self, resource: str) -> None:
-        """No longer serve a custom kind in any version."""
+        """Stop serving a custom kind."""
         self._preferred.pop(resource, None)
         self.webhook_converted.discard(resource)
         for group_version, kinds in tuple(self._served.items()):

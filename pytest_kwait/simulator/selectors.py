@@ -38,10 +38,10 @@ def format_go_selector(selector: Obj | None) -> str:
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """The selector that `text` spells.
+    """Parse a label selector.
 
     Raises:
-        StatusError: 400 with the server's own text where `text` spells none.
+        StatusError: 400, the selector is invalid.
     """
     try:
         return parse_label_selector(text)
@@ -100,10 +100,10 @@ _OLD_EVENT_NAMES = ("involvedObject", "reportingComponent", "source")
 
 
 class FieldSelector:
-    """A parsed selector; an empty one matches everything.
+    """A parsed field selector; an empty one matches everything.
 
     Args:
-        terms: what must hold, all of it.
+        terms: the requirements.
     """
 
     __slots__ = ("_terms",)
@@ -115,14 +115,14 @@ class FieldSelector:
         return bool(self._terms)
 
     def matches(self, obj: Obj) -> bool:
-        """Whether the object is selected."""
+        """Whether an object matches."""
         return all(
             (_read_field(obj, term.field) == term.value) is term.equal for term in self._terms
         )
 
     @property
     def name(self) -> str | None:
-        """The one name that can match, None if several can."""
+        """The only name that can match, None if several can."""
         for term in self._terms:
             if term.field == "metadata.name" and term.equal:
                 return term.value
@@ -130,10 +130,10 @@ class FieldSelector:
 
 
 def parse_fields(text: str, kind: Kind) -> FieldSelector:
-    """The selector that `text` spells for objects of `kind`.
+    """Parse a field selector for objects of `kind`.
 
     Raises:
-        StatusError: 400 with the server's own text: not a selector, or not such a field.
+        StatusError: 400, the selector is invalid or the field is not selectable.
     """
     try:
         terms = parse_field_selector(text)

@@ -97,10 +97,10 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def server_names(address: str) -> list[str]:
-    """The hosts that a server is known by which listens on `address`, the best one first.
+    """Return the host names and addresses of a server on `address`, the best one first.
 
     Raises:
-        ValueError: it is no IP address.
+        ValueError: `address` is no IP address.
     """
     found = ipaddress.ip_address(address)
     if not found.is_unspecified:
@@ -128,7 +128,7 @@ async def _proxy_to_aggregated_server(
 
 
 async def serve(arguments: argparse.Namespace) -> int:
-    """Run a cluster until it is told to end; returns the exit code."""
+    """Run a cluster until it is stopped; returns the exit code."""
     from pytest_kwait.simulator.components import start_components
 
     loop = asyncio.get_running_loop()
@@ -177,7 +177,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     finally:
         arguments.kubeconfig.unlink(missing_ok=True)
         if arguments.owner_folder is not None and ended.is_set():
-            # Its owner may have been killed, and then nobody else can.
+            # A killed owner cannot remove it.
             shutil.rmtree(arguments.owner_folder, ignore_errors=True)
         await server.stop()
     return 0
@@ -221,7 +221,7 @@ def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: async
 
 
 def _relax_garbage_collector() -> None:
-    """Look through all objects almost never: with 10,000 pods that stops everything for a second.
+    """Make full garbage collections rare: with 10,000 pods one takes a second.
 
     What a cluster keeps has no cycles and goes without being looked for. Cycles come from requests,
     and die young.
@@ -231,12 +231,12 @@ def _relax_garbage_collector() -> None:
 
 
 def _raise_open_file_limit() -> None:
-    """Let thousands of connections be open, each with a small buffer."""
+    """Allow thousands of open connections with small buffers."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_OPEN_FILES)
     with suppress(OSError, ValueError):  # some systems allow less than they say
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-    # What asyncio keeps for reading per TLS connection; a request needs a hundredth of its 256 KiB.
+    # asyncio's read buffer of a TLS connection, 256 KiB by default.
     SSLProtocol.max_size = _READ_BUFFER
 
 

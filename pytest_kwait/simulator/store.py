@@ -1,7 +1,7 @@
-"""What the cluster knows: objects by resource and key, under one global revision.
+"""The object store: objects by resource and key, under one global revision.
 
-Every write is one change with its own revision. Changes are kept in a ring per resource, which is
-what watches start from, what earlier states are rebuilt from, and what is too old once it left.
+Every write is one change with its own revision. A ring of changes per resource serves watches and
+earlier states; a revision that left the ring is too old.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def key_of(name: str, namespace: str = "") -> str:
-    """The key of an object within its resource; sorts as the server lists."""
+    """Return the key of an object within its resource; keys sort as the server lists."""
     return f"{namespace}/{name}" if namespace else name
 
 
 def with_revision(obj: Obj, revision: int) -> Obj:
-    """`obj` as another revision shows it."""
+    """Return `obj` with another resourceVersion."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
 
 
@@ -64,12 +64,12 @@ class Entry:
         return self._raw
 
     def forget_raw(self) -> None:
-        """Give the encoded form's memory back; it is made again when asked for."""
+        """Free the encoded form; `raw` encodes it again."""
         self._raw = None
 
 
 class Change(NamedTuple):
-    """One write: `new` is what is there now, or for a deletion what was there last."""
+    """One write; for a deletion `new` is the object's last state."""
 
     type: ChangeType
     revision: int
@@ -87,7 +87,7 @@ class _Bucket:
         self.history: deque[Change] = deque()
         self.floor = floor
         self.watchers: dict[str, list[Callable[[Change], None]]] = {}
-        """By the namespace that they are for, empty for all."""
+        """Watchers by namespace, empty for all namespaces."""
         self.keys: list[str] = []
         """Sorted."""
 
@@ -119,19 +119,19 @@ class Store:
         return list(self._buckets)
 
     def get(self, resource: str, key: str) -> Entry | None:
-        """The object's latest version, None if there is none."""
+        """Return the latest entry of an object, None if it does not exist."""
         return self._bucket(resource).entries.get(key)
 
     def present(self, resource: str) -> Mapping[str, Entry]:
-        """The latest versions by their keys: a view that follows every write."""
+        """Return a live view of the latest entries by key."""
         return self._bucket(resource).entries
 
     def count(self, resource: str) -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         return len(self._bucket(resource).entries)
 
     def entries(self, resource: str, namespace: str | None = None) -> list[Entry]:
-        """The latest versions in the order of their keys; None means all namespaces."""
+        """Return the latest entries in the order of their keys; None means all namespaces."""
         bucket = self._bucket(resource)
         entries = bucket.entries
         if namespace is None:
@@ -142,7 +142,7 @@ class Store:
         return [entries[key] for key in keys[low:high]]
 
     def entries_at(self, resource: str, revision: int, namespace: str | None = None) -> list[Entry]:
-        """The versions as they were at `revision`, in the order of their keys.
+        """Return the entries as of `revision`, in the order of their keys.
 
         Raises:
             StatusError: 410, the changes since then are no longer kept.
@@ -201,7 +201,7 @@ class Store:
         return entry
 
     def forget_history(self) -> None:
-        """Make every revision up to the present one too old to start from."""
+        """Make every earlier revision too old for watches."""
         self._floor = self.revision
         for bucket in self._buckets.values():
             bucket.floor = self.revision
@@ -210,7 +210,7 @@ class Store:
     def watch(
         self, resource: str, watcher: Callable[[Change], None], namespace: str = ""
     ) -> Callable[[], None]:
-        """Call `watcher` with each further change of `resource`; returns how to end that.
+        """Call `watcher` with each further change of `resource`; returns a function that ends it.
 
         Args:
             resource: what is followed.
@@ -230,7 +230,7 @@ class Store:
         return stop
 
     def watchers(self, resource: str) -> int:
-        """How many follow the resource."""
+        """Return the number of watchers of a resource."""
         return sum(map(len, self._bucket(resource).watchers.values()))
 
     def listen(self, listener: Callable[[str, Change], None]) -> None:

@@ -1,9 +1,9 @@
 """Suspendable tasks: yield the event loop while a webhook answers.
 
 The store and the controllers work synchronously on the event loop's thread. Work that may call a
-webhook runs on a thread of its own instead, and the loop's thread stands still until that work
-ends or suspends itself. So only one of them ever runs, and while a task waits for its answer the
-loop serves others, the webhook's own requests among them.
+webhook runs on a thread of its own instead, and the loop's thread blocks until that work ends or
+suspends itself. So only one of them ever runs, and while a task waits for a reply the loop serves
+other requests, the webhook's own among them.
 A suspendable task costs two thread switches; it is used only while the cluster has webhooks.
 """
 
@@ -23,41 +23,41 @@ __all__ = ["SuspendableTask", "await_result", "raise_error", "run_concurrently",
 Result = TypeVar("Result")
 
 _MAX_IDLE_THREADS = 16
-"""Threads that are kept for the next strands."""
+"""Idle threads that are kept for later tasks."""
 
 _thread_local = threading.local()
 _idle_threads: list[_WorkerThread] = []
 
 
 class _WorkerThread(threading.Thread):
-    """Runs one strand after the other."""
+    """Runs one task after the other."""
 
     def __init__(self) -> None:
-        super().__init__(name="kwait strand", daemon=True)
+        super().__init__(name="kwait task", daemon=True)
         self.given: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def run(self) -> None:
-        """Run what is given, until that is None."""
+        """Run the queued work until None is queued."""
         while (work := self.given.get()) is not None:
             work()
             del work
 
 
 class SuspendableTask(Generic[Result]):
-    """A piece of work that is begun at once.
+    """Work on a thread of its own, started at once.
 
-    To be made in an event loop's thread, or in another strand.
+    Create it in an event loop's thread or in another task.
 
     Args:
-        work: what is done.
-        done: called with the strand when it is over, by whoever let it run last.
+        work: the function to run.
+        done: called with the task when it has ended, on the thread that resumed it last.
     """
 
     def __init__(
         self, work: Callable[[], Result], done: Callable[[SuspendableTask[Result]], object]
     ) -> None:
         self.error: BaseException | None = None
-        """What the work raised."""
+        """The exception that the work raised."""
         self._loop = asyncio.get_running_loop()
         self._work = work
         self._done = done
@@ -78,26 +78,26 @@ class SuspendableTask(Generic[Result]):
 
     @staticmethod
     def current() -> SuspendableTask[object] | None:
-        """The strand that runs here, None outside of strands."""
-        found: SuspendableTask[object] | None = getattr(_thread_local, "strand", None)
+        """Return the running task, None outside of tasks."""
+        found: SuspendableTask[object] | None = getattr(_thread_local, "task", None)
         return found
 
     @property
     def result(self) -> Result:
-        """What the work returned.
+        """The return value of the work.
 
         Raises:
-            BaseException: what it raised instead.
+            BaseException: the exception that the work raised.
         """
         if self.error is not None:
             raise self.error
         return self._results[0]
 
     def wait(self, wanted: Callable[[], Awaitable[None]]) -> None:
-        """Lay the strand aside until the event loop has awaited what `wanted` makes.
+        """Suspend the task until the event loop has awaited `wanted()`.
 
         Raises:
-            BaseException: what that raises.
+            BaseException: the awaitable's exception.
         """
         self._wanted = wanted
         self._back.release()
@@ -107,15 +107,15 @@ class SuspendableTask(Generic[Result]):
             asked.result()
 
     def _run(self) -> None:
-        _thread_local.strand = self
+        _thread_local.task = self
         _set_running_loop(self._loop)
         try:
             self._results.append(self._work())
-        except BaseException as error:  # it is told to whoever waits for the strand
+        except BaseException as error:  # re-raised where the result is read
             self.error = error
         finally:
             _set_running_loop(None)
-            _thread_local.strand = None
+            _thread_local.task = None
             self._over = True
             if len(_idle_threads) < _MAX_IDLE_THREADS:
                 _idle_threads.append(self._thread)
@@ -129,7 +129,7 @@ class SuspendableTask(Generic[Result]):
         self._await_turn()
 
     def _await_turn(self) -> None:
-        """Stand still as long as the strand runs."""
+        """Block while the task runs."""
         self._back.acquire()
         if self._over:
             self._done(self)
@@ -178,17 +178,17 @@ async def run_suspendable(work: Callable[[], Result]) -> Result:
     return await ended
 
 
-def raise_error(strand: SuspendableTask[Any]) -> None:
-    """Raise what the work raised, if anything; what becomes of its result is nobody's concern."""
-    if strand.error is not None:
-        raise strand.error
+def raise_error(task: SuspendableTask[Any]) -> None:
+    """Raise the exception of an ended task, if any; a `done` callback that ignores the result."""
+    if task.error is not None:
+        raise task.error
 
 
 def run_concurrently(works: Sequence[Callable[[], None]]) -> None:
-    """Do all of it, and return when the last piece is done; in a strand each is one of its own.
+    """Run all works and return when the last has ended; inside a task they run concurrently.
 
     Raises:
-        BaseException: the first thing that a piece raised, once all are done.
+        BaseException: the first exception, once all have ended.
     """
     parent = SuspendableTask.current()
     if parent is None or len(works) < 2:
@@ -207,8 +207,8 @@ def run_concurrently(works: Sequence[Callable[[], None]]) -> None:
     async def all_done() -> None:
         await ended
 
-    strands = [SuspendableTask(work, done) for work in works]
+    tasks = [SuspendableTask(work, done) for work in works]
     if left:
         parent.wait(all_done)
-    for strand in strands:
-        raise_error(strand)
+    for task in tasks:
+        raise_error(task)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """What strands wait for, given by hand; must be made in an event loop."""
+    """What tasks wait for, given by hand; must be made in an event loop."""
 
     def __init__(self) -> None:
         self.open: list[asyncio.Future[None]] = []
 
     def ask(self) -> None:
-        """Wait in the strand that runs."""
-        strand = SuspendableTask.current()
-        assert strand is not None
-        strand.wait(self._wait)
+        """Wait in the task that runs."""
+        task = SuspendableTask.current()
+        assert task is not None
+        task.wait(self._wait)
 
     async def _wait(self) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -49,8 +49,8 @@ async def until(holds: Callable[[], bool]) -> None:
 def test_what_waits_for_nothing_is_done_at_once() -> None:
     async def run() -> None:
         ended: list[int] = []
-        strand = SuspendableTask(lambda: 7, lambda one: ended.append(one.result))
-        assert (ended, strand.result, SuspendableTask.current()) == ([7], 7, None)
+        task = SuspendableTask(lambda: 7, lambda one: ended.append(one.result))
+        assert (ended, task.result, SuspendableTask.current()) == ([7], 7, None)
 
     asyncio.run(run())
 
@@ -64,12 +64,12 @@ def test_others_go_on_while_one_waits() -> None:
             answers.ask()
             log.append("has its answer")
 
-        strand = SuspendableTask(work, lambda _: log.append("done"))
+        task = SuspendableTask(work, lambda _: log.append("done"))
         log.append("others")
         await until(lambda: bool(answers.open))
         answers.open[0].set_result(None)
         await until(lambda: "done" in log)
-        assert strand.error is None
+        assert task.error is None
         return log
 
     assert asyncio.run(run()) == ["asks", "others", "has its answer", "done"]
@@ -106,9 +106,9 @@ def test_what_goes_wrong_is_told() -> None:
 
         with pytest.raises(LookupError, match="gone"):
             SuspendableTask(work, raise_error)
-        strand = SuspendableTask(work, lambda _: None)
+        task = SuspendableTask(work, lambda _: None)
         with pytest.raises(LookupError, match="gone"):
-            _ = strand.result
+            _ = task.result
 
     asyncio.run(run())
 
@@ -121,10 +121,10 @@ def test_what_the_answer_raises_is_raised_where_it_is_awaited() -> None:
             raise LookupError("no answer")
 
         def work() -> None:
-            strand = SuspendableTask.current()
-            assert strand is not None
+            task = SuspendableTask.current()
+            assert task is not None
             try:
-                strand.wait(fail)
+                task.wait(fail)
             except LookupError as error:
                 log.append(str(error))
 

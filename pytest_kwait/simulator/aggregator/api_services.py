@@ -65,7 +65,7 @@ _VERSIONS = {("autoscaling", "v2"): 30}
 
 
 def local_condition(stamp: str) -> Obj:
-    """The condition of a group that the server has itself."""
+    """Return the condition of a local group."""
     reason, message = LOCAL_VERDICT
     return {
         "type": "Available", "status": "True", "lastTransitionTime": stamp,
@@ -74,7 +74,7 @@ def local_condition(stamp: str) -> Obj:
 
 
 class AutoRegistrationController:
-    """Keeps them.
+    """Creates and updates the APIServices of local groups.
 
     Args:
         api: the cluster.
@@ -92,7 +92,7 @@ class AutoRegistrationController:
 
     def _definition_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         del change, new, old
-        # What it means for the groups is known once all who follow definitions have been told.
+        # The scheme is up to date once all handlers of definitions have run.
         self._api.clock.call_soon(self._renew_custom)
 
     def _renew_custom(self) -> None:
@@ -137,14 +137,14 @@ Availability = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where a group is served.
+    """The server of a remote group.
 
     Args:
-        host: name or address.
+        host: its name or address.
         port: its port.
-        insecure: whether any certificate will do.
-        authority: whom to trust, as PEM; empty for the machine's own.
-        name: whom the certificate is to name.
+        insecure: accept any certificate.
+        authority: the trusted CA as PEM; empty for the system's.
+        name: the name in its certificate.
     """
 
     host: str
@@ -155,11 +155,11 @@ class Backend:
 
     @property
     def url(self) -> str:
-        """The start of its addresses."""
+        """The base URL."""
         return f"https://{self.host}:{self.port}"
 
     def trust(self) -> ssl.SSLContext:
-        """What a connection to it has to prove.
+        """Return the TLS context of connections.
 
         Raises:
             ValueError: `authority` is none.
@@ -173,7 +173,7 @@ class Backend:
 
 
 def resolve_backend(api: Cluster, obj: Obj) -> Backend | None:
-    """Where an APIService is served, None where nothing could answer."""
+    """Return the server of an APIService, None without one."""
     spec = obj["spec"]
     reference = spec["service"]
     service = api.find("services", reference["name"], reference["namespace"])
@@ -190,7 +190,7 @@ def resolve_backend(api: Cluster, obj: Obj) -> Backend | None:
 
 
 def check_availability(api: Cluster, obj: Obj) -> Availability | None:
-    """Reason and message of a service that cannot be asked; None for one that can."""
+    """Return reason and message of an unavailable service; None for an available one."""
     reference = obj["spec"].get("service")
     if reference is None:
         return LOCAL_VERDICT
@@ -229,11 +229,11 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
 
 
 class AvailabilityController:
-    """Says of each whether it is there, and has the registry know.
+    """Maintains the Available condition of remote APIServices and their discovery.
 
     Args:
         api: the cluster.
-        ask: asks a service, and tells the verdict and what it serves; may take its time.
+        ask: starts a check of a service, which reports condition and resources later.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ __all__ = ["proxy_request", "start_availability_check"]
 _CHECK_SECONDS = 6.0
 _CONNECT_SECONDS = 10.0
 _UNAVAILABLE = "service unavailable\n"
-# Headers that are about one connection, or say who is asking.
+# Hop-by-hop headers and credentials.
 _HOP_HEADERS = frozenset(
     {
         "authorization", "connection", "content-length", "host", "keep-alive", "te", "trailer",
@@ -43,7 +43,7 @@ _tasks: set[asyncio.Task[None]] = set()
 def start_availability_check(
     backend: Backend, obj: Obj, tell: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
-    """Ask a backend for what it serves, and tell the verdict later."""
+    """Request a backend's resource list and report the result later."""
     task = asyncio.get_running_loop().create_task(_check_backend(backend, obj, tell))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
@@ -76,7 +76,7 @@ async def _check_backend(
 
 
 def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | None:
-    """What a list of resources has; None for what is none."""
+    """Return the resources of an APIResourceList; None if it is invalid."""
     try:
         listed = msgspec.json.decode(body)
     except ValueError:
@@ -88,7 +88,7 @@ def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | N
 
 
 async def proxy_request(api: Cluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
-    """Hand a request on, with who makes it; 503 as long as nobody is there."""
+    """Forward a request with its user; 503 while the server is unavailable."""
     if obj is METRICS_API_SERVICE:
         return serve_metrics(api, request)
     conditions = (obj.get("status") or {}).get("conditions") or ()

@@ -1,4 +1,4 @@
-"""The API group `metrics.k8s.io`, as a metrics server serves it.
+"""The API group `metrics.k8s.io` of a metrics server.
 
 It is served once a pod reports usage.
 Source: kubernetes-sigs/metrics-server pkg/api.
@@ -48,10 +48,10 @@ def register_metrics_api(api: Cluster) -> None:
 
 
 def serve_metrics(api: Cluster, request: ApiRequest) -> web.Response:
-    """Answer a request for metrics of nodes or pods, or for what there is.
+    """Answer a request for metrics of nodes or pods, or for discovery.
 
     Raises:
-        StatusError: 404 or 405, there is no such thing.
+        StatusError: 404 or 405.
     """
     if request.method != "GET":
         raise method_not_allowed()
@@ -104,7 +104,7 @@ def _pod_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
 
 
 def _node_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
-    """What their pods use, all nodes of the cluster among them that have none."""
+    """Return the usage of nodes: the sum of their pods."""
     for node in api.list("nodes"):
         if target.name and name_of(node) != target.name:
             continue

@@ -30,7 +30,7 @@ class InvalidToken(Exception):
 
 
 def _drop_signature(token: str) -> str:
-    """PyJWT refuses to read a token whose signature is cut; the server reads and rejects it."""
+    """Return a token without its signature: PyJWT cannot read a token with a cut one."""
     content, dot, _ = token.rpartition(".")
     return content + dot
 

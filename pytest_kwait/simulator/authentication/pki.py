@@ -35,7 +35,7 @@ class CertificateAuthority:
     """A certificate authority and the server's certificate.
 
     Args:
-        hosts: the names and addresses that the server is reached by.
+        hosts: the server's names and addresses.
     """
 
     def __init__(self, *hosts: str) -> None:
@@ -47,18 +47,18 @@ class CertificateAuthority:
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["http/1.1"])
         certificate.configure_cert(self.tls)
-        # Who shows a certificate of ours is the user that it names; nobody has to show one.
+        # Client certificates are optional; one of this authority names the user.
         authority.configure_trust(self.tls)
         self.tls.verify_mode = ssl.CERT_OPTIONAL
         self._key_pem = authority.private_key_pem.bytes()
 
     @property
     def pair(self) -> tuple[bytes, bytes]:
-        """Its certificate and its key, as PEM."""
+        """The certificate and the key, as PEM."""
         return self.pem.encode(), self._key_pem
 
     def client_certificate(self, user: User, now: float) -> tuple[str, str]:
-        """A certificate for a user from `now` on for a year, and its key, both as PEM."""
+        """Return a certificate for a user, valid for a year from `now`, and its key, as PEM."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -98,7 +98,7 @@ def write_kubeconfig(
     tokens: Mapping[str, str],
     certificates: Mapping[str, tuple[str, str]] | None = None,
 ) -> None:
-    """Write the file whole or not at all, readable by its owner alone.
+    """Write a kubeconfig atomically, readable by its owner only.
 
     Args:
         path: where.
@@ -154,7 +154,7 @@ _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
 def read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
-    """The user whom a connection's certificate names, None where it shows none."""
+    """Return the user of a connection's client certificate, None without one."""
     shown = transport.get_extra_info("peercert") if transport is not None else None
     if not shown or transport is None:
         return None

@@ -52,7 +52,7 @@ _POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
 
 
 class ServiceAccountTokens:
-    """Makes and reads the tokens of one cluster's service accounts.
+    """Issues and verifies the tokens of one cluster's service accounts.
 
     Args:
         api: the cluster.
@@ -64,14 +64,14 @@ class ServiceAccountTokens:
 
     @property
     def key_set(self) -> Obj:
-        """The public key, as JSON Web Key Sets have it."""
+        """The public key as a JSON Web Key Set."""
         return self._signer.key_set
 
     def discovery(self, keys: str) -> Obj:
-        """What is to be known of the issuer, as OpenID Connect has it.
+        """Return the OpenID Connect discovery document of the issuer.
 
         Args:
-            keys: where the public key is to be had.
+            keys: the URL of the key set.
         """
         return {
             "issuer": ISSUER,
@@ -81,13 +81,13 @@ class ServiceAccountTokens:
             "id_token_signing_alg_values_supported": ["ES256"],
         }
 
-    # -- making them
+    # -- issuing
 
     def issue(self, account: Obj, request: Obj) -> Obj:
-        """Answer a TokenRequest, which is decoded, with a token.
+        """Answer a decoded TokenRequest with a token.
 
         Raises:
-            StatusError: it asks for what cannot be.
+            StatusError: the request is invalid.
         """
         name, namespace, uid = name_of(account), namespace_of(account), uid_of(account)
         metadata, spec = request["metadata"], request["spec"]
@@ -138,7 +138,7 @@ class ServiceAccountTokens:
         }
 
     def _bound(self, reference: Obj | None, account: str, namespace: str) -> Obj:
-        """The claims about the object that the token ends with."""
+        """Return the claims about the object that the token is bound to."""
         if reference is None:
             return {}
         version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
@@ -171,7 +171,7 @@ class ServiceAccountTokens:
         return claims
 
     def legacy(self, account: Obj, secret: Obj) -> str:
-        """The token of a secret, which lasts as long as the secret does."""
+        """Return the token of a secret, valid as long as the secret exists."""
         namespace = namespace_of(account)
         return self._signer.sign(
             {
@@ -184,15 +184,15 @@ class ServiceAccountTokens:
             }
         )
 
-    # -- reading them
+    # -- verifying
 
     def user_of(
         self, token: str, audiences: Sequence[str] = (ISSUER,)
     ) -> tuple[User, list[str]] | None:
-        """The user and those of the audiences that the token is for; None if it is not ours.
+        """Return the user and the matching audiences; None for a token of another issuer.
 
         Raises:
-            BadToken: it is, and is no longer good, or for others.
+            InvalidToken: it is not valid any more, or is for other audiences.
         """
         claims = parse_unverified_claims(token)
         if claims is None or claims.get("iss") not in (ISSUER, _LEGACY_ISSUER):
@@ -242,7 +242,7 @@ class ServiceAccountTokens:
             )
 
     def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
-        """Hold a token to the object that it is bound to."""
+        """Check the object that a token is bound to."""
         found = self._api.find(f"{kind}s", reference["name"], namespace)
         if found is None or self._went(found):
             raise InvalidToken("service account token has been invalidated")

@@ -25,14 +25,14 @@ _LINE_FORMAT = 'token,user,uid or token,user,uid,"group1,group2"'
 
 
 class TokenFileError(ValueError):
-    """The file cannot be used; the text names it and the line."""
+    """A token file is invalid; the text names file and line."""
 
 
 def read_token_file(path: Path) -> dict[str, User]:
-    """The users by their tokens.
+    """Return the users by token.
 
     Raises:
-        TokenFileError: it cannot be read, or a line of it is none of that form.
+        TokenFileError: the file cannot be read, or a line is invalid.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -84,10 +84,10 @@ _MAX_NAME_LENGTH = 64
 
 
 def parse_users(options: Sequence[str]) -> list[User]:
-    """The users.
+    """Return the users.
 
     Raises:
-        ValueError: an option names nobody, somebody twice, or a name that is the cluster's own.
+        ValueError: a name is missing, repeated or reserved.
     """
     users: dict[str, User] = {}
     for option in options:

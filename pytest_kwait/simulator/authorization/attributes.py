@@ -28,17 +28,17 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One question.
+    """A request to decide on.
 
     Args:
-        user: who asks.
-        verb: what they want to do.
+        user: the user.
+        verb: the verb.
         group: the resource's API group.
         resource: the resource, empty for a path.
-        subresource: what beneath an object is meant.
-        name: the object; empty for all of them.
-        namespace: where; empty for the whole cluster.
-        path: the path that is no resource; None for a resource.
+        subresource: the subresource, empty for none.
+        name: the object, empty for all.
+        namespace: the namespace, empty for the whole cluster.
+        path: a non-resource path; None for a resource.
     """
 
     user: User
@@ -56,7 +56,7 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     def refusal(self, reason: str = "") -> StatusError:
-        """The 403 that tells who may not do what, and why if that is known."""
+        """Return the 403 with user, verb, resource and reason."""
         text = self._text().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         if reason:
             text = f"{text}: {reason}"

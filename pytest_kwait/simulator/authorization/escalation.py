@@ -34,18 +34,18 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 def check_escalation(
     rbac: Authorizer, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
 ) -> None:
-    """Refuse a role, or a binding to one, that gives more than the caller has.
+    """Refuse a role or a binding that grants more than the caller has.
 
     Args:
-        rbac: who has what.
-        kind: the kind of the object; any but those of RBAC passes.
+        rbac: the authorizer.
+        kind: the kind of the object; kinds outside RBAC pass.
         new: the object, decoded.
-        old: what it replaces, None for a new one.
-        namespace: where it is written.
-        caller: who writes it.
+        old: the object before, None for a new one.
+        namespace: the object's namespace.
+        caller: the request's caller.
 
     Raises:
-        StatusError: 403, with the rules that the caller lacks; 404 for a binding to no role.
+        StatusError: 403 with the missing rules; 404 if the bound role does not exist.
     """
     if kind.group != GROUP or MASTERS in caller.groups:
         return

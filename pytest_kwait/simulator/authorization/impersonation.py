@@ -41,7 +41,7 @@ _MAX_CACHED_MODES = 1024
 
 @dataclass(frozen=True, slots=True)
 class ImpersonatedUser:
-    """Whom a request wants to act as, as its headers have it."""
+    """The impersonated user of a request's headers."""
 
     name: str
     uid: str = ""
@@ -50,12 +50,12 @@ class ImpersonatedUser:
 
     @property
     def only_name(self) -> bool:
-        """Whether nothing but the name is given."""
+        """Whether only the name is given."""
         return not (self.uid or self.groups or self.extra)
 
 
 def missing_user_error(wanted: ImpersonatedUser) -> StatusError:
-    """The refusal of headers that do not say whom."""
+    """Return the error for impersonation headers without a user."""
     groups = "[]string(nil)"
     if wanted.groups:
         groups = "[]string{" + ", ".join(map(_quoted, wanted.groups)) + "}"
@@ -79,10 +79,10 @@ def _quoted(text: str) -> str:
 
 
 class Impersonator:
-    """Decides who may act as whom.
+    """Authorizes impersonation.
 
     Args:
-        rbac: who may do what.
+        rbac: the authorizer.
     """
 
     def __init__(self, rbac: Authorizer) -> None:
@@ -97,14 +97,14 @@ class Impersonator:
         )
 
     def become(self, wanted: ImpersonatedUser, asked: Attributes) -> User:
-        """The user that the request acts as.
+        """Return the user that the request acts as.
 
         Args:
-            wanted: whom it wants to act as.
-            asked: what it wants to do, and who sent it.
+            wanted: the impersonated user.
+            asked: the request and its sender.
 
         Raises:
-            StatusError: 403, its sender may not.
+            StatusError: 403, the sender is not allowed to.
         """
         first: StatusError | None = None
         last = self._last.get(asked.user.name)
@@ -153,7 +153,7 @@ class Impersonator:
             raise asked.refusal(decision.reason)
 
     def _needed(self, mode: str, wanted: ImpersonatedUser, requestor: User) -> Iterator[Attributes]:
-        """What the sender needs, one thing after the other."""
+        """Yield the permissions that the sender needs."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         group = _GROUP if mode else ""
         name = Attributes(requestor, verb, group, "users", "", wanted.name)

@@ -1,7 +1,6 @@
 """The RBAC authorizer: policy rules, aggregated cluster roles, bindings, bootstrap roles.
 
-Bootstrap roles come from `data/roles.json.gz`, which `tools/simulator_data/bootstrap_roles.py` makes from a running
-API server.
+Bootstrap roles come from `data/roles.json.gz`, see `tools/simulator_data/bootstrap_roles.py`.
 Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go,
 pkg/registry/rbac/validation/{rule,policy_compact}.go, pkg/apis/rbac/v1/evaluation_helpers.go,
 pkg/controller/clusterroleaggregation; k8s.io/component-helpers
@@ -59,7 +58,7 @@ def _rule_list(rule: Obj, field: str) -> Sequence[str]:
 
 
 def rule_allows(rule: Obj, asked: Attributes) -> bool:
-    """Whether the rule allows what is asked."""
+    """Whether a rule allows a request."""
     verbs = _rule_list(rule, "verbs")
     if asked.verb not in verbs and _WILDCARD not in verbs:
         return False
@@ -86,7 +85,7 @@ def _path_matches(url: str, path: str) -> bool:
 
 
 def uncovered_rules(owned: Sequence[Obj], wanted: Iterable[Obj]) -> list[Obj]:
-    """What `wanted` allows and `owned` does not, one resource and one name a rule."""
+    """Return the rules of `wanted` that `owned` does not cover, one resource and name each."""
     left = [
         part
         for rule in wanted
@@ -97,7 +96,7 @@ def uncovered_rules(owned: Sequence[Obj], wanted: Iterable[Obj]) -> list[Obj]:
 
 
 def _split_rule(rule: Obj) -> Iterator[Obj]:
-    """The rule in rules of one verb and one resource or one path each."""
+    """Split a rule into rules of one verb and one resource or path."""
     verbs = _rule_list(rule, "verbs")
     names = _rule_list(rule, "resourceNames")
     for group in _rule_list(rule, "apiGroups"):
@@ -139,7 +138,7 @@ def _url_covers(owner: str, path: str) -> bool:
 
 
 def _compact(parts: Iterable[Obj]) -> list[Obj]:
-    """The parts with the verbs of one resource and name together."""
+    """Join the verbs of one resource and name."""
     compacted: list[Obj] = []
     simple: dict[tuple[str, ...], Obj] = {}
     for part in parts:
@@ -155,7 +154,7 @@ def _compact(parts: Iterable[Obj]) -> list[Obj]:
 
 
 def format_rule(rule: Obj) -> str:
-    """The rule as refusals show it: `{APIGroups:["apps"], Resources:["x"], Verbs:["get"]}`."""
+    """Format a rule as errors show it: `{APIGroups:["apps"], Resources:["x"], Verbs:["get"]}`."""
     parts = []
     for label, field in _RULE_FIELDS:
         values = _rule_list(rule, field)
@@ -166,7 +165,7 @@ def format_rule(rule: Obj) -> str:
 
 
 def aggregate_rules(role: Obj, roles: Iterable[Obj]) -> list[Obj]:
-    """The rules of those of `roles` that the role selects, each once, in order of their names."""
+    """Return the rules of the roles that an aggregated role selects, each once, by name."""
     rules: list[Obj] = []
     others = sorted((other for other in roles if name_of(other) != name_of(role)), key=name_of)
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
@@ -187,16 +186,16 @@ _MAX_CACHED_USERS = 512
 
 
 class _ResolvedRules(NamedTuple):
-    """What a user has in a namespace: rules with where they come from, and roles not found."""
+    """The rules of a user in a namespace with their sources, and errors of bindings."""
 
     rules: list[tuple[str, Obj]]
     errors: list[str]
 
 
 class RBACAuthorizer:
-    """Decides over one cluster's objects.
+    """Authorizes requests by the roles and bindings of one cluster.
 
-    Nothing is read before the first question by somebody who is not in `system:masters`.
+    Roles are read with the first request of a user outside `system:masters`.
 
     Args:
         api: the cluster.
@@ -207,7 +206,7 @@ class RBACAuthorizer:
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
     def decide(self, asked: Attributes) -> Decision:
-        """Whether it is allowed, and by what; the reason of a refusal names missing roles."""
+        """Decide on a request; the reason names the binding, or roles that do not exist."""
         if MASTERS in asked.user.groups:
             return Decision(True)
         held = self._held(asked.user, asked.namespace)
@@ -221,18 +220,18 @@ class RBACAuthorizer:
         return Decision(False, f"RBAC: {text}")
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
-        """The rules that a user has, those of the whole cluster first."""
+        """Return the rules of a user, cluster-wide ones first."""
         return [rule for _, rule in self._held(user, namespace).rules]
 
     def errors_for(self, user: User, namespace: str) -> list[str]:
-        """What was wrong with bindings of the user."""
+        """Return the errors in the user's bindings."""
         return self._held(user, namespace).errors
 
     def role_rules(self, reference: Obj, namespace: str) -> list[Obj]:
-        """The rules of the role that a binding in `namespace` refers to.
+        """Return the rules of the role that a binding in `namespace` refers to.
 
         Raises:
-            StatusError: 404, there is no such role.
+            StatusError: 404, the role does not exist.
         """
         name = reference.get("name", "")
         if reference.get("kind") == "Role":
@@ -276,7 +275,7 @@ class RBACAuthorizer:
         return held
 
     def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Obj, Obj]]:
-        """The bindings of the user, each with the first of its subjects that they are."""
+        """Yield the bindings of the user, each with the first matching subject."""
         found = self._api.list(CLUSTER_BINDINGS)
         if namespace:
             found = found + self._api.list(BINDINGS, namespace)
@@ -315,7 +314,7 @@ def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str)
 
 
 def install_bootstrap_roles(api: Cluster) -> None:
-    """Store them as they are: what the server itself makes needs no checks."""
+    """Store the bootstrap roles, without validation."""
     stamp = api.clock.stamp()
     content = read_data("roles.json.gz")
     _aggregate_cluster_roles(content[CLUSTER_ROLES])
@@ -330,7 +329,7 @@ def install_bootstrap_roles(api: Cluster) -> None:
 
 
 def _aggregate_cluster_roles(roles: list[Obj]) -> None:
-    """Fill in the rules that come from other roles, some of which collect theirs as well."""
+    """Fill in the rules of aggregated cluster roles, nested ones included."""
     collecting = [role for role in roles if role.get("aggregationRule")]
     changed = True
     while changed:

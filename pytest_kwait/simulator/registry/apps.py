@@ -45,7 +45,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class WorkloadStrategy(Strategy):
-    """What controllers with a selector and a template share."""
+    """The base of workloads with a selector and a pod template."""
 
     names_hosts = True
     """Whether the server warns of names that are none of hosts."""
@@ -57,38 +57,38 @@ class WorkloadStrategy(Strategy):
         default_pod_spec(template.setdefault("spec", {}))
 
     def prepare_create(self, obj: Obj) -> None:
-        """Nothing in the template that a server does not know."""
+        """Drop disabled fields of the template."""
         super().prepare_create(obj)
         drop_disabled_fields(obj["spec"].get("template", {}).get("spec", {}))
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Nothing in the template that a server does not know."""
+        """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"].get("template", {}).get("spec", {}))
         super().prepare_update(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Selector, template, numbers."""
+        """Validate selector, template and counts."""
         return self.check(obj["spec"])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The selector never changes."""
+        """Validate; the selector must not change."""
         if new["spec"] == old["spec"]:
             return []
         return self.check_change(new["spec"], old["spec"])
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is counted can be true."""
+        """Validate the counts."""
         return validate_status_counts(self.kind.kind, new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Of the name, and of the template."""
+        """Warn of the name and of the template."""
         if self.names_hosts:
             for text in get_name_warnings(obj, "Pod names and hostnames"):
                 caller.warn(text)
         self._warn_template(obj, caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Of the template, where anything of the spec changed."""
+        """Warn of the template if the spec changed."""
         if new["metadata"].get("generation") != old["metadata"].get("generation"):
             self._warn_template(new, caller)
 
@@ -116,7 +116,7 @@ class PodTemplateStrategy(Strategy):
         default_pod_spec(obj.setdefault("template", {}).setdefault("spec", {}))
 
     def prepare_create(self, obj: Obj) -> None:
-        """Nothing in the template that a server does not know."""
+        """Drop disabled fields of the template."""
         super().prepare_create(obj)
         drop_disabled_fields(obj["template"]["spec"])
 
@@ -125,17 +125,17 @@ class PodTemplateStrategy(Strategy):
         return bool(new.get("template") != old.get("template"))
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The template."""
+        """Validate the template."""
         return validate_pod_template_spec(obj["template"], "template")
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Of the template."""
+        """Warn of the template."""
         template = obj["template"]
         for text in get_pod_warnings(template["spec"], template.get("metadata", {}), "template"):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Of the template, where it changed."""
+        """Warn of a changed template."""
         if new["template"] != old["template"]:
             self.warn_create(new, caller)
 
@@ -144,7 +144,7 @@ class DeploymentStrategy(WorkloadStrategy):
     """Deployments."""
 
     def default(self, obj: Obj) -> None:
-        """A rolling update by quarters."""
+        """Default the strategy: a rolling update by 25 %."""
         super().default(obj)
         strategy = obj["spec"].setdefault("strategy", {})
         if not strategy.get("type"):
@@ -155,7 +155,7 @@ class DeploymentStrategy(WorkloadStrategy):
             rolling.setdefault("maxSurge", "25%")
 
     def counts(self, new: Obj, old: Obj) -> bool:
-        """Annotations count too: a rollback is written there."""
+        """Count annotations, too: a rollback is written there."""
         annotations, before = (one["metadata"].get("annotations") or {} for one in (new, old))
         return bool(annotations != before) or super().counts(new, old)
 
@@ -270,7 +270,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
-    """Replication controllers: the selector is a mapping, and comes from the template."""
+    """Replication controllers: the selector is a map and defaults to the template's labels."""
 
     default_propagation = "Orphan"
 

@@ -111,7 +111,7 @@ class JobStrategy(Strategy):
             )
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Nothing in the template that a server does not know."""
+        """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"]["template"]["spec"])
         super().prepare_update(new, old)
 
@@ -151,7 +151,7 @@ class CronJobStrategy(Strategy):
         default_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
 
     def prepare_create(self, obj: Obj) -> None:
-        """Nothing in the template that a server does not know."""
+        """Drop disabled fields of the template."""
         super().prepare_create(obj)
         drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 

@@ -97,7 +97,7 @@ class ServiceAccountStrategy(Strategy):
         _keep_only_names(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """The same."""
+        """As for a new object."""
         super().prepare_update(new, old)
         _keep_only_names(new)
 
@@ -150,7 +150,7 @@ class LeaseStrategy(Strategy):
         _drop_coordinated_fields(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """The same."""
+        """As for a new object."""
         super().prepare_update(new, old)
         _drop_coordinated_fields(new)
 

@@ -40,14 +40,14 @@ class PodStrategy(Strategy):
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
-        """Defaults of the spec, those of pods alone included."""
+        """Set the defaults of the spec."""
         super().default(obj)
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec)
         default_pod(spec)
 
     def prepare_create(self, obj: Obj) -> None:
-        """Pending, with the quality of service that its resources make."""
+        """Set phase Pending and the QoS class."""
         super().prepare_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec)
@@ -67,20 +67,20 @@ class PodStrategy(Strategy):
             _apply_label_keys(spec, obj["metadata"].get("labels", {}))
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """The status stays."""
+        """Restore the status."""
         super().prepare_update(new, old)
         drop_disabled_fields(new["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The spec's rules."""
+        """Validate the spec."""
         return validate_pod_create(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """A pod's spec hardly changes at all."""
+        """Validate; few fields of a spec may change."""
         return validate_pod_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Old annotations become fields; then what is likely a mistake."""
+        """Copy old annotations to fields, then warn."""
         annotations = obj["metadata"].get("annotations", {})
         if annotations:
             _apply_apparmor_annotations(obj["spec"], annotations, caller)
@@ -90,7 +90,7 @@ class PodStrategy(Strategy):
             caller.warn(text)
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
-        """The asked or the pod's own period; none at all before it runs and after it ended."""
+        """Return the requested or the pod's own period; 0 if pending or ended."""
         spec, status = obj.get("spec", {}), obj.get("status", {})
         period = asked if asked is not None else int(spec.get("terminationGracePeriodSeconds", 0))
         if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
@@ -98,7 +98,7 @@ class PodStrategy(Strategy):
         return 1 if period < 0 else period
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
-        """The quality of service and what was observed stay, whoever forgets them."""
+        """Restore the QoS class and the observed generations."""
         super().prepare_status(new, old)
         before = old.get("status", {})
         status = new.setdefault("status", {})
@@ -112,12 +112,12 @@ class PodStrategy(Strategy):
             )
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Conditions, addresses, and what was decided once."""
+        """Validate conditions, addresses and immutable fields."""
         return validate_pod_status_update(new, old)
 
 
 def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
-    """The conditions with the generations that they had; they may be shared with others."""
+    """Return the conditions with their earlier generations."""
     known: dict[str, list[int]] = {}
     for one in before:
         known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
@@ -132,7 +132,7 @@ def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> lis
 
 
 def _apply_label_keys(spec: Obj, labels: dict[str, str]) -> None:
-    """Selectors get the pod's own values of the labels that they name."""
+    """Add the pod's own values of `matchLabelKeys` to selectors."""
     affinity = spec.get("affinity", {})
     for field in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(field, {})
@@ -155,7 +155,7 @@ def _apply_to_term(term: Obj, labels: dict[str, str]) -> None:
 
 
 def _apply_apparmor_annotations(spec: Obj, annotations: dict[str, str], caller: Caller) -> None:
-    """AppArmor profiles by annotation, as fields."""
+    """Copy AppArmor annotations to fields."""
     if (spec.get("os") or {}).get("name") == "windows":
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")

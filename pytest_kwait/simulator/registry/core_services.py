@@ -48,7 +48,7 @@ _ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
 
 
 class ServiceAllocator:
-    """Hands them out, over one cluster's services.
+    """Allocates cluster IPs and node ports.
 
     Args:
         api: the cluster.
@@ -62,10 +62,10 @@ class ServiceAllocator:
         """The specs of services that are being written and not yet stored."""
 
     def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
-        """Give a new service what it lacks, in place; returns what ends the reservation.
+        """Give a new service its addresses and ports; returns a function that releases them.
 
         Raises:
-            StatusError: 422, what it asks for is not to be had.
+            StatusError: 422, a requested address or port is not available.
         """
         spec = service["spec"]
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
@@ -73,10 +73,10 @@ class ServiceAllocator:
         return self._settle(service, None, caller)
 
     def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
-        """Give a changed service what it keeps and what it lacks, in place, as `begin_create`.
+        """Give a changed service the addresses and ports that it keeps or lacks, as `begin_create`.
 
         Raises:
-            StatusError: 422, what it asks for is not to be had.
+            StatusError: 422, a requested address or port is not available.
         """
         spec, before = service["spec"], old["spec"]
         _keep_allocated(spec, before)
@@ -156,7 +156,7 @@ class ServiceAllocator:
     # -- ports
 
     def _give_ports(self, spec: Obj, before: Obj | None, name: str, caller: Caller) -> None:
-        """Each port its own, but for those of one number that differ in the protocol alone."""
+        """Allocate one node port per port; ports that differ only in protocol share one."""
         allocates = (
             spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
         )
@@ -212,7 +212,7 @@ class ServiceAllocator:
 
 
 def _keep_allocated(spec: Obj, before: Obj) -> None:
-    """What was handed out stays where the change does not name it."""
+    """Keep allocated addresses and ports that the change does not set."""
     if "ExternalName" not in (spec["type"], before.get("type")):
         for field in _ADDRESS_FIELDS:
             if not spec.get(field) and before.get(field):
@@ -241,7 +241,7 @@ def _has_node_ports(spec: Obj) -> bool:
 
 
 def _count_port_requests(number: int, ports: list[Obj]) -> int:
-    """The node port that any port of that number asks for; 0 for none."""
+    """Return the node port requested by a port of that number; 0 for none."""
     for port in ports:
         if port.get("port") == number and port.get("nodePort"):
             return int(port["nodePort"])
@@ -264,7 +264,7 @@ class ServiceStrategy(Strategy):
     """Services."""
 
     def default(self, obj: Obj) -> None:
-        """Type, affinity, ports, traffic."""
+        """Set the defaults of type, affinity, ports and traffic policies."""
         super().default(obj)
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
@@ -292,12 +292,12 @@ class ServiceStrategy(Strategy):
                     point.setdefault("ipMode", "VIP")
 
     def prepare_create(self, obj: Obj) -> None:
-        """No load balancer yet."""
+        """Reset the load balancer's status."""
         super().prepare_create(obj)
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """What the new type has no use for goes, where the update left it as it was."""
+        """Drop unchanged fields that the new type does not use."""
         super().prepare_update(new, old)
         spec, before = new["spec"], old["spec"]
         named, balanced = spec["type"] == "ExternalName", spec["type"] == "LoadBalancer"
@@ -321,29 +321,29 @@ class ServiceStrategy(Strategy):
             new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """All of its rules."""
+        """Validate the service."""
         return validate_service(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """All of its rules, and what never changes."""
+        """Validate the service and its immutable fields."""
         return validate_service_update(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Only load balancers answer elsewhere."""
+        """Validate the load balancer's status."""
         return validate_service_status_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """What is deprecated or ignored."""
+        """Warn of deprecated and ignored fields."""
         for text in get_service_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same as of a new one."""
+        """Validate or warn as for a new object."""
         del old
         self.warn_create(new, caller)
 
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Odd addresses."""
+        """Warn of non-canonical addresses."""
         del old
         for index, point in enumerate(get_load_balancer_ingress_points(new)):
             for text in get_ip_warnings(
@@ -366,53 +366,53 @@ _FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class EndpointsStrategy(Strategy):
-    """Endpoints, as they were before there were slices."""
+    """Endpoints."""
 
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Addresses and ports of each subset."""
+        """Validate the subsets."""
         return validate_endpoint_subsets(obj.get("subsets") or [])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What stayed as it was is not looked at."""
+        """Validate changed subsets."""
         return [] if new.get("subsets") == old.get("subsets") else self.validate_create(new)
 
 
 class EndpointSliceStrategy(Strategy):
-    """Slices of endpoints."""
+    """Endpoint slices."""
 
     def prepare_create(self, obj: Obj) -> None:
-        """Topology of the version before goes."""
+        """Drop the topology of v1beta1."""
         super().prepare_create(obj)
         _drop_topology(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Topology of the version before goes."""
+        """Drop the topology of v1beta1."""
         super().prepare_update(new, old)
         if new.get("endpoints") != old.get("endpoints"):
             _drop_topology(new)
 
     def counts(self, new: Obj, old: Obj) -> bool:
-        """Labels count as well: they say whose endpoints these are."""
+        """Count labels, too."""
         return super().counts(new, old) or labels_of(new) != labels_of(old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Addresses of the slice's one type, ports, hints."""
+        """Validate addresses, ports and hints."""
         return validate_endpoint_slice(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The type of addresses never changes."""
+        """Validate; the address type must not change."""
         return validate_endpoint_slice(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """What is deprecated or odd."""
+        """Warn of deprecated and suspicious fields."""
         if obj.get("addressType") == "FQDN":
             caller.warn(_FQDN_WARNING)
         self.warn_update(obj, obj, caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """What is odd."""
+        """Warn of suspicious fields."""
         del old
         for index, endpoint in enumerate(new.get("endpoints") or []):
             for number, address in enumerate(endpoint.get("addresses") or []):

@@ -70,7 +70,7 @@ ORPHAN = "orphan"
 
 
 class DeletionPlan(NamedTuple):
-    """What is to be done: store `obj` if it `changed`, or remove it."""
+    """The outcome of a deletion: store `obj` if it `changed`, or remove it."""
 
     obj: Obj
     changed: bool
@@ -78,10 +78,10 @@ class DeletionPlan(NamedTuple):
 
 
 def plan_deletion(strategy: Strategy, obj: Obj, options: Obj, now: float) -> DeletionPlan:
-    """What deleting `obj` with `options` comes to at `now` (seconds since the epoch).
+    """Decide the deletion of `obj` with `options` at `now` (seconds since the epoch).
 
     Raises:
-        StatusError: 422 for bad options, 409 where the object is not the one that is meant.
+        StatusError: 422 for invalid options, 409 if a precondition fails.
     """
     errors = validate_delete_options(options)
     if errors:
@@ -134,7 +134,7 @@ def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> No
 
 
 def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
-    """Mark for graceful deletion; returns whether that changed the object, and whether it is on."""
+    """Mark for graceful deletion; returns whether that changed `obj`, and whether it is pending."""
     metadata = obj["metadata"]
     asked = options.get("gracePeriodSeconds")
     if asked is not None and asked < 0:
@@ -163,7 +163,7 @@ def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tup
 
 
 def _mark_deleted(metadata: Obj, now: float) -> bool:
-    """Mark as being deleted now; returns whether that changed anything."""
+    """Mark as being deleted now; returns whether `metadata` changed."""
     if "deletionTimestamp" not in metadata:
         if metadata.get("generation"):
             metadata["generation"] += 1
@@ -175,7 +175,7 @@ def _mark_deleted(metadata: Obj, now: float) -> bool:
 
 
 def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
-    """The object's finalizers with the mark of what is to happen to its dependents."""
+    """Return the finalizers with the one that stands for the propagation policy."""
     present: list[str] = metadata.get("finalizers", [])
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:
@@ -196,7 +196,7 @@ def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> lis
 
 
 def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
-    """Whether nothing keeps an object that is being deleted."""
+    """Whether an object that is being deleted can be removed."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False
@@ -206,7 +206,7 @@ def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
 
 
 def _deleted_status(kind: Kind, obj: Obj) -> Obj:
-    """What answers the deletion of an object that is gone at once."""
+    """Return the Status for an object that was removed at once."""
     details: Obj = {"name": name_of(obj)}
     if kind.group:
         details["group"] = kind.group
@@ -242,7 +242,7 @@ class ObjectModified(StatusError):
 
 
 def retry_on_conflict(write: Callable[[], Result]) -> Result:
-    """Run `write` anew where its object changed meanwhile, which only a webhook call allows.
+    """Run `write` again while its object changes during a webhook call.
 
     Raises:
         StatusError: 409, the object changed in every try.
@@ -276,12 +276,12 @@ class GenericStore:
         *,
         decoded: bool = False,
     ) -> Obj:
-        """Store a new object and return it as stored; `record` notes who owns what.
+        """Store a new object and return it as stored; `record` sets its field managers.
 
-        One that is `decoded` is taken over as it is.
+        A `decoded` object is taken over without a copy.
 
         Raises:
-            StatusError: whatever the server refuses it for.
+            StatusError: the request is invalid or denied.
         """
         new = obj if decoded else self._api.decode(kind, obj, caller)
         metadata = new["metadata"]
@@ -344,7 +344,7 @@ class GenericStore:
             reservations.callback(self._api.addresses.begin_create(new, caller))
         strategy.prepare_create(new)
         strategy.record_creator(new, caller)
-        # The rules are those of the version that was asked for.
+        # Validation is that of the requested version.
         rules = self._api.strategy(requested)
         errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
         errors += rules.validate_create(new)
@@ -372,7 +372,7 @@ class GenericStore:
         return self._store.put(kind.bucket, key, stored).obj
 
     def _stored_form(self, kind: Kind, new: Obj) -> Obj:
-        """A custom object in the version that objects of its kind are stored in."""
+        """Return a custom object in its storage version."""
         if kind.structure is None or kind.stored:
             return new
         storage = self._api.kinds[kind.bucket]
@@ -391,10 +391,10 @@ class GenericStore:
         caller: Caller,
         record: Callable[[Obj], None] | None,
     ) -> Obj:
-        """Put `new`, which is decoded, in the place of `entry`; `record` notes who owns what.
+        """Replace `entry` by the decoded `new`; `record` sets its field managers.
 
         Raises:
-            StatusError: whatever the server refuses it for.
+            StatusError: the request is invalid or denied.
         """
         with ExitStack() as reservations:
             return self._replace(kind, entry, new, subresource, caller, record, reservations)
@@ -459,7 +459,7 @@ class GenericStore:
                 caller.warn(text)
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
-            # The server looks at metadata for all kinds, and again by each kind's own rules.
+            # Upstream validates metadata generically, then by the kind's own rules.
             found = validate_common_fields_update(new, old, kind)
             if strategy.validates_metadata:
                 found += validate_object_meta_update(new, old, kind)
@@ -511,12 +511,12 @@ class GenericStore:
             kind: its kind.
             name: its name.
             namespace: its namespace.
-            options: how.
-            caller: on whose behalf.
-            admitted: whether the request was let in already.
+            options: the DeleteOptions.
+            caller: the request's caller.
+            admitted: skip admission.
 
         Raises:
-            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+            StatusError: 404 not found, 409 a precondition fails.
         """
         where = name if kind.bucket == "namespaces" else namespace
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
@@ -546,10 +546,10 @@ class GenericStore:
         return _deleted_status(kind, entry.obj)
 
     def finalize(self, kind: Kind, entry: Entry, obj: Obj, caller: Caller) -> Obj:
-        """Write a namespace's `spec.finalizers` and its labels; without any left it goes.
+        """Write a namespace's `spec.finalizers` and labels; remove it with the last finalizer.
 
         Raises:
-            StatusError: 422, one of them is no name of a finalizer.
+            StatusError: 422, a finalizer's name is invalid.
         """
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         spec = {**entry.obj.get("spec", {}), "finalizers": finalizers}
@@ -589,7 +589,7 @@ class GenericStore:
             obj = {**obj, "metadata": metadata, "status": status}
             if caller.dry_run:
                 return obj
-            # Without finalizers it stays until it is deleted once more, as upstream.
+            # Without finalizers it stays until a second deletion, as upstream.
             return self._store.put(kind.bucket, entry.key, obj).obj
         if is_deletion_complete(kind, obj) and not caller.dry_run:
             self._store.remove(kind.bucket, entry.key)
@@ -629,7 +629,7 @@ def _check_unchanged(store: Store, kind: Kind, entry: Entry) -> None:
 
 
 def _keep_server_fields(metadata: Obj, before: Obj) -> None:
-    """What only the server sets stays, whatever the client sent."""
+    """Restore the fields that only the server sets."""
     for field in ("creationTimestamp", "generation", "selfLink"):
         if field in before:
             metadata[field] = before[field]
@@ -663,10 +663,10 @@ def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
 def check_resource_version(
     strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bool = False
 ) -> None:
-    """Hold what an update starts from to what is stored.
+    """Compare the UID and resourceVersion of an update with the stored object.
 
     Raises:
-        StatusError: 409 if that is something else or something newer, 422 if it must be told.
+        StatusError: 409 if they differ, 422 if a required resourceVersion is missing.
     """
     kind = strategy.kind
     version = metadata.get("resourceVersion")
@@ -705,10 +705,10 @@ _STORAGE_PREFIXES = {
     "replicationcontrollers": "controllers",
     "services": "services/specs",
 }
-"""Where upstream's storage has kinds that it does not keep under their plain name."""
+"""The storage paths of kinds that differ from the plural."""
 
 
 def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
-    """Where upstream's storage has a kind's objects, as its errors tell."""
+    """Return the storage path of a kind, as upstream's errors show it."""
     plain = f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
     return f"{'' if dry_run else '/registry'}/{_STORAGE_PREFIXES.get(kind.bucket, plain)}"

@@ -54,7 +54,7 @@ class IngressStrategy(Strategy):
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
-        """The group of a resource behind it is always shown."""
+        """Set the API group of resource backends."""
         super().default(obj)
         spec = obj.get("spec") or {}
         backends = [spec.get("defaultBackend")]
@@ -68,20 +68,20 @@ class IngressStrategy(Strategy):
                 resource.setdefault("apiGroup", None)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Rules, backends, and one class."""
+        """Validate rules, backends and class."""
         return validate_ingress_create(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Rules and backends."""
+        """Validate rules and backends."""
         del old
         return validate_ingress(new)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Addresses and names."""
+        """Validate addresses and host names."""
         return validate_ingress_status_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """The annotation of before."""
+        """Warn of the deprecated class annotation."""
         name = (obj.get("spec") or {}).get("ingressClassName")
         if CLASS_ANNOTATION in annotations_of(obj) and name is None:
             caller.warn(
@@ -90,7 +90,7 @@ class IngressStrategy(Strategy):
             )
 
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Odd addresses."""
+        """Warn of non-canonical addresses."""
         del old
         for index, point in enumerate(get_load_balancer_ingress_points(new)):
             for text in get_ip_warnings(
@@ -100,23 +100,23 @@ class IngressStrategy(Strategy):
 
 
 class IngressClassStrategy(Strategy):
-    """Classes of ingresses."""
+    """Ingress classes."""
 
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
-        """Parameters are the cluster's, unless they say otherwise."""
+        """Default the scope of parameters to the cluster."""
         super().default(obj)
         parameters = (obj.get("spec") or {}).get("parameters")
         if parameters is not None:
             parameters.setdefault("scope", "Cluster")
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """A controller, and parameters that can be found."""
+        """Validate controller and parameters."""
         return validate_ingress_class(obj)
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The controller never changes."""
+        """Validate that the controller does not change."""
         return validate_ingress_class_update(new, old)
 
 
@@ -124,79 +124,79 @@ class NetworkPolicyStrategy(Strategy):
     """Network policies."""
 
     def default(self, obj: Obj) -> None:
-        """A policy is for what comes in, and for what goes out where it says something of that."""
+        """Default the policy types: Ingress, and Egress if there are egress rules."""
         super().default(obj)
         spec = obj.get("spec")
         if isinstance(spec, dict) and not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Selectors, peers, ports."""
+        """Validate selectors, peers and ports."""
         return validate_network_policy(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The same; networks that were there may stay."""
+        """Validate; present invalid CIDRs may stay."""
         return validate_network_policy(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Odd networks."""
+        """Warn of non-canonical CIDRs."""
         for text in get_network_policy_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Odd networks."""
+        """Warn of non-canonical CIDRs."""
         del old
         self.warn_create(new, caller)
 
 
 class IPAddressStrategy(Strategy):
-    """Addresses that are held."""
+    """IP addresses."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Somebody holds it."""
+        """Validate the parent reference."""
         return validate_ip_address(obj)
 
 
 class ServiceCIDRStrategy(Strategy):
-    """Ranges of addresses for services."""
+    """Service CIDRs."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """One of each family at most."""
+        """Validate: at most one CIDR of each family."""
         return validate_service_cidr(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is there stays."""
+        """Validate; present CIDRs must not change."""
         return validate_service_cidr_update(new, old)
 
 
 class VolumeAttributesClassStrategy(Strategy):
-    """Classes of attributes of volumes."""
+    """Volume attributes classes."""
 
     validates_metadata_on_update = True
 
     def prepare_create(self, obj: Obj) -> None:
-        """Protected while claims or volumes name it."""
+        """Add the protection finalizer."""
         super().prepare_create(obj)
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/vac-protection" not in finalizers:
             finalizers.append("kubernetes.io/vac-protection")
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """For a driver, and about something."""
+        """Validate driver name and parameters."""
         return validate_volume_attributes_class(obj)
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
-        """All of it stays."""
+        """Validate that nothing changes."""
         return validate_volume_attributes_class_update(new, old)
 
 
 class CSIStorageCapacityStrategy(Strategy):
-    """Capacities of storage classes."""
+    """CSI storage capacities."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Of a class, on nodes, and so much."""
+        """Validate storage class, topology and capacity."""
         return validate_csi_storage_capacity(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Of what, and where, stays."""
+        """Validate; class and topology must not change."""
         return validate_immutable_fields(new, old, "nodeTopology", "storageClassName")

@@ -32,7 +32,7 @@ class NodeStrategy(Strategy):
     """Nodes."""
 
     def default(self, obj: Obj) -> None:
-        """All is allocatable that there is; the network of pods is told twice."""
+        """Default allocatable to capacity, and `podCIDR` and `podCIDRs` to each other."""
         super().default(obj)
         status, spec = obj.get("status") or {}, obj.get("spec") or {}
         if status.get("capacity") and "allocatable" not in status:
@@ -44,7 +44,7 @@ class NodeStrategy(Strategy):
             spec["podCIDR"] = all_of_them[0]
 
     def prepare_create(self, obj: Obj) -> None:
-        """A node keeps the status that it is created with."""
+        """Keep the status that the node is created with."""
         status = obj.get("status", {})
         super().prepare_create(obj)
         obj["status"] = status
@@ -52,35 +52,35 @@ class NodeStrategy(Strategy):
         (obj.get("spec") or {}).pop("configSource", None)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Kubelets are configured otherwise by now."""
+        """Drop the removed dynamic kubelet configuration."""
         super().prepare_update(new, old)
         if "configSource" not in (old.get("spec") or {}):
             (new.get("spec") or {}).pop("configSource", None)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Taints, amounts, networks."""
+        """Validate taints, quantities and CIDRs."""
         return validate_node(obj)
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The same as of a new one."""
+        """Validate or warn as for a new object."""
         del old
         return validate_node(new)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What never changes."""
+        """Validate immutable fields."""
         return validate_node_update(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The same."""
+        """As for a new object."""
         return validate_node_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """What is deprecated."""
+        """Warn of deprecated fields."""
         for text in get_node_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same."""
+        """As for a new object."""
         del old
         self.warn_create(new, caller)
 
@@ -95,13 +95,13 @@ class RuntimeClassStrategy(Strategy):
         return validate_runtime_class(obj)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Labels that are on their way out."""
+        """Warn of deprecated node labels."""
         for key in sorted((obj.get("scheduling") or {}).get("nodeSelector") or ()):
             if key in DEPRECATED_NODE_LABELS:
                 caller.warn(f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[key]}")
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same."""
+        """As for a new object."""
         del old
         self.warn_create(new, caller)
 

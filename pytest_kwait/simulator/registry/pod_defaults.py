@@ -29,7 +29,7 @@ _DISABLED_SOURCES = ("clusterTrustBundle", "podCertificate")
 
 
 def default_pod_spec(spec: Obj) -> None:
-    """Defaults that depend on other fields, for pods and templates alike."""
+    """Set the defaults of pods and templates that depend on other fields."""
     for field in (*_LISTS, "ephemeralContainers"):
         for container in spec.get(field, ()):
             if not container.get("imagePullPolicy"):
@@ -64,7 +64,7 @@ def _default_pull_policy(image: str) -> str:
 
 
 def default_pod(spec: Obj) -> None:
-    """Defaults of pods alone: requests from limits, ports of the host."""
+    """Set the defaults of pods alone: requests from limits, host ports."""
     for field in _LISTS:
         for container in spec.get(field, ()):
             limits = container["resources"].get("limits")
@@ -83,7 +83,7 @@ def default_pod(spec: Obj) -> None:
 
 
 def _default_pod_resources(spec: Obj, resources: Obj) -> None:
-    """Requests and limits of the pod as a whole, from those of its containers."""
+    """Set pod-level requests and limits from those of the containers."""
     limits: dict[str, str] = resources.get("limits", {})
     requests: dict[str, str] = resources.get("requests", {})
     if limits or requests:
@@ -104,7 +104,7 @@ def _default_pod_resources(spec: Obj, resources: Obj) -> None:
 
 
 def drop_disabled_fields(spec: Obj) -> None:
-    """Take away what a server does not know by default."""
+    """Drop fields of features that are off by default."""
     spec.pop("schedulingGroup", None)
     for volume in spec.get("volumes", ()):
         if "projected" in volume:

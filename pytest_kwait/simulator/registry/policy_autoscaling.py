@@ -29,11 +29,11 @@ class PodDisruptionBudgetStrategy(Strategy):
     validates_metadata = False
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The spec."""
+        """Validate the spec."""
         return validate_pod_disruption_budget_spec(obj.get("spec", {}))
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The numbers."""
+        """Validate the counts."""
         del old
         return validate_pod_disruption_budget_status(new.get("status") or {})
 
@@ -42,22 +42,22 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     """Horizontal pod autoscalers."""
 
     def default(self, obj: Obj) -> None:
-        """Who says anything of growing waits for nothing before it."""
+        """Default the stabilization window of scale-up rules to 0."""
         super().default(obj)
         rules = ((obj.get("spec") or {}).get("behavior") or {}).get("scaleUp")
         if rules is not None:
             rules.setdefault("stabilizationWindowSeconds", 0)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """The spec."""
+        """Validate the spec."""
         return validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The spec; what it scales may stay unusable."""
+        """Validate the spec; a present invalid target may stay."""
         return validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}))
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The numbers."""
+        """Validate the counts."""
         del old
         found = ErrorList()
         found.require_not_negative(

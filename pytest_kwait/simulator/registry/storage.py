@@ -56,14 +56,14 @@ class PersistentVolumeClaimStrategy(Strategy):
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
-        """The group of a source is always shown."""
+        """Set the API group of data sources."""
         super().default(obj)
         for field in ("dataSource", "dataSourceRef"):
             if (source := (obj.get("spec") or {}).get(field)) is not None:
                 source.setdefault("apiGroup", None)
 
     def prepare_create(self, obj: Obj) -> None:
-        """Pending, and protected while pods use it."""
+        """Set phase Pending and the protection finalizer."""
         super().prepare_create(obj)
         obj["status"] = {"phase": "Pending"}
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -72,38 +72,38 @@ class PersistentVolumeClaimStrategy(Strategy):
         _sync_data_sources(obj.get("spec") or {}, {})
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Where the content comes from is told in both ways."""
+        """Keep both data source fields equal."""
         super().prepare_update(new, old)
         _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """How it is used, how much, and from where."""
+        """Validate access modes, resources and data source."""
         return validate_persistent_volume_claim(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Nothing but the size of what is bound changes."""
+        """Validate; only the requested size of a bound claim may change."""
         return validate_persistent_volume_claim(new) + validate_persistent_volume_claim_update(
             new, old
         )
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Amounts and states."""
+        """Validate capacities and resize states."""
         del old
         return validate_persistent_volume_claim_status_update(new)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """What is deprecated or odd."""
+        """Warn of deprecated and suspicious fields."""
         for text in get_persistent_volume_claim_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same."""
+        """As for a new object."""
         del old
         self.warn_create(new, caller)
 
 
 def _sync_data_sources(spec: Obj, before: Obj) -> None:
-    """Drop what cannot be a source, and tell the source in both ways."""
+    """Drop disallowed data sources and keep `dataSource` and `dataSourceRef` equal."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if reference is not None and reference.get("namespace") and not before.get("dataSourceRef"):
         del spec["dataSourceRef"]
@@ -126,13 +126,13 @@ class PersistentVolumeStrategy(Strategy):
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
-        """A disk of Azure says whether it can be written."""
+        """Default `readOnly` of Azure disks."""
         super().default(obj)
         if (disk := (obj.get("spec") or {}).get("azureDisk")) is not None:
             disk.setdefault("readOnly", False)
 
     def prepare_create(self, obj: Obj) -> None:
-        """Pending, and protected while bound."""
+        """Set phase Pending and the protection finalizer."""
         super().prepare_create(obj)
         created = obj["metadata"].get("creationTimestamp")
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
@@ -141,16 +141,16 @@ class PersistentVolumeStrategy(Strategy):
             finalizers.append("kubernetes.io/pv-protection")
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """How it is used, how much, and what is behind it."""
+        """Validate access modes, capacity and source."""
         return validate_persistent_volume_spec(obj.get("spec") or {}, name_of(obj), "spec")
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
-        """All of its rules, which the server asks twice."""
+        """Validate as a new volume; upstream validates twice."""
         del old
         return self.validate_create(new)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is behind it never changes."""
+        """Validate; the source must not change."""
         errors = self.validate_create(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         now, then = (
@@ -171,18 +171,18 @@ class PersistentVolumeStrategy(Strategy):
         return errors
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """What is deprecated."""
+        """Warn of deprecated fields."""
         for text in get_persistent_volume_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same."""
+        """As for a new object."""
         del old
         self.warn_create(new, caller)
 
 
 def _allow_expansion(now: Obj, then: Obj) -> None:
-    """A secret to expand a volume with may come later."""
+    """Allow a secret for expansion to be added."""
     field = "controllerExpandSecretRef"
     if now.get("csi") and then.get("csi") and field not in then["csi"]:
         now["csi"] = {name: value for name, value in now["csi"].items() if name != field}
@@ -194,16 +194,16 @@ class StorageClassStrategy(Strategy):
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Who provisions, how, and where."""
+        """Validate provisioner, parameters and topology."""
         return validate_storage_class(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Only what later volumes may do changes."""
+        """Validate; only allowed fields may change."""
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return validate_immutable_fields(new, old, *fields)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Labels that are on their way out."""
+        """Warn of deprecated node labels."""
         for index, term in enumerate(obj.get("allowedTopologies") or []):
             for number, rule in enumerate(term.get("matchLabelExpressions") or []):
                 if rule.get("key") in DEPRECATED_NODE_LABELS:
@@ -211,16 +211,16 @@ class StorageClassStrategy(Strategy):
                     caller.warn(f"{at}: {DEPRECATED_NODE_LABELS[rule['key']]}")
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """The same."""
+        """As for a new object."""
         del old
         self.warn_create(new, caller)
 
 
 class VolumeAttachmentStrategy(Strategy):
-    """Attachments of volumes."""
+    """Volume attachments."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """By whom, of what, and where."""
+        """Validate attacher, source and node."""
         return validate_volume_attachment(obj)
 
 
@@ -228,11 +228,11 @@ class CSIDriverStrategy(Strategy):
     """CSI drivers."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Policies, tokens, modes."""
+        """Validate policies, token requests and lifecycle modes."""
         return validate_csi_driver(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Whether it attaches, and its modes, never change."""
+        """Validate; `attachRequired` and lifecycle modes must not change."""
         errors = validate_csi_driver(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         for field, shown in (
@@ -246,8 +246,8 @@ class CSIDriverStrategy(Strategy):
 
 
 class CSINodeStrategy(Strategy):
-    """Nodes as CSI drivers know them."""
+    """CSI nodes."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Drivers by name, each once."""
+        """Validate the drivers; names must be unique."""
         return validate_csi_node(obj)

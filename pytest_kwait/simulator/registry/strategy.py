@@ -80,7 +80,7 @@ _RETURN_DELETED_OBJECT = frozenset(
 
 
 def fill_defaults(obj: Obj, defaults: Obj) -> None:
-    """Set what `defaults` has and `obj` has not; a part that `obj` lacks gets none."""
+    """Set missing fields from `defaults`; objects that `obj` lacks are not created."""
     for name, value in defaults.items():
         if isinstance(value, dict) and name in obj and isinstance(obj[name], dict):
             fill_defaults(obj[name], value)
@@ -96,13 +96,13 @@ class Strategy:
     """
 
     default_propagation: str | None = None
-    """What deleting does to dependents where the request does not say; None: by the object."""
+    """The default propagation policy of deletions; None decides by the object's finalizers."""
 
     validates_metadata = True
-    """Whether the kind's own rules look at metadata, beside the rules for all kinds."""
+    """Whether the kind's own validation includes metadata."""
 
     validates_metadata_on_update = False
-    """Whether an update is held to the rules of new metadata as well."""
+    """Whether updates are validated by the rules of new metadata, too."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -114,12 +114,12 @@ class Strategy:
         self.returns_deleted_object = kind.bucket in _RETURN_DELETED_OBJECT
 
     def default(self, obj: Obj) -> None:
-        """Fill what the kind's version defaults; done whenever an object is decoded."""
+        """Set the defaults of the kind's version; called after every decoding."""
         if self.learned:
             fill_defaults(obj, self.learned)
 
     def prepare_create(self, obj: Obj) -> None:
-        """Clear and set what is not the client's; status first of all."""
+        """Reset the fields that clients do not set, above all status."""
         if self.kind.has_status:
             obj.pop("status", None)
             empty = self.empty_status()
@@ -129,10 +129,10 @@ class Strategy:
             obj["metadata"]["generation"] = 1
 
     def record_creator(self, obj: Obj, caller: Caller) -> None:
-        """Write into a new object who makes it, where the kind tells that."""
+        """Record the creator in a new object, for kinds that have such fields."""
 
     def empty_status(self) -> Obj | None:
-        """The status of a new object: what is always written; None for no such field."""
+        """Return the status of a new object; None for a kind without status."""
         kind = self.kind
         if kind.custom:
             return None
@@ -142,7 +142,7 @@ class Strategy:
         return Decoder(kind).struct({}, shape.struct)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Undo what an update of the main resource may not change, and count generations."""
+        """Restore the fields that an update may not change; increment the generation."""
         if self.kind.has_status:
             if "status" in old:
                 new["status"] = old["status"]
@@ -152,14 +152,14 @@ class Strategy:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def counts(self, new: Obj, old: Obj) -> bool:
-        """Whether the change is one that gets a generation of its own."""
+        """Whether the change increments the generation."""
         if not self.kind.custom and "spec" in (new.keys() | old.keys()):
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
         return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
-        """Undo what an update of the status may not change: all but status and some metadata."""
+        """Restore all fields but the status and some metadata."""
         for field in (new.keys() | old.keys()) - {"metadata", "status"}:
             if field in old:
                 new[field] = old[field]
@@ -176,52 +176,52 @@ class Strategy:
                 metadata.pop(field, None)
 
     def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """The object once it is to be deleted, where its kind marks that in a way of its own."""
+        """Return the object marked for deletion, for kinds with a mark of their own."""
         return None
 
     def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
-        """Undo what an update of another subresource may not change, and stamp what it may."""
+        """Restore the fields that a subresource may not change, and set timestamps."""
 
     def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
-        """What is wrong with a change by another subresource."""
+        """Validate a change by another subresource."""
         del subresource
         return self.validate_update(new, old) if self.kind.custom else []
 
     def prepare_delete(self, obj: Obj) -> Obj:
-        """The object as its deletion starts from."""
+        """Return the object to delete, prepared."""
         return obj
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """What is wrong with a new object, beyond its metadata."""
+        """Validate a new object without its metadata."""
         del obj
         return []
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What never changes; told before metadata is looked at again."""
+        """Validate immutable fields; their errors precede those of metadata."""
         del new, old
         return []
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is wrong with a change, beyond its metadata."""
+        """Validate a change without its metadata."""
         del old
         return self.validate_create(new)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is wrong with a change of the status."""
+        """Validate a change of the status."""
         del new, old
         return []
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Tell the client what is legal and yet likely a mistake."""
+        """Warn of valid but suspicious fields of a new object."""
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Tell the client what is legal and yet likely a mistake in a change."""
+        """Warn of valid but suspicious fields of a change."""
 
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Tell the client what is legal and yet likely a mistake in a status."""
+        """Warn of valid but suspicious fields of a status."""
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
-        """Seconds of graceful deletion, None where the kind knows none."""
+        """Return the grace period in seconds; None if the kind has no graceful deletion."""
         del obj, asked
         return None
 

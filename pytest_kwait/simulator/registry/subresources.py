@@ -66,7 +66,7 @@ def _value_at(obj: Obj, path: str) -> Any:
 
 
 def read_scale(kind: Kind, obj: Obj) -> Obj:
-    """The object's Scale."""
+    """Return the object's Scale."""
     wanted, present, chosen = _scale_paths(kind)
     spec: Obj = {}
     replicas = _value_at(obj, wanted)
@@ -92,12 +92,12 @@ def read_scale(kind: Kind, obj: Obj) -> Obj:
 
 
 def replicas_path(kind: Kind) -> list[str]:
-    """Where the object has the number that it is to have."""
+    """Return the path of the desired number of replicas."""
     return _scale_paths(kind)[0].strip(".").split(".")
 
 
 def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
-    """A copy of the object with the Scale's replicas, and with its resourceVersion if it has one.
+    """Return a copy of the object with the Scale's replicas and resourceVersion.
 
     Args:
         kind: of the object.
@@ -105,7 +105,7 @@ def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
         scale: the Scale, which is decoded.
 
     Raises:
-        StatusError: 400, 409 or 422, it is none of the object.
+        StatusError: 400, 409 or 422, the Scale is invalid.
     """
     metadata, name = scale["metadata"], obj["metadata"]["name"]
     if not metadata.get("name"):
@@ -139,7 +139,7 @@ def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
 
 
 def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
-    """The pod with its node and the condition that it is scheduled since `stamp`.
+    """Return the pod with its node and the condition PodScheduled since `stamp`.
 
     Args:
         pod: the pod.
@@ -149,8 +149,7 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
             resourceVersion must be the pod's.
 
     Raises:
-        StatusError: 409, it is another pod, is assigned already, being deleted, or not to be
-            scheduled yet.
+        StatusError: 409, it is another pod, or is assigned, being deleted or gated.
     """
     metadata, spec = {**pod["metadata"]}, pod["spec"]
     given = (binding or {}).get("metadata", {})
@@ -219,7 +218,7 @@ _RETRY_SECONDS = 10
 
 
 def can_ignore_budgets(pod: Obj) -> bool:
-    """Whether no budget counts the pod: it has not begun, has ended or is being deleted."""
+    """Whether budgets do not apply: the pod is pending, has ended or is being deleted."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Pending", "Succeeded", "Failed") or bool(
         pod["metadata"].get("deletionTimestamp")
@@ -227,14 +226,14 @@ def can_ignore_budgets(pod: Obj) -> bool:
 
 
 def find_disruption_budget(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
-    """The budget that the eviction is taken from; None where it costs nothing.
+    """Return the budget that the eviction reduces; None for none.
 
     Args:
-        pod: a pod that is guarded.
-        budgets: those that select it.
+        pod: the pod.
+        budgets: the budgets that select it.
 
     Raises:
-        StatusError: 429 where the budget allows none, 500 where there is more than one.
+        StatusError: 429 if the budget allows no disruption, 500 for more than one budget.
     """
     if len(budgets) > 1:
         text = (
@@ -251,7 +250,7 @@ def find_disruption_budget(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
 
 
 def decrement_budget(budget: Obj, pod: str, stamp: str) -> Obj:
-    """The budget's status after one more disruption, by the pod of that name."""
+    """Return the budget's status after the eviction of a pod."""
     status = {**budget["status"]}
     status["disruptionsAllowed"] -= 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: stamp}
@@ -333,7 +332,7 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 
 
 def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:
-    """Undo in `new` what the subresource does not write."""
+    """Restore the fields of `new` that the subresource does not write."""
     if subresource == "resize":
         if any(
             len(_containers_in(new, field)) != len(_containers_in(old, field))
@@ -377,7 +376,7 @@ def _restore_all_but_resources(new: Obj, old: Obj) -> None:
 
 
 def _copy_fields(kept: Obj, sent: Obj, *fields: str) -> None:
-    """Let these fields be as they were sent."""
+    """Copy these fields from `sent`."""
     for field in fields:
         if field in sent:
             kept[field] = sent[field]
@@ -386,8 +385,8 @@ def _copy_fields(kept: Obj, sent: Obj, *fields: str) -> None:
 
 
 def validate_pod_subresource(subresource: str, new: Obj, old: Obj) -> list[FieldError]:
-    """What is wrong with a part that was written."""
-    # Not at import: a cluster starts without anybody who writes parts of pods.
+    """Validate a write of a pod's subresource."""
+    # Not at import: a cluster starts sooner without it.
     from pytest_kwait.simulator.validation.core.pods.pod_update import (
         validate_ephemeral_containers_update,
         validate_pod_resize,
