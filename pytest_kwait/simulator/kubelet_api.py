@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["KubeletApi", "LogLine", "Ports", "Session", "StartError"]
 
 LogLine = tuple[float, bytes]
-"""When a line was written (seconds since the epoch), and the line without its end."""
+"""The time of a line (seconds since the epoch), and the line without its newline."""
 
 
 class StartError(Exception):
     """A command cannot be started.
 
     Args:
-        why: in the container runtime's words.
+        why: the reason in the container runtime's words.
     """
 
     def __init__(self, why: str) -> None:
@@ -28,34 +28,34 @@ class StartError(Exception):
 
 
 class Output(Protocol):
-    """What a process writes."""
+    """The output of a process."""
 
     @property
     def code(self) -> int | None:
-        """How it ended; None as long as it has not."""
+        """The exit code; None while the process runs."""
         ...
 
     async def take(self) -> tuple[int, bytes] | None:
-        """The next piece and its stream; None at the end."""
+        """Wait for the next piece and return it with its stream; None at the end."""
         ...
 
 
 class Session(Protocol):
-    """A process that somebody follows."""
+    """A client's connection to a process."""
 
     @property
     def stdin(self) -> Input | None:
-        """Where to send its input; None where it takes none."""
+        """The input; None if the process takes none."""
         ...
 
     @property
     def output(self) -> Output:
-        """Its output and how it ended."""
+        """The output and exit code."""
         ...
 
     @property
     def stop(self) -> Callable[[], None]:
-        """Ends it, or lets go of it."""
+        """Ends the process, or detaches from it."""
         ...
 
 
@@ -63,25 +63,25 @@ class Ports(Protocol):
     """The ports of a pod."""
 
     def connect(self, port: int) -> Session | None:
-        """A connection to the port; None where it is refused."""
+        """Connect to a port; None if the connection is refused."""
         ...
 
 
 class KubeletApi(Protocol):
-    """A node's agent, as far as the API server speaks with it."""
+    """A kubelet, as the API server sees it."""
 
     def pods(self) -> Obj:
-        """The PodList of what the node runs."""
+        """Return a PodList of the node's pods."""
         ...
 
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> list[LogLine]:
-        """What a container has written so far."""
+        """Return the lines that a container has logged so far."""
         ...
 
     def follow(self, namespace: str, pod: str, container: str) -> AsyncIterator[LogLine]:
-        """What a container writes from its first line until it ends."""
+        """Yield the lines of a container's log until it ends."""
         ...
 
     def run(
@@ -91,12 +91,12 @@ class KubeletApi(Protocol):
 
         Raises:
             LookupError: the container does not run.
-            StartError: there is no such program.
+            StartError: the program does not exist.
         """
         ...
 
     def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
-        """Follow a container's own program.
+        """Attach to a container's program.
 
         Raises:
             LookupError: the container does not run.
@@ -104,21 +104,21 @@ class KubeletApi(Protocol):
         ...
 
     def network_of(self, namespace: str, pod: str) -> Ports:
-        """The ports of a pod.
+        """Return the ports of a running pod.
 
         Raises:
-            LookupError: none of its containers runs.
+            LookupError: the pod does not run.
         """
         ...
 
     def dial(self, address: str, port: int) -> Session | None:
-        """A connection to an address on the node; None where it is refused."""
+        """Connect to an address on the node; None if the connection is refused."""
         ...
 
     def running_pods(self) -> Obj:
-        """The PodList of what the container runtime runs."""
+        """Return a PodList of the pods with running containers."""
         ...
 
     def counts(self) -> dict[str, int]:
-        """How many containers there are, by their state."""
+        """Return the number of containers by state."""
         ...

@@ -20,14 +20,14 @@ __all__ = ["Kubelet", "make_node_name", "start_kubelets"]
 
 
 def make_node_name(number: int) -> str:
-    """Return the name of a node, counted from 1."""
+    """Return the name of a node by its number, from 1."""
     return f"kwait-node-{number}"
 
 
 def start_kubelets(api: Cluster, nodes: int) -> dict[str, Kubelet]:
-    """Start so many kubelets; their Nodes are Ready when this returns.
+    """Start `nodes` kubelets; their Nodes are Ready when this returns.
 
-    One subscription serves them all: a pod's change costs the same however many nodes there are.
+    One subscription serves them all, so a pod's change costs the same with any number of nodes.
     """
     kubelets = {
         make_node_name(number): Kubelet(api, make_node_name(number), number)

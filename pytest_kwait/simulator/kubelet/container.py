@@ -336,7 +336,7 @@ class Container:
         if self.running:
             self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
 
-    # -- as the sink of its own program
+    # -- sink of the program
 
     def write(self, stream: int, data: bytes) -> None:
         """Log output, and pass it to attached sessions."""
@@ -434,7 +434,7 @@ class Container:
             return {"running": {"startedAt": format_time(self.started_at)}}
         return {"waiting": {}}
 
-    # -- others beside its own program
+    # -- sessions
 
     def run(self, argv: list[str], *, stdin: bool, tty: bool) -> Session:
         """Start another command in the container.

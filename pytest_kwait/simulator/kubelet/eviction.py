@@ -172,7 +172,7 @@ class EvictionManager:
         self._syncs = 0
         self._timer: Timer | None = None
 
-    # -- what is looked at
+    # -- watching
 
     def watch(self, worker: EvictablePod) -> None:
         """Watch the storage of a new pod that has a limit."""
@@ -206,7 +206,7 @@ class EvictionManager:
         if self._short or self._limited:
             self._schedule(_SYNC_SECONDS)
 
-    # -- who keeps too much
+    # -- storage limits
 
     def _evict_over_limit(self) -> bool:
         """Evict all pods over their storage limits; False if there were none."""
@@ -228,7 +228,7 @@ class EvictionManager:
                 self._evict(worker, message, disrupted=False)
         return found
 
-    # -- what is short
+    # -- shortages
 
     def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
@@ -247,7 +247,7 @@ class EvictionManager:
         worker.record_event(WARNING, EVICTED, message)
         worker.sync()
 
-    # -- who may come
+    # -- admission
 
     def find_admission_error(self, pod: Obj) -> tuple[str, str] | None:
         """Return why a shortage keeps a pod off the node: reason and message, or None.

@@ -66,7 +66,7 @@ class NodeFaults:
         self._server: KubeletApi | None = None
         self._counts: dict[str, int] = {}
 
-    # -- the way to the API server
+    # -- partition and stop
 
     @property
     def is_partitioned(self) -> bool:
@@ -107,7 +107,7 @@ class NodeFaults:
         for worker in list(node.workers):
             worker.reconcile()
 
-    # -- what is short
+    # -- pressure
 
     def start_pressure(self, what: str) -> None:
         """Run short of `memory` or `disk`: set the condition and evict pods."""
@@ -135,7 +135,7 @@ class NodeFaults:
         if found is not None and not self.is_partitioned:
             node.recorder.event(found, ("v1", "Node"), NORMAL, event_reason, text)
 
-    # -- one container
+    # -- containers
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """OOM-kill a container; False if it does not run."""
@@ -467,7 +467,7 @@ class Kubelet:
         """Whether the kubelet is stopped; containers keep running."""
         return self.node_faults.is_kubelet_stopped
 
-    # -- what others look at
+    # -- lookup
 
     @property
     def workers(self) -> Collection[PodWorker]:

@@ -82,7 +82,7 @@ class PodWorker:
         self._removed = False
         self._must_publish = False
 
-    # -- turns
+    # -- scheduling of syncs
 
     @property
     def deleted(self) -> bool:

@@ -313,7 +313,7 @@ class RuntimeManager:
             found = self._records[name] = ContainerRecord()
         return found
 
-    # -- what is
+    # -- state
 
     def list_running(self) -> list[Container]:
         """Return the running instances."""
@@ -651,7 +651,7 @@ class RuntimeManager:
         )
         return left
 
-    # -- ending what is to start again
+    # -- restarting
 
     def _schedule_kill(self, name: str, why: str, grace: float | None) -> None:
         """Let the next sync kill a container whose probe failed."""

@@ -60,7 +60,7 @@ class Network:
         accept = self._listeners.get(port)
         return None if accept is None else accept(Pipe(), sink)
 
-    # -- as its own programs see it
+    # -- view from inside the pod
 
     def resolve(self, name: str, *, search: bool = True) -> list[str]:
         """Return the addresses of a name, as the pod's programs resolve it."""

@@ -226,7 +226,7 @@ class Terminal:
         self.interrupted: Callable[[], None] | None = None
         """Called on Ctrl-C."""
 
-    # -- what the person does
+    # -- input
 
     def send(self, data: bytes) -> None:
         """Handle typed keys."""
@@ -270,7 +270,7 @@ class Terminal:
             self._stdin.send(bytes(self._line) + end)
         self._line.clear()
 
-    # -- what the process does
+    # -- output
 
     def write(self, stream: int, data: bytes) -> None:
         """Show output; stdout and stderr are one stream."""
