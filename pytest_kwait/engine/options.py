@@ -19,7 +19,9 @@ __all__ = [
     "Target",
     "WaitOptions",
     "WaitSettings",
+    "check_bool",
     "check_count",
+    "check_text",
     "parse_target",
     "resolve_options",
 ]
@@ -139,6 +141,28 @@ def check_count(what: str, value: object, *, least: int = 0) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidArgument(what, value, f"use a whole number, {least} or more")
+    return value
+
+
+def check_text(what: str, value: object, *, empty: bool = False) -> str:
+    """Return `value` as a text.
+
+    Raises:
+        InvalidArgument: not a text, or empty without `empty`.
+    """
+    if not isinstance(value, str) or not (value or empty):
+        raise InvalidArgument(what, value, f"use a text{', or an empty one' if empty else ''}")
+    return value
+
+
+def check_bool(what: str, value: object) -> bool:
+    """Return `value` as a bool.
+
+    Raises:
+        InvalidArgument: not a bool.
+    """
+    if not isinstance(value, bool):
+        raise InvalidArgument(what, value, "use True or False")
     return value
 
 

@@ -1,7 +1,9 @@
 """Default timeouts and poll intervals of waits, each with its source.
 
 The first are those of the Go framework's `TimeoutContext` that a wait uses; the others are
-constants of its helpers. Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
+constants of its helpers.
+
+Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
 """
 
 from __future__ import annotations

@@ -17,10 +17,9 @@ from pytest_kwait.client.resource import BUILT_IN, EVENTS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, parse_target
+from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -330,8 +329,8 @@ def wait_for_event(
         target = ((known.kind if known else parsed.kind.partition(".")[0]).lower(), parsed.name)
     return AwaitedEvent(
         namespace,
-        reason=None if reason is None else check_text_argument("reason", reason),
-        message=None if message is None else check_text_argument("message", message),
+        reason=None if reason is None else check_text("reason", reason),
+        message=None if message is None else check_text("message", message),
         about=target,
         kind=type,
     )

@@ -10,7 +10,7 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import parse_target
+from pytest_kwait.engine.options import check_text, parse_target
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
@@ -29,8 +29,6 @@ __all__ = [
     "NamedObjectStore",
     "NamedTarget",
     "ObjectGoal",
-    "check_flag",
-    "check_text",
     "finalizer_goal",
     "parse_named_uids",
     "resolve_target",
@@ -191,28 +189,6 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
     text = f"have finalizer {finalizer}" if present else f"lose finalizer {finalizer}"
     # What is being deleted is given no finalizer any more.
     return ObjectGoal(text, judge, alive=present, gone=not present)
-
-
-def check_text(what: str, value: object) -> str:
-    """Return `value` as a text.
-
-    Raises:
-        InvalidArgument: it is none, or empty.
-    """
-    if not isinstance(value, str) or not value:
-        raise InvalidArgument(what, value, "use a text")
-    return value
-
-
-def check_flag(what: str, value: object) -> bool:
-    """Return `value` as a yes or no.
-
-    Raises:
-        InvalidArgument: it is neither.
-    """
-    if not isinstance(value, bool):
-        raise InvalidArgument(what, value, "use True or False")
-    return value
 
 
 class NamedObjectStore:

@@ -14,10 +14,10 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, Resource
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import check_bool, check_text
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def wait_for_authorization_update(
 
     Source: auth/helpers.go WaitForAuthorizationUpdate.
     """
-    where = "" if _check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
+    where = "" if check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
     attributes = _attributes(where, verb, resource)
     return _reviewed_access(user, groups, attributes, allowed)
 
@@ -227,9 +227,7 @@ def wait_for_named_authorization_update(
     """
     attributes = _attributes(check_namespace(namespace), verb, resource)
     # Names of roles and the like may hold what no DNS name does.
-    return _reviewed_access(
-        user, groups, {**attributes, "name": check_text_argument("name", name)}, allowed
-    )
+    return _reviewed_access(user, groups, {**attributes, "name": check_text("name", name)}, allowed)
 
 
 @wait(
@@ -264,7 +262,7 @@ def wait_for_authz_update(
 
 
 def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any]:
-    text = check_text_argument("resource", resource)
+    text = check_text("resource", resource)
     whole, _, part = text.partition("/")
     plural, _, group = whole.partition(".")
     known = match_resource(BUILT_IN.values(), whole) if plural != "*" else None
@@ -275,7 +273,7 @@ def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any
         check_name("resource", plural)
     attributes = {
         "namespace": namespace,
-        "verb": check_text_argument("verb", verb),
+        "verb": check_text("verb", verb),
         "group": group,
         "resource": plural,
         "subresource": part,
@@ -289,14 +287,8 @@ def _reviewed_access(
     if isinstance(groups, str) or not isinstance(groups, Sequence):
         raise InvalidArgument("groups", groups, "use a list of groups")
     return ReviewedAccess(
-        check_text_argument("user", user),
-        [check_text_argument("groups", group) for group in groups],
+        check_text("user", user),
+        [check_text("groups", group) for group in groups],
         attributes,
-        _check_bool("allowed", allowed),
+        check_bool("allowed", allowed),
     )
-
-
-def _check_bool(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgument(what, value, "use True or False")
-    return value

@@ -21,12 +21,11 @@ from pytest_kwait.client.resource import (
     Resource,
 )
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, parse_target
+from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -379,6 +378,6 @@ def wait_for_webhook_ready(
         _KINDS[kind],
         check_name("webhook", target.name),
         probe=probe,
-        denial=None if denial is None else check_text_argument("denial", denial),
+        denial=None if denial is None else check_text("denial", denial),
         mutation=mutation,
     )

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.client.resource import DEPLOYMENTS, REPLICA_SETS
 from pytest_kwait.engine.condition import ObjectReference, Source
-from pytest_kwait.engine.options import check_count
+from pytest_kwait.engine.options import check_count, check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import controller_uid
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_paused,
@@ -427,7 +426,7 @@ class RevisionAndImage(DeploymentCondition):
         if isinstance(number, str) and number.isdecimal():
             number = int(number)
         self._revision = check_count("revision", number, least=1)
-        self._image = check_text_argument("image", image)
+        self._image = check_text("image", image)
         goal = f"reach revision {self._revision} with image {image}"
         super().__init__(namespace, deployment, goal, pods=False)
 
@@ -487,7 +486,7 @@ class ConditionReason(DeploymentCondition):
     """
 
     def __init__(self, namespace: str, deployment: str, reason: str, condition: str) -> None:
-        self._reason = check_text_argument("reason", reason)
+        self._reason = check_text("reason", reason)
         if condition not in _CONDITIONS:
             valid = " or ".join(map(repr, _CONDITIONS))
             raise InvalidArgument("condition", condition, f"use {valid}")

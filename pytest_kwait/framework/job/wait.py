@@ -24,6 +24,7 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
+from pytest_kwait.engine.options import check_text
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
@@ -38,7 +39,6 @@ from pytest_kwait.framework.job.conditions import (
     UserJobCondition,
 )
 from pytest_kwait.framework.job.fields import find_end, pod_selector
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
 from pytest_kwait.framework.registry import wait
 
@@ -448,7 +448,7 @@ def _describe_pod(pod: dict[str, Any]) -> str:
 
 
 def _check_uid(uid: str | None) -> str:
-    return "" if uid is None else check_text_argument("uid", uid)
+    return "" if uid is None else check_text("uid", uid)
 
 
 @wait(limit="job", summary="a job that is gone, by its UID")

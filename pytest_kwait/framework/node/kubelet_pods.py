@@ -20,11 +20,10 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
-from pytest_kwait.engine.options import WaitOptions, check_count
+from pytest_kwait.engine.options import WaitOptions, check_count, check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.node.fields import NodeFields, describe_node
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.wait.errors import DeadlineExceeded
 
@@ -242,4 +241,4 @@ def wait_for_pods_running_on_nodes(
         raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
     names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
     number = check_count("count", count)
-    return KubeletPods(namespace, names, check_text_argument("prefix", prefix, empty=True), number)
+    return KubeletPods(namespace, names, check_text("prefix", prefix, empty=True), number)

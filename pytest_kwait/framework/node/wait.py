@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.validation import check_namespace
-from pytest_kwait.engine.options import WaitOptions, check_count
+from pytest_kwait.engine.options import WaitOptions, check_bool, check_count, check_text
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.node.conditions import HealthyCluster, NodeGoal, NodeSet, OneNode
 from pytest_kwait.framework.node.fields import (
@@ -26,7 +26,6 @@ from pytest_kwait.framework.node.fields import (
     is_ready,
     is_schedulable,
 )
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -103,8 +102,8 @@ def wait_for_node_condition(
 
     Source: node/wait.go WaitConditionToBe.
     """
-    kind = check_text_argument("condition", condition)
-    return OneNode(node, _node_condition_goal(kind, _check_bool("wanted", wanted)))
+    kind = check_text("condition", condition)
+    return OneNode(node, _node_condition_goal(kind, check_bool("wanted", wanted)))
 
 
 @wait(limit="node_schedulable", summary="a node that takes pods, or takes none")
@@ -124,7 +123,7 @@ def wait_for_node_schedulable(
 
     Source: node/wait.go WaitForNodeSchedulable.
     """
-    wanted = _check_bool("want_schedulable", want_schedulable)
+    wanted = check_bool("want_schedulable", want_schedulable)
     text = f"become {'' if wanted else 'un'}schedulable"
     goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
     return OneNode(node, goal)
@@ -168,12 +167,6 @@ def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
         return f"{kind} is {condition.get('status')}{f': {why}' if why else ''}"
 
     return NodeGoal(text, lambda node: condition_is(node, kind, wanted), missing)
-
-
-def _check_bool(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgument(what, value, "use True or False")
-    return value
 
 
 def _parse_time(value: object) -> datetime:
@@ -290,7 +283,7 @@ def _takes_pods_of_tests(node: dict[str, Any]) -> bool:
 def _texts(what: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidArgument(what, values, "use a list of texts")
-    return [check_text_argument(what, value) for value in values]
+    return [check_text(what, value) for value in values]
 
 
 def _pattern(text: str) -> re.Pattern[str]:

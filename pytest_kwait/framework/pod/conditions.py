@@ -16,6 +16,7 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.responses import PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import check_text
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
@@ -49,7 +50,6 @@ __all__ = [
     "PodGoal",
     "PodGoalCondition",
     "UserPodCondition",
-    "check_text_argument",
     "observed_generation",
     "terminated_with",
 ]
@@ -297,7 +297,7 @@ class UserPodCondition(NamedPod):
         self, namespace: str, pod: str, description: str, condition: Callable[[Any], Any]
     ) -> None:
         super().__init__(namespace, pod)
-        self.goal = f"become {check_text_argument('description', description)}"
+        self.goal = f"become {check_text('description', description)}"
         given: object = condition
         if not callable(given):
             raise InvalidArgument("condition", given, "use a callable that is given the pod")
@@ -324,7 +324,7 @@ class AbsentPod(NamedPod):
     goal = "go away"
 
     def __init__(self, namespace: str, pod: str, uid: str | None) -> None:
-        meant = "" if uid is None else check_text_argument("uid", uid)
+        meant = "" if uid is None else check_text("uid", uid)
         super().__init__(namespace, pod, meant, PartialObjectMetadata)
 
     def verdict(self) -> Verdict:
@@ -343,14 +343,3 @@ class AbsentPod(NamedPod):
 
     def result(self) -> None:
         """Return nothing: there is none."""
-
-
-def check_text_argument(what: str, value: object, *, empty: bool = False) -> str:
-    """Return `value` as a text.
-
-    Raises:
-        InvalidArgument: it is none, or empty where it must not be.
-    """
-    if not isinstance(value, str) or not (value or empty):
-        raise InvalidArgument(what, value, f"use a text{', or an empty one' if empty else ''}")
-    return value

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.options import check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.pod.conditions import (
     PodGoal,
     PodGoalCondition,
-    check_text_argument,
     to_pending,
 )
 from pytest_kwait.framework.registry import wait
@@ -256,7 +256,7 @@ def wait_for_container_to_fail(
 
     Source: pod/wait.go WaitForPodContainerToFail.
     """
-    text = check_text_argument("reason", reason)
+    text = check_text("reason", reason)
     return _container_condition(namespace, pod, lambda name: failing(name, text), container)
 
 

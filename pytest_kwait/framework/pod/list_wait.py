@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
-from pytest_kwait.engine.options import WaitOptions, check_count
+from pytest_kwait.engine.options import WaitOptions, check_count, check_text
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import controller_uid, is_finished
 from pytest_kwait.framework.pod.list_conditions import (
     AllPods,
@@ -166,7 +165,7 @@ def wait_for_pods_with_scheduling_gates(
 def _gates(gates: object) -> list[str]:
     if isinstance(gates, str) or not isinstance(gates, Sequence):
         raise InvalidArgument("gates", gates, "use a list of the gates' names")
-    return [check_text_argument("gates", gate) for gate in gates]
+    return [check_text("gates", gate) for gate in gates]
 
 
 @wait(limit="pods_list", summary="a pod with a label")

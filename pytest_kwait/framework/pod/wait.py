@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.engine.options import WaitOptions, check_count
+from pytest_kwait.engine.options import WaitOptions, check_count, check_text
 from pytest_kwait.framework.pod.conditions import (
     NO_LONGER_RUNNING,
     NOT_PENDING,
@@ -24,7 +24,6 @@ from pytest_kwait.framework.pod.conditions import (
     AbsentPod,
     PodGoalCondition,
     UserPodCondition,
-    check_text_argument,
     observed_generation,
     terminated_with,
 )
@@ -180,7 +179,7 @@ def wait_for_pod_terminated(
     Source: pod/wait.go WaitForPodTerminatedInNamespace.
     """
     return PodGoalCondition(
-        namespace, pod, terminated_with(check_text_argument("reason", reason, empty=True))
+        namespace, pod, terminated_with(check_text("reason", reason, empty=True))
     )
 
 
@@ -200,7 +199,7 @@ def wait_for_pod_failed_reason(
 
     Source: pod/wait.go WaitForPodFailedReason.
     """
-    return PodGoalCondition(namespace, pod, terminated_with(check_text_argument("reason", reason)))
+    return PodGoalCondition(namespace, pod, terminated_with(check_text("reason", reason)))
 
 
 @wait(limit="pod", summary="a pod in any phase but Pending")
@@ -312,6 +311,6 @@ def wait_for_pod_observed_generation(
     Source: pod/wait.go WaitForPodObservedGeneration, WaitForPodConditionObservedGeneration.
     """
     count = check_count("expected_generation", expected_generation, least=1)
-    kind = None if condition is None else check_text_argument("condition", condition)
+    kind = None if condition is None else check_text("condition", condition)
     goal = observed_generation(count, kind)
     return PodGoalCondition(namespace, pod, goal)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import SERVICES
+from pytest_kwait.engine.options import check_bool, check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.named_objects import (
     AbsentObject,
     NamedObject,
     ObjectGoal,
-    check_flag,
-    check_text,
     finalizer_goal,
 )
 from pytest_kwait.framework.registry import wait
@@ -173,7 +172,7 @@ def wait_for_service_updated_with_finalizer(
 
     Source: service/wait.go WaitForServiceUpdatedWithFinalizer.
     """
-    wanted = check_flag("has_finalizer", has_finalizer)
+    wanted = check_bool("has_finalizer", has_finalizer)
     return _service(namespace, service, finalizer_goal(FINALIZER, wanted))
 
 
@@ -213,7 +212,7 @@ def wait_for_service(
 
     Source: network/utils.go WaitForService.
     """
-    if not check_flag("exist", exist):
+    if not check_bool("exist", exist):
         return _absent_service(namespace, service, None)
     return _service(namespace, service, ObjectGoal("get created", lambda obj: Met()))
 

@@ -7,21 +7,17 @@ Source: kubernetes/test/e2e/framework/pv/pv.go and wait.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_bool, check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import (
     NamedObject,
     ObjectGoal,
-    check_flag,
-    check_text,
     finalizer_goal,
     parse_named_uids,
 )
@@ -104,7 +100,7 @@ def wait_for_persistent_volume_claims_phase(
         namespace,
         parse_named_uids("claims", claims),
         _check_phase(phase),
-        match_any=check_flag("match_any", match_any),
+        match_any=check_bool("match_any", match_any),
         several=True,
     )
 
@@ -154,7 +150,7 @@ def wait_for_pvc_finalizer(
 
     Source: pv/pv.go WaitForPVCFinalizer.
     """
-    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
+    goal = finalizer_goal(check_text("finalizer", finalizer), check_bool("present", present))
     where, name = check_namespace(namespace), check_name("claim", claim)
     return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, get_phase, ClaimFields)
 
@@ -266,11 +262,3 @@ def wait_for_persistent_volume_claim_modification_failure(
 def _claim_condition(namespace: str, claim: str, goal: ObjectGoal) -> NamedObject:
     where, name = check_namespace(namespace), check_name("claim", claim)
     return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, _describe_claim)
-
-
-def _wait_for_modification(
-    client: ApiClient, condition: NamedObject, options: WaitOptions
-) -> dict[str, Any]:
-    settings = resolve_options(options, timeout="claim_provision")
-    found = wait_for_condition(Session.of(client), condition, settings)
-    return cast("dict[str, Any]", found)

@@ -7,25 +7,21 @@ Source: kubernetes/test/e2e/framework/pv/pv.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import PERSISTENT_VOLUMES
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_bool, check_text
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import (
     AbsentObject,
     NamedObject,
     ObjectGoal,
-    check_flag,
-    check_text,
     finalizer_goal,
     parse_named_uids,
 )
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -223,14 +218,6 @@ def wait_for_pv_claim_bound_phase(
     return BoundClaims(namespace, parse_named_uids("claims", claims))
 
 
-def _wait_for_binding(
-    client: ApiClient, condition: Condition, options: WaitOptions, timeout: str
-) -> list[dict[str, Any]]:
-    settings = resolve_options(options, timeout=timeout)
-    found = wait_for_condition(Session.of(client), condition, settings)
-    return cast("list[dict[str, Any]]", found)
-
-
 _PHASES = ("Pending", "Available", "Bound", "Released", "Failed")
 _USABLE = ("Available", "Bound")
 
@@ -327,7 +314,7 @@ def wait_for_pv_finalizer(
 
     Source: pv/pv.go WaitForPVCFinalizer, here for volumes.
     """
-    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
+    goal = finalizer_goal(check_text("finalizer", finalizer), check_bool("present", present))
     return _volume_condition(volume, goal)
 
 
