@@ -210,7 +210,7 @@ def format_label_selector(selector: Mapping[str, Any] | None) -> str:
     given = selector or {}
     terms = [(key, f"{key}={value}") for key, value in (given.get("matchLabels") or {}).items()]
     for expression in given.get("matchExpressions") or ():
-        key = expression.get("key", "")
+        key = expression.get("key") or ""
         values = ",".join(sorted(expression.get("values") or ()))
         form = {
             "In": f"{key} in ({values})",
