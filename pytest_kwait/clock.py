@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Clock(Protocol):
-    """What waits need of time."""
+    """The time source of waits."""
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back, whatever is done to the wall clock."""
@@ -70,10 +70,10 @@ SYSTEM_CLOCK: Clock = SystemClock()
 
 
 class PausableClock:
-    """A clock that stands still while it is stopped: whoever waits on it has all the time.
+    """A clock that can be paused; waits on it do not expire meanwhile.
 
     Args:
-        clock: what it goes by otherwise; its wall clock is never stopped.
+        clock: the underlying clock; the wall clock is never paused.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -87,7 +87,7 @@ class PausableClock:
             self._stopped_at = self._clock.monotonic()
 
     def resume(self) -> None:
-        """Go on from where it was stopped; nothing if it was not."""
+        """Continue from the pause; no-op if not paused."""
         stopped_at, self._stopped_at = self._stopped_at, None
         if stopped_at is not None:
             self._lost += self._clock.monotonic() - stopped_at
@@ -122,10 +122,10 @@ class PausableClock:
 
 
 _RECHECK_INTERVAL = 0.1
-"""Seconds between two looks at whether a stopped clock goes on."""
+"""Seconds between two checks whether a paused clock continues."""
 
 TEST_CLOCK = PausableClock()
-"""The clock of the waits of tests: stands still while somebody looks at one with a debugger."""
+"""The clock of waits in tests; paused while a debugger is active."""
 
 
 @dataclass(frozen=True, slots=True)

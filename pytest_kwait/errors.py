@@ -22,12 +22,12 @@ class KwaitError(Exception):
 
 
 class InvalidArgument(KwaitError, ValueError):
-    """A value that cannot be meant: names the value, where it came from and what is valid.
+    """An invalid value: names the value, its source and valid values.
 
     Args:
-        what: what the value was given for, for example `timeout`.
+        what: the name of the argument or setting, for example `timeout`.
         value: the value as given.
-        valid: what would have been valid, as a phrase.
+        valid: the valid values, as a phrase.
         source: where the value came from, for example `env KWAIT_POLL`; None for a call's argument.
     """
 
@@ -44,11 +44,11 @@ class InvalidArgument(KwaitError, ValueError):
 
 
 class FailureReport(Protocol):
-    """The facts of a wait that did not come true, able to say themselves (see `engine`)."""
+    """The facts of a failed wait, as JSON and as a message (see `engine`)."""
 
     @property
     def headline(self) -> str:
-        """What was awaited and the one reason it did not come, in one line."""
+        """The goal of the wait and the cause of its failure, in one line."""
         ...
 
     @property
@@ -67,10 +67,10 @@ class FailureReport(Protocol):
 
 
 class _WaitError(KwaitError):
-    """What a wait's ends without success have in common.
+    """The common base of failed waits.
 
     Args:
-        message: the text, where there is no report (waits without a cluster).
+        message: the text without a report (waits without a cluster).
         report: the facts; the text is then derived from them.
     """
 
@@ -85,7 +85,7 @@ class _WaitError(KwaitError):
 
     @property
     def waited(self) -> float | None:
-        """Seconds from the call to the wait's end; what gathering the evidence took came after.
+        """Seconds from the call to the end of the wait, without gathering evidence.
 
         None where nothing was gathered: the wait then ended when this was raised.
         """
@@ -96,18 +96,18 @@ class _WaitError(KwaitError):
 
 
 class WaitTimeout(_WaitError, TimeoutError):
-    """What was awaited did not come within its limit."""
+    """The condition was not met within the limit."""
 
 
 class WaitFailed(_WaitError):
-    """What was awaited can no longer come."""
+    """The condition can no longer be met."""
 
 
 class ApiError(KwaitError):
     """The API server refused a request, or could not be reached.
 
     Args:
-        message: the server's own message, or what kept the request from it.
+        message: the server's own message, or the connection error.
         status: the HTTP status; 0 where no answer came.
         reason: the `reason` of the server's Status object, for example `NotFound`; may be empty.
         method: the HTTP method of the request.

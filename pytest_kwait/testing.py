@@ -18,15 +18,15 @@ _RECHECK_INTERVAL = 0.001
 
 
 class FakeClock:
-    """A `Clock` whose time moves only when somebody moves it.
+    """A `Clock` whose time moves only by `advance`.
 
     With `auto` (the default, for tests of one thread) every `sleep` and `wait` moves the time on
     itself and returns at once. Without it they block their thread until `advance` is called by
     another. Time is kept in whole nanoseconds, so that ten steps of 0.1 s are one second exactly.
 
     Args:
-        start: what `monotonic` says first, in seconds.
-        epoch: what `time` says first, in seconds since the epoch.
+        start: the first value of `monotonic`, in seconds.
+        epoch: the first value of `time`, in seconds since the epoch.
         auto: whether sleeping moves the time on.
     """
 
@@ -35,7 +35,7 @@ class FakeClock:
     ) -> None:
         self.auto = auto
         self.pauses: list[float] = []
-        """What was asked of `sleep` and `wait`, in seconds, in order, but waits without limit."""
+        """The seconds of all `sleep` and limited `wait` calls, in order."""
         self._epoch = epoch - start
         self._now = _nanoseconds(start)
         self._moved = threading.Condition()

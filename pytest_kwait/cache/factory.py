@@ -42,11 +42,11 @@ _RESOLVE_TIMEOUT = 30.0
 
 @dataclass(slots=True)
 class ListOptions:
-    """What an informer asks the server for.
+    """The list options of an informer.
 
     Args:
         resource: the kind of objects.
-        namespace: where to look; None for everywhere.
+        namespace: the namespace; None for all.
         label_selector: only objects with these labels.
         field_selector: only objects with these fields.
     """
@@ -58,7 +58,7 @@ class ListOptions:
 
     @property
     def collection(self) -> tuple[Resource, str | None, str | None, str | None]:
-        """What is asked for, however it was written."""
+        """The options in normalized form."""
         return (
             self.resource,
             self.namespace,
@@ -72,24 +72,24 @@ TweakListOptions: TypeAlias = Callable[[ListOptions], object]
 
 
 class SharedInformerFactory:
-    """Makes informers, one per collection however often it is asked for, built-in or custom.
+    """Creates informers, one per collection, for built-in and custom kinds.
 
     Informers of namespaced kinds have the index `NAMESPACE_INDEX`.
 
     Args:
         client: the official client, or a session over it.
-        namespace: where its informers look; None for everywhere.
+        namespace: the namespace of its informers; None for all.
         label_selector: only objects with these labels.
         field_selector: only objects with these fields.
         relist_interval: see `SharedInformer`.
-        resync: how often handlers are told of all objects again; None for never.
+        resync: how often handlers get all objects again; None for never.
         custom_resync: other periods for some resources, by resource or by name.
-        transform: what is made of each object before it is stored; see `SharedInformer`.
+        transform: changes each object before it is stored; see `SharedInformer`.
         tweak_list_options: called with the options of each informer that is made, which it may
             change: to choose by resource, for example.
 
     Raises:
-        InvalidArgument: a selector or a period that cannot be meant.
+        InvalidArgument: an invalid selector or period.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SharedInformerFactory:
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
-        """The informers that were asked for, started or not."""
+        """The requested informers, started or not."""
         with self._lock:
             return tuple(self._informers.values())
 
@@ -140,9 +140,9 @@ class SharedInformerFactory:
         transform: TransformFunc | None = None,
         resync: Duration | None = None,
     ) -> SharedInformer:
-        """Return the informer of a collection, one for all who ask; `start` starts it.
+        """Return the one informer of a collection; `start` starts it.
 
-        Transform and resync period are those of who asks first.
+        Transform and resync period are those of the first call.
 
         Args:
             resource: a resource, or its kind, plural, singular or short name, also with its group
@@ -242,7 +242,7 @@ class SharedInformerFactory:
         return synced
 
     def _awaited(self) -> Sequence[SharedInformer] | None:
-        """Return the informers that run; None while a start is still to come."""
+        """Return the running informers; None before the first start."""
         with self._lock:
             if self._informers and not self._has_started and not self._stopped:
                 started = [each for each in self._informers.values() if each.started]
@@ -250,7 +250,7 @@ class SharedInformerFactory:
             return [each for each in self._informers.values() if each.started]
 
     def __enter__(self) -> Self:
-        """Start the informers that were asked for."""
+        """Start the requested informers."""
         self.start()
         return self
 

@@ -2,8 +2,7 @@
 
 Ported from client-go `tools/cache` (controller.go ResourceEventHandler, shared_informer.go
 processorListener, resyncCheckPeriod, shouldResync, determineNextResync). Deliberately different:
-there is no common period at which all are checked, so a handler that is added late gets the period
-that it asked for, not a multiple of the others'.
+there is no common period of checks, so a handler that is added late gets exactly its own period.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _logger = logging.getLogger("pytest_kwait.cache")
 
 
 class ResourceEventHandler(Protocol):
-    """Is told of every change of an informer's objects, one call after the other.
+    """Handles every change of an informer's objects, one call after the other.
 
     The objects are the handler's own: changing them changes nothing elsewhere.
     """
@@ -73,35 +72,35 @@ class ResourceEventHandlerFuncs:
     delete: Callable[[Object], object] | None = None
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Call `add`, if there is one."""
+        """Call `add`, if given."""
         if self.add is not None:
             self.add(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Call `update`, if there is one."""
+        """Call `update`, if given."""
         if self.update is not None:
             self.update(old, new)
 
     def on_delete(self, obj: Object) -> None:
-        """Call `delete`, if there is one."""
+        """Call `delete`, if given."""
         if self.delete is not None:
             self.delete(obj)
 
 
 @dataclass(frozen=True, slots=True)
 class FilteringResourceEventHandler:
-    """Tells a handler only of objects that pass; one that begins or ceases to pass comes or goes.
+    """Filters objects for a handler; a change of the filter's answer is an add or a delete.
 
     Args:
         passes: whether the handler shall see an object in this state.
-        handler: who is told.
+        handler: the handler.
     """
 
     passes: Callable[[Object], bool]
     handler: ResourceEventHandler
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Pass on what passes."""
+        """Pass on an object that passes the filter."""
         if self.passes(obj):
             self.handler.on_add(obj, is_in_initial_list)
 
@@ -116,7 +115,7 @@ class FilteringResourceEventHandler:
             self.handler.on_delete(old)
 
     def on_delete(self, obj: Object) -> None:
-        """Pass on what passes."""
+        """Pass on an object that passes the filter."""
         if self.passes(obj):
             self.handler.on_delete(obj)
 
@@ -145,8 +144,8 @@ class HandlerRegistration:
     Made by `SharedInformer.add_event_handler`, not by hand.
 
     Args:
-        handler: who is told.
-        name: what to call the handler in messages.
+        handler: the handler.
+        name: the handler's name in messages.
     """
 
     def __init__(self, handler: ResourceEventHandler, name: str) -> None:
@@ -154,7 +153,7 @@ class HandlerRegistration:
         self.done = Signal()
         """Set once the handler has been called for the whole initial list."""
         self.last_error: BaseException | None = None
-        """What the handler raised last; None if it never did."""
+        """The last exception of the handler; None without any."""
         self._handler = handler
         self._queue: queue.SimpleQueue[_Notification | _Synced | _Stop] = queue.SimpleQueue()
         self._stopped = threading.Event()
@@ -180,7 +179,7 @@ class HandlerRegistration:
         self._queue.put(_SYNCED)
 
     def stop(self) -> None:
-        """Call the handler no more; returns at once, a call that is under way goes on."""
+        """Stop calling the handler; returns at once, a running call continues."""
         self._stopped.set()
         self._queue.put(_STOP)
 
@@ -201,7 +200,9 @@ class HandlerRegistration:
                 self._handler.on_delete(obj)
             else:
                 self._handler.on_add(obj, initial)
-        except BaseException as error:  # whatever it is, pytest.fail too: the next event must come
+        except (
+            BaseException
+        ) as error:  # any exception, pytest.fail too: the next event must be handled
             self.last_error = error
             _logger.exception("Handler %s failed on %s %s", self.name, delta.type, delta.key)
 
@@ -237,12 +238,12 @@ def parse_resync_period(period: Duration | None, name: str) -> float:
 class Resyncer(Generic[_Listener]):
     """Calls a function for each listener whenever its period has passed, in a thread of its own.
 
-    The thread is there only once there is a listener with a period.
+    The thread starts with the first listener that has a period.
 
     Args:
-        name: what to call the thread.
+        name: the thread's name.
         clock: the time that periods are measured by.
-        tell: called with a listener that is due; returns quickly.
+        tell: called with each due listener; must return quickly.
     """
 
     def __init__(self, name: str, clock: Clock, tell: Callable[[_Listener], object]) -> None:
@@ -306,7 +307,7 @@ class Resyncer(Generic[_Listener]):
             self._clock.wait(self._wake, pause)
 
     def _take_due(self) -> list[_Listener]:
-        """Return the listeners whose time has come, and set their next."""
+        """Return the due listeners, and set their next time."""
         now = self._clock.monotonic()
         with self._lock:
             due = [listener for listener, at in self._due.items() if at <= now]

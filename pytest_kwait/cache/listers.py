@@ -26,7 +26,7 @@ class NamespaceLister:
 
     Args:
         indexer: the cache.
-        resource: what is in it, for errors.
+        resource: its resource, for errors.
         namespace: which namespace.
     """
 
@@ -55,11 +55,11 @@ class NamespaceLister:
 
 
 class Lister:
-    """Reads all objects of a cache; what it returns is the caller's own.
+    """Reads the objects of a cache; each result is a copy.
 
     Args:
         indexer: the cache.
-        resource: what is in it.
+        resource: its resource.
     """
 
     def __init__(self, indexer: Indexer, resource: Resource) -> None:
@@ -75,7 +75,7 @@ class Lister:
         return _select(self._indexer.raws(), selector)
 
     def get(self, name: str) -> Object:
-        """Return one object by its name; where it has a namespace, by `namespace/name`.
+        """Return one object by `namespace/name`, or by `name` if cluster-scoped.
 
         Raises:
             ApiError: 404, it is not in the cache; the server was not asked.

@@ -33,7 +33,7 @@ class WatchedEvent(Protocol):
 
     @property
     def object(self) -> Mapping[str, Any]:
-        """The decoded object, perhaps only the fields that were asked for."""
+        """The decoded object, or the requested fields of it."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class EventStream(Protocol):
 
 
 class ListWatchClient(Protocol):
-    """What the cache needs of `api.Session`."""
+    """The methods of `client.Session` that a cache needs."""
 
     @property
     def clock(self) -> Clock:
@@ -124,9 +124,9 @@ class ListWatch:
     """One collection of objects, ready to be listed and watched.
 
     Args:
-        session: who asks the server.
+        session: the session of its requests.
         resource: the kind of objects.
-        namespace: where to look; None for everywhere.
+        namespace: the namespace; None for all.
         label_selector: only objects with these labels.
         field_selector: only objects with these fields.
         type: a TypedDict naming the fields to decode, `metadata` with name, namespace, uid and
@@ -147,7 +147,7 @@ class ListWatch:
 
     @property
     def name(self) -> str:
-        """What is watched, for messages: `pods in namespace ci-1 with labels app=web`."""
+        """The watched collection, for messages: `pods in namespace ci-1 with labels app=web`."""
         parts = [self.resource.qualified]
         if self.namespace is not None:
             parts.append(f"in namespace {self.namespace}")
@@ -160,7 +160,7 @@ class ListWatch:
 
     @property
     def collection(self) -> ResourceCollection:
-        """What is watched, however it was written."""
+        """The watched collection, in normalized form."""
         return ResourceCollection.of(
             self.resource, self.namespace, self.label_selector, self.field_selector
         )
@@ -170,7 +170,7 @@ class ListWatch:
         return replace(self, type=type)
 
     def list(self, *, deadline: Deadline) -> ListedObjects:
-        """Return the objects as they are now: a consistent read, with what was just written.
+        """Return all objects, by a consistent read that includes the latest writes.
 
         Raises:
             ApiError: the server refused, or was not reached.

@@ -47,10 +47,10 @@ _MALFORMED_IN_ROW = 3
 
 
 class VeryShortWatchError(KwaitError):
-    """A watch that ended at once and without an event: what a broken proxy or server does.
+    """A watch that ended at once and without an event, as with a broken proxy or server.
 
     Args:
-        name: what was watched.
+        name: the watched collection.
         seconds: how long the watch lasted.
     """
 
@@ -64,21 +64,21 @@ class VeryShortWatchError(KwaitError):
 
 
 def is_expired(error: Exception) -> bool:
-    """Whether the server no longer knows what came after our resourceVersion."""
+    """Whether the server has dropped the events after our resourceVersion."""
     return isinstance(error, ApiError) and (
         error.status == 410 or error.reason in {"Expired", "Gone"}
     )
 
 
 def is_watch_error_retriable(error: Exception) -> bool:
-    """Whether the server only asks for time: the watch can go on where it was, later."""
+    """Whether the server is only overloaded, so that the watch can resume later."""
     return isinstance(error, ApiError) and (
         error.status == 429 or (error.status == 0 and error.reason == "ConnectionRefused")
     )
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Whether the connection failed rather than the request: nothing was missed for good."""
+    """Whether the connection failed rather than the request, so that no event is lost."""
     return isinstance(error, ApiError) and error.status == 0
 
 
@@ -106,7 +106,7 @@ MIN_WATCH_TIMEOUT = 300.0
 """Seconds after which the server is asked to end a watch, at the least; at most twice as many."""
 
 WATCH_INACTIVITY = 90.0
-"""Seconds without a byte after which a watch counts as lost: bookmarks come about once a minute."""
+"""Seconds without a byte after which a watch counts as lost: bookmarks arrive every minute."""
 
 _BACKOFF = wait.Backoff(duration=0.8, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 _BACKOFF_RESET = 120.0
@@ -117,11 +117,11 @@ _logger = logging.getLogger("pytest_kwait.cache")
 _random = random.Random()  # noqa: S311 - spreads reconnections, keeps no secret
 
 ErrorHandler: TypeAlias = Callable[[Exception], object]
-"""Is told what ended a list or a watch; what it raises ends the reflector."""
+"""Handles the error that ended a list or watch; its own exceptions end the reflector."""
 
 
 class ReflectorStore(Protocol):
-    """What a reflector keeps up to date; called in its thread, one call after the other.
+    """The store that a reflector keeps up to date; called in its thread only.
 
     Objects are decoded as far as the `ListWatch` says, `raw` is their whole JSON.
     """
@@ -131,7 +131,7 @@ class ReflectorStore(Protocol):
         ...
 
     def add(self, obj: Mapping[str, Any], raw: bytes) -> object:
-        """Take in an object that has come into the collection."""
+        """Add an object."""
         ...
 
     def update(self, obj: Mapping[str, Any], raw: bytes) -> object:
@@ -155,13 +155,13 @@ class Reflector:
     429 or a refused connection so too, but later; after 410 it lists at once; after anything else,
     a clean end without an event within a second included, it pauses and lists. The pauses grow
     from 0.8 s to 30 s, up to doubled at random, and start anew every two minutes. Retry-After
-    makes them longer. No error ends it: those who wait look at `last_error`.
+    makes them longer. No error ends it; waits read `last_error`.
 
     Args:
         lister_watcher: the collection.
-        store: what is kept up to date. What it raises ends the reflector.
-        name: what to call the collection in messages; None for its own name.
-        on_error: told what ended a list or a watch; None to log it.
+        store: the store to update; its exceptions end the reflector.
+        name: the collection's name in messages; None for its own.
+        on_error: handles the error that ended a list or watch; None to log it.
         relist_interval: seconds after which to list anew though the watch is fine; None for never.
         list_timeout: seconds for a list.
         inactivity: seconds of silence after which a watch counts as lost; None for never.
@@ -186,7 +186,7 @@ class Reflector:
         self.name = name or lister_watcher.name
         self.clock = lister_watcher.clock
         self.last_sync_resource_version = ""
-        """The resourceVersion up to which the store has been told everything; empty at first."""
+        """The resourceVersion up to which the store is complete; empty at first."""
         self.failures_in_row = 0
         """How many lists and watches have failed since one brought something."""
         self.excused: Exception | None = None
@@ -225,7 +225,7 @@ class Reflector:
     def stop(self) -> None:
         """End `run`, from any thread and from the store's methods too; returns at once.
 
-        A watch ends at once. The answer to a list that is under way is dropped when it comes.
+        A watch ends at once. The answer of a pending list is dropped.
         """
         self._cancel()
         with self._lock:
@@ -268,7 +268,7 @@ class Reflector:
         except (ApiError, WaitTimeout, TransformError) as error:
             failure = error
         if context.err() is not None:
-            return False  # the loop ends: what a stopped request came to means nothing
+            return False  # the loop ends: the result of a stopped request is ignored
         lasted = self.clock.monotonic() - begun
         short = verb == "watch" and lasted < _SHORT_WATCH and self._events == events
         if failure is None and short and not self._followed:
@@ -290,7 +290,7 @@ class Reflector:
         self._outage.over()
 
     def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
-        """Decide what comes next and when, then tell of the failure."""
+        """Choose the next step and its pause, then report the error."""
         self._stop_publishing()
         if isinstance(failure, ApiError) and self._outage.tolerates(failure):
             self.excused = failure
@@ -315,7 +315,7 @@ class Reflector:
             _logger.log(level, "Failed to %s %s: %s", verb, self.name, failure)
 
     def _stop_publishing(self) -> None:
-        """Publish no more: who follows goes on by himself."""
+        """Stop publishing; followers open their own watch."""
         if self._shared_watch is not None:
             self._shared_watch.end()
             self._shared_watch = None
@@ -364,7 +364,7 @@ class Reflector:
                 self._stream = None
 
     def _follow(self, deadline: Deadline) -> SharedWatchFollower | None:
-        """Return what another reflector's watch brings; publish the own one where there is none."""
+        """Follow another reflector's watch; publish the own watch if there is none."""
         if self._shared_watch is not None and not self._shared_watch.ended:
             return None
         watched = self._lister_watcher

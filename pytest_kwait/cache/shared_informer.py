@@ -48,17 +48,17 @@ class _ObjectMetadataFields(TypedDict, total=False):
 
 
 class ObjectMetadata(TypedDict, total=False):
-    """The fields by which a store knows an object: all that is decoded of what nobody looks at."""
+    """The fields that identify an object in a store; no others are decoded eagerly."""
 
     kind: str
     metadata: _ObjectMetadataFields
 
 
 class ApplyChange(Protocol):
-    """Changes a store and tells of it in one step."""
+    """Updates a store and notifies its handlers atomically."""
 
     def __call__(self, apply: Callable[[Indexer], Sequence[Delta]], listed: bool) -> None:
-        """Call `apply` with the store and tell of what it returns; `listed` after a list."""
+        """Call `apply` with the store and distribute its changes; `listed` after a list."""
         ...
 
 
@@ -74,10 +74,10 @@ class DeltaProcessor:
     """The reflector's side of an informer.
 
     Args:
-        resource: what is listed.
+        resource: the listed resource.
         store: where objects are kept.
         change: how the store is changed.
-        transform: what is made of each object before; None for nothing.
+        transform: changes each object before; None for none.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DeltaProcessor:
         self._type = msgspec.json.encode(type_meta)[:-1] + b","
 
     def replace(self, items: Iterable[Listed], resource_version: str) -> None:
-        """Take in a list; where it is a `list`, what comes of its items takes their places.
+        """Replace the store's objects; a `list` is converted in place.
 
         Raises:
             TransformError: an object cannot be transformed; the store stays as it was.
@@ -103,13 +103,13 @@ class DeltaProcessor:
         whole = items if isinstance(items, list) else list(items)
         whole[:] = [item for item in whole if _has_name(item.object)]
         for place, item in enumerate(whole):
-            # Each goes as its successor comes: both lists at once would be twice the memory, and
+            # Converted in place: both lists at once would be twice the memory, and
             # the process keeps what it has had.
             whole[place] = self._whole(item)
         self._change(lambda store: store.replace(whole, resource_version), listed=True)
 
     def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        """Take in an object that has come."""
+        """Add an object."""
         self.update(obj, raw)
 
     def update(self, obj: Mapping[str, Any], raw: bytes) -> None:
@@ -119,7 +119,7 @@ class DeltaProcessor:
         try:
             kept = self._kept(obj, raw)
         except TransformError:
-            # As upstream: the watch goes on, and the store with the state before.
+            # As upstream: the watch continues, and the store keeps the former state.
             _logger.exception("Unable to take a watched change into the store")
         else:
             self._change(lambda store: store.update(obj, kept), listed=False)
@@ -131,7 +131,7 @@ class DeltaProcessor:
         try:
             kept = self._kept(obj, raw)
         except TransformError:
-            # It is gone whatever it looked like; handlers are told the last state that was kept.
+            # Deleted in any state; handlers get the last stored one.
             _logger.exception("Unable to tell the final state of what was deleted")
             key = meta_namespace_key_func(obj)
             last = DeletedFinalStateUnknown(key, self._store.get_by_key(key) or {})
@@ -166,9 +166,9 @@ def _has_name(obj: Mapping[str, Any]) -> bool:
 
 
 class SharedInformer:
-    """Keeps a store like the server's collection and tells handlers what changes; a `DoneChecker`.
+    """Mirrors a collection in a store and notifies handlers of changes; a `DoneChecker`.
 
-    The store is changed before handlers hear of it. Handlers are called in threads of their own,
+    The store is updated before handlers are called. Handlers are called in threads of their own,
     so that none holds up another or the watch. An informer runs once: a stopped one stays stopped.
 
     Args:
@@ -176,10 +176,10 @@ class SharedInformer:
         indexers: index functions of the store, by name.
         relist_interval: seconds after which the collection is listed anew although the watch is
             fine; None for never.
-        on_error: called in the informer's thread with what ended a list or a watch; None to log.
-        name: what to call it in messages; None for the collection's own name.
+        on_error: called in the informer's thread with the error of a list or watch; None to log.
+        name: its name in messages; None for the collection's.
         transform: see `set_transform`.
-        resync: how often handlers that do not say so themselves are told of all objects again, as
+        resync: how often handlers without a period of their own get all objects again, as
             updates; None for never.
     """
 
@@ -221,7 +221,7 @@ class SharedInformer:
         )
 
     def has_synced(self) -> bool:
-        """Whether the initial list is in the store; handlers may not have been told yet."""
+        """Whether the initial list is in the store; handlers may not have been called yet."""
         return self.done.is_set()
 
     @property
@@ -272,8 +272,8 @@ class SharedInformer:
     def stop(self) -> None:
         """End the watch and call no handler any more.
 
-        Returns at once, whoever calls it, a handler too, and whatever the server does. A handler's
-        call that is under way goes on; a list that is under way is dropped when it comes.
+        Returns at once, even from a handler. A running call of a handler continues; the answer of a
+        pending list is dropped.
         """
         with self._lock:
             self._stopped = True
@@ -305,23 +305,23 @@ class SharedInformer:
         name: str | None = None,
         resync: Duration | None = None,
     ) -> HandlerRegistration:
-        """Have a handler told of every change from now on, and of what is there already as added.
+        """Register a handler for all changes, and for present objects as added.
 
-        What the handler raises is logged and kept in the registration's `last_error`; it stops
+        Exceptions of the handler are logged and kept in the registration's `last_error`; they stop
         neither this handler nor others.
 
         Args:
-            handler: who is told; instead of it the three functions can be given.
+            handler: the handler; or give the three functions instead.
             add: called with an object that is new.
             update: called with the old and the new state.
             delete: called with the last known state.
-            name: what to call the handler in messages.
-            resync: how often to tell this handler of all objects again, as updates from and to the
+            name: the handler's name in messages.
+            resync: how often this handler gets all objects again, as updates from and to the
                 same state; 0 for never, None for the informer's own period. At least a second.
 
         Raises:
             RuntimeError: the informer was stopped.
-            InvalidArgument: `resync` is no duration.
+            InvalidArgument: `resync` is not a duration.
         """
         if handler is None:
             handler = ResourceEventHandlerFuncs(add, update, delete)
@@ -360,7 +360,7 @@ class SharedInformer:
         self.store.add_indexers(indexers)
 
     def set_transform(self, transform: TransformFunc) -> None:
-        """Have every object changed before it is stored and told to handlers.
+        """Set a transform of every object, applied before storing and handling.
 
         It is given each object as the server sent it and returns what to keep, to drop what nobody
         reads or to hide what none may see; names and UIDs stay what they were. Where it fails,
@@ -376,7 +376,7 @@ class SharedInformer:
             self._distribution.transform = transform
 
     def lister(self) -> Lister:
-        """Return what reads the store by label selector, name and namespace."""
+        """Return a lister of the store: by label selector, name and namespace."""
         return Lister(self.store, self.resource)
 
     def __enter__(self) -> Self:
@@ -399,7 +399,7 @@ class SharedInformer:
     def _run(self) -> None:
         try:
             self._reflector.run()
-        except Exception as error:  # a thread must not end in silence: waits on it must hear why
+        except Exception as error:  # the thread must not end silently: waits on it need the error
             self._failure = error
             _logger.exception("The informer of %s ended", self.name)
 
@@ -411,7 +411,7 @@ class SharedInformer:
                     registration.notify(delta)
 
     def _change(self, apply: Callable[[Indexer], Sequence[Delta]], listed: bool) -> None:
-        """Change the store and tell the handlers, in one step for who registers meanwhile."""
+        """Update the store and notify the handlers, atomically for new registrations."""
         with self._lock:
             deltas = apply(self.store)
             initial = listed and not self._listed

@@ -61,7 +61,7 @@ class DeletedFinalStateUnknown(dict[str, Any]):
 
 
 def meta_namespace_key_func(obj: Mapping[str, Any]) -> str:
-    """Return `namespace/name` of an object, or `name` alone where it has no namespace.
+    """Return `namespace/name` of an object, or `name` if cluster-scoped.
 
     Raises:
         InvalidArgument: the object has no `metadata.name`.
@@ -96,7 +96,7 @@ def split_meta_namespace_key(key: str) -> tuple[str, str]:
 
 
 def meta_namespace_index_func(obj: Mapping[str, Any]) -> Iterable[str]:
-    """Index by namespace: one value, empty for what has no namespace."""
+    """Index by namespace: one value, empty for cluster-scoped objects."""
     return (obj.get("metadata", {}).get("namespace") or "",)
 
 
@@ -131,7 +131,7 @@ class Delta:
     """One change of a store.
 
     Args:
-        type: what happened; `SYNC` for nothing: handlers are told of it again at their period.
+        type: the type of change; `SYNC` for a periodic resync without a change.
         key: the object's key.
         raw: the object after the change; for `DELETED` its final state, or the last known one.
         old: the object before the change; None for `ADDED`.
@@ -164,7 +164,7 @@ class _Entry:
 
 
 class Store:
-    """Objects by key, safe to use from any thread; every change says what it changed.
+    """A thread-safe store of objects by key; every update returns its changes.
 
     Args:
         key_func: the key of an object.
@@ -182,15 +182,15 @@ class Store:
         return self._resource_version
 
     def add(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
-        """Keep an object in place of what has its key.
+        """Add or replace an object.
 
         Args:
             obj: the object; with `raw` its `metadata` suffices.
             raw: the object's JSON; None to encode `obj`.
 
         Returns:
-            What changed: nothing if this very version is known, a deletion and an addition if
-            what had the key has another UID.
+            The changes: none for a known version; a deletion and an addition if the former
+            object has another UID.
         """
         key = self._key_func(obj)
         uid, version = _identity(obj)
@@ -200,7 +200,7 @@ class Store:
             return self._put(key, uid, version, stored)
 
     def update(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
-        """Keep an object in place of what has its key: the same as `add`."""
+        """Add or replace an object: the same as `add`."""
         return self.add(obj, raw)
 
     def delete(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
@@ -231,7 +231,7 @@ class Store:
             resource_version: the list's resourceVersion.
 
         Returns:
-            What changed: first what is gone, then what is new or has another version.
+            The changes: first deletions, then additions and updates.
         """
         listed: dict[str, tuple[str, str, bytes]] = {}
         for item in items:
@@ -252,11 +252,11 @@ class Store:
             self._resource_version = resource_version
 
     def get(self, obj: Mapping[str, Any]) -> Object | None:
-        """Return what has the key of `obj`; None if nothing has."""
+        """Return the stored object with the key of `obj`; None without one."""
         return self.get_by_key(deletion_handling_meta_namespace_key_func(obj))
 
     def get_by_key(self, key: str) -> Object | None:
-        """Return what has this key (`namespace/name`, or `name`); None if nothing has."""
+        """Return the object with a key (`namespace/name`, or `name`); None without one."""
         entry = self._entries.get(key)
         return None if entry is None else _decode(entry.raw)
 
@@ -270,17 +270,17 @@ class Store:
             return tuple(self._entries)
 
     def snapshot(self) -> Sequence[Delta]:
-        """Return all objects as if they were added now: what a late handler is told first."""
+        """Return all objects as additions, for a late handler."""
         return [Delta("ADDED", key, raw) for key, raw in self.raws()]
 
     def resync(self) -> Sequence[Delta]:
-        """Return all objects as they are: what a handler is told at its period."""
+        """Return all objects as resyncs, for a periodic resync."""
         return [Delta("SYNC", key, raw, raw) for key, raw in self.raws()]
 
     def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
         """Return keys and JSON of all objects, or of one namespace's.
 
-        For who decodes only some fields.
+        For decoding of some fields only.
         """
         prefix = f"{namespace}/" if namespace else ""
         with self._lock:
@@ -317,7 +317,7 @@ class Store:
 
 
 class Indexer(Store):
-    """A store that also finds objects by what functions say of them.
+    """A store that also finds objects by index functions.
 
     An index function that raises is logged with its traceback and leaves the object out of its
     index; the object itself is kept all the same. The index by namespace (`NAMESPACE_INDEX` with

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Signal(threading.Event):
-    """An event that is set once, for good, and calls back those who are interested.
+    """An event that is set once and then calls its callbacks.
 
     A thread can wait for one `threading.Event` only. Through `on_set` it waits for any of many
     with one event of its own, without polling, as Go's `select` does.
@@ -53,7 +53,7 @@ class Signal(threading.Event):
         self._calls: list[Callable[[], object]] = []
 
     def set(self) -> None:
-        """Set the event; the first time calls those who asked for it, in this thread."""
+        """Set the event; the first call runs the callbacks, in this thread."""
         with self._interest:
             super().set()
             calls, self._calls = self._calls, []
@@ -88,7 +88,7 @@ class DoneChecker(Protocol):
 
     @property
     def name(self) -> str:
-        """What is to be done, for messages."""
+        """The awaited work, for messages."""
         ...
 
     @property
@@ -111,8 +111,8 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
 
     Args:
         context: ends the wait.
-        what: what is waited for, for the log; nothing is logged if it is empty.
-        checkers: what must be done; True at once if there are none.
+        what: the awaited work, for the log; empty for no log.
+        checkers: the checkers; True at once without any.
     """
     pending = list(checkers)
 
@@ -156,10 +156,10 @@ def _format_log_line(message: str, facts: dict[str, object]) -> str:
 
 
 SYNCED_POLL_PERIOD = 0.1
-"""Seconds between two looks at what has not synced yet."""
+"""Seconds between two checks of unsynced caches."""
 
 CACHE_SYNC_TIMEOUT = 300.0
-"""Seconds after which a wait for caches gives up, if it is not told: as for a pod to start."""
+"""The default limit of a wait for caches, in seconds; as for a pod start."""
 
 
 InformerSynced: TypeAlias = Callable[[], bool]
@@ -170,7 +170,7 @@ Stop: TypeAlias = threading.Event | wait.Context
 
 
 class HasSynced(Protocol):
-    """An informer, or a handler's registration: what can say of itself that it has synced."""
+    """An informer, or a handler's registration, which has a synced state."""
 
     def has_synced(self) -> bool:
         """Whether it has."""
@@ -191,7 +191,7 @@ Synced: TypeAlias = InformerSynced | HasSynced | HasInformers
 
 @dataclass(frozen=True, slots=True)
 class _SyncedCheck:
-    """One function to ask, and whom it belongs to, as far as that can be told."""
+    """One synced function, with its informer if known."""
 
     has_synced: InformerSynced
     owner: object
@@ -228,7 +228,7 @@ def wait_for_cache_sync(
     Args:
         synced: informers, informer factories (all informers asked of them), handlers'
             registrations, or functions that say whether something has synced.
-        name: who waits; then the wait and its end are logged to `pytest_kwait.cache`.
+        name: the caller; the wait and its end are then logged to `pytest_kwait.cache`.
         stop: ends the wait.
         timeout: how long to wait at most; None for five minutes.
 
@@ -238,7 +238,7 @@ def wait_for_cache_sync(
     Raises:
         WaitTimeout: not all have synced in time; names those that have not and their last errors.
         WaitFailed: an informer's list is refused in a way that will not change, as by 401, 403, or
-            404 for its kind; says what was refused and why.
+            404 for its kind; the message has the cause.
         InvalidArgument: something that cannot say whether it has synced.
     """
     awaited = [one for what in synced for one in _iterate_checks(what)]
@@ -264,11 +264,11 @@ def wait_for_named_cache_sync(
     stop: Stop | None = None,
     timeout: Duration | None = None,
 ) -> bool:
-    """As `wait_for_cache_sync`, with the log lines that say who waits.
+    """`wait_for_cache_sync`, with log lines that name the caller.
 
     Args:
-        name: who waits.
-        synced: what must have synced.
+        name: the caller.
+        synced: the informers, registrations or functions.
         stop: ends the wait.
         timeout: how long to wait at most; None for five minutes.
     """
@@ -276,7 +276,7 @@ def wait_for_named_cache_sync(
 
 
 def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
-    """Return a context that ends with `stop`, or never if there is none.
+    """Return a context that ends with `stop`; never without one.
 
     Raises:
         InvalidArgument: `stop` is neither an event nor a context.
@@ -336,7 +336,7 @@ def _iterate_checks(what: object) -> Iterator[_SyncedCheck]:
 
 
 def _get_clock(awaited: Sequence[_SyncedCheck]) -> Clock:
-    """Return the first informer's clock: a wait and what it waits for must agree on the time."""
+    """Return the first informer's clock, so that the wait and the informer agree on the time."""
     for one in awaited:
         clock: Clock | None = getattr(one.owner, "clock", None)
         if clock is not None:

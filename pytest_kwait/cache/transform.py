@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["TransformError", "TransformFunc", "apply_transform"]
 
 TransformFunc: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Returns what the store shall keep of an object, which it may change in place; its name stays."""
+"""Returns the object to store; may change it in place, except its name and UID."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -29,7 +29,7 @@ class TransformError(KwaitError):
 
     Args:
         key: the object's key.
-        problem: what went wrong.
+        problem: the cause.
     """
 
     def __init__(self, key: str, problem: str) -> None:
@@ -42,7 +42,7 @@ class TransformError(KwaitError):
 
 
 def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
-    """Return the JSON of what a transform makes of an object.
+    """Return the JSON of a transformed object.
 
     Args:
         transform: the function of the user.
@@ -50,11 +50,11 @@ def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
         raw: the object's JSON.
 
     Raises:
-        TransformError: the function raised, or returned what is no object.
+        TransformError: the function raised, or returned no object.
     """
     try:
         kept: Object = transform(_decode(raw))
-    except Exception as error:  # a user's function may raise anything; it is told to the waits
+    except Exception as error:  # user code may raise anything; the waits report it
         raise TransformError(key, f"raised {type(error).__name__}: {error}") from error
     # Whatever the types say: a function that forgets to return gives None.
     given: object = kept

@@ -67,7 +67,7 @@ class NewLeaderNotifier:
     Upstream starts a thread for each, in no order.
 
     Args:
-        callback: what to call; None for nothing.
+        callback: the function to call; None for none.
         name: of the lock, for the log.
     """
 
@@ -79,7 +79,7 @@ class NewLeaderNotifier:
         self._thread: threading.Thread | None = None
 
     def report_leader(self, leader: str) -> None:
-        """Note who leads now; empty for nobody."""
+        """Record the present leader; empty for none."""
         if leader == self._leader:
             return
         self._leader = leader
@@ -91,7 +91,7 @@ class NewLeaderNotifier:
             self._thread.start()
 
     def close(self, patience: float) -> None:
-        """Return once all that was seen is told, or `patience` seconds have passed."""
+        """Return once all changes are reported, or after `patience` seconds."""
         if self._thread is not None:
             self._seen.put(None)
             self._thread.join(patience)
@@ -122,7 +122,7 @@ class LeaderElector:
     Beyond upstream, where each of these can leave two leaders or none for longer:
 
     - own leadership counts from before the renewal was sent, and the renew deadline from there;
-    - a leader that was frozen past its renew deadline does not lead on, even if nobody took over;
+    - a leader that was frozen past its renew deadline does not continue, even without a successor;
     - a stolen lease ends the leadership at once; a lost one is not released, since that would keep
       its end waiting for the network;
     - the leader's context ends before the lease is released, and the lease is released only once
@@ -130,10 +130,10 @@ class LeaderElector:
     - no request takes more than half of the renew deadline, so that a silent connection is tried
       again over another one;
     - a lease that is held is looked at once per retry period at least, and when it expires:
-      who follows a killed leader leads within lease duration and retry period.
+      the successor of a killed leader leads within lease duration and retry period.
 
     Args:
-        lock: what the candidates compete for.
+        lock: the contested lock.
         lease_duration: how long others wait before they take over; written in whole seconds.
         renew_deadline: how long a leader that cannot renew stays one.
         retry_period: the pause between tries.
@@ -198,7 +198,7 @@ class LeaderElector:
         self._started, self._stopped = on_started_leading, on_stopped_leading
         self._new_leader = on_new_leader
         self._clock = clock
-        # Replaced as a whole: other threads ask who leads.
+        # Replaced, never mutated: other threads read it.
         self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
         self._leading = False
         self._kept_out = False
@@ -215,13 +215,13 @@ class LeaderElector:
 
     @property
     def lease_deadline(self) -> Deadline:
-        """When the leadership ends unless it is renewed; in the past for who does not lead."""
+        """When the leadership ends unless renewed; in the past if not leading."""
         seen = self._seen
         leads = self._leading and seen.record.holder_identity == self._lock.identity
         return Deadline(seen.at + self._lease if leads else -math.inf, self._clock)
 
     def get_leader(self) -> str:
-        """Return the holder last observed; empty if there is none."""
+        """Return the last observed holder; empty without one."""
         return self._seen.record.holder_identity
 
     def check(self, tolerance: Duration) -> None:
@@ -243,7 +243,7 @@ class LeaderElector:
     def run(self, stop: threading.Event | Context) -> bool:
         """Compete, lead, and return when stopped or when leadership is lost.
 
-        A request that is under way when `stop` comes is waited for, half a renew deadline at most.
+        A pending request is awaited at `stop`, for half a renew deadline at most.
 
         Args:
             stop: an event or a context; ends the candidacy.
@@ -283,7 +283,7 @@ class LeaderElector:
 
     def _acquire(self, ctx: Context) -> bool:
         _log.info("Attempting to acquire leader lease... lock=%s", self._lock.describe())
-        # What an earlier run has seen of its own says nothing now.
+        # Observations of an earlier run are void.
         self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
         trying, acquired = wait.with_cancel(ctx)
         won = False
@@ -303,7 +303,7 @@ class LeaderElector:
         """Choose the pause after a try that has not acquired the lease."""
         if not self._kept_out:
             return wait.jitter(self._retry, JITTER_FACTOR)
-        # Never longer than the retry period, or the next leader would come later by as much.
+        # Never longer than the retry period, which would delay the next leader.
         pause = wait.jitter(self._retry / 2, 1.0)
         seen = self._seen
         left = seen.at + seen.record.lease_duration_seconds - self._clock.monotonic()
@@ -344,7 +344,7 @@ class LeaderElector:
 
     def _renew(self, renewing: Context, lost: CancelFunc) -> None:
         def renewed(ctx: Context) -> bool:
-            # The first look of a poll comes even if its context has ended.
+            # A poll checks once even if its context has ended.
             if ctx.err() is not None:
                 return False
             done = self._try(ctx.deadline)
@@ -371,7 +371,7 @@ class LeaderElector:
         try:
             return self._try_acquire_or_renew(deadline) and not deadline.expired
         except KwaitError as error:
-            # Somebody else was first: who that is, and since when, is to be seen soon.
+            # Another candidate was first; the next read shows it.
             self._kept_out = isinstance(error, ApiError) and error.status == 409
             _log.error("error on lock %s: %s", self._lock.describe(), error)
             return False
@@ -391,7 +391,7 @@ class LeaderElector:
             return self._write(self._lock.create, mine, deadline)
         if old != self._seen.record:
             # A record that is as it was keeps its time: only a write says that the holder lives.
-            # One's own, written by a request whose answer was lost, is older than this look.
+            # Our own record, from a write whose answer was lost, predates this read.
             own = self._leading and old.holder_identity == self._lock.identity
             self._seen = _ObservedRecord(old, self._seen.at if own else self._clock.monotonic())
         if self._holds():
@@ -436,7 +436,7 @@ class LeaderElector:
 
 
 class _ObservedRecord(NamedTuple):
-    """What a lock was seen to say, and since when in seconds of the clock."""
+    """The last observed record, and the time of its observation."""
 
     record: LeaderElectionRecord
     at: float

@@ -25,10 +25,10 @@ class LeaseLock:
         client: the official client.
         namespace: where the Lease is, or is made.
         name: its name.
-        identity: who uses the lock; must differ between candidates.
+        identity: the candidate; unique among candidates.
 
     Raises:
-        InvalidArgument: a name that is none, or an identity that is no string.
+        InvalidArgument: an invalid name, or an identity that is not a string.
 
     Source: resourcelock/leaselock.go LeaseLock.
     """
@@ -44,7 +44,7 @@ class LeaseLock:
 
     @property
     def identity(self) -> str:
-        """Who uses this lock."""
+        """The candidate that uses this lock."""
         return self._identity
 
     def describe(self) -> str:
@@ -52,7 +52,7 @@ class LeaseLock:
         return f"{self._namespace}/{self._name}"
 
     def get(self, *, deadline: Deadline) -> LeaderElectionRecord | None:
-        """Return the record as the server has it; None if there is no Lease.
+        """Return the stored record; None without a Lease.
 
         Raises:
             ApiError: the server refused, or could not be reached.
@@ -77,7 +77,7 @@ class LeaseLock:
         )
 
     def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
-        """Make the Lease; a conflict if somebody else was first."""
+        """Create the Lease; a conflict if another candidate was first."""
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -88,7 +88,7 @@ class LeaseLock:
         self._lease = dict(created)
 
     def update(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
-        """Write the Lease as last seen; a conflict if somebody else was first.
+        """Update the last read Lease; a conflict if another candidate was first.
 
         Raises:
             InvalidArgument: it has been neither read nor created.

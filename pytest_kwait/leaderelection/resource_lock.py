@@ -13,7 +13,7 @@ __all__ = ["LeaderElectionRecord", "ResourceLock"]
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionRecord:
-    """Who holds a lock, since when and for how long.
+    """The holder of a lock, with its times.
 
     Args:
         holder_identity: the holder; empty for none.
@@ -35,14 +35,14 @@ class LeaderElectionRecord:
 
 
 class ResourceLock(Protocol):
-    """A record that can be changed only by who has seen its latest version; for one elector.
+    """A record with optimistic concurrency, for one elector.
 
     Every call ends by its deadline, and raises `KwaitError` when it has failed.
     """
 
     @property
     def identity(self) -> str:
-        """Who uses this lock."""
+        """The candidate that uses this lock."""
         ...
 
     def describe(self) -> str:
@@ -50,13 +50,13 @@ class ResourceLock(Protocol):
         ...
 
     def get(self, *, deadline: Deadline) -> LeaderElectionRecord | None:
-        """Return the record; None if there is none yet."""
+        """Return the record; None before its creation."""
         ...
 
     def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
-        """Make the record; `ApiError` if somebody else was first."""
+        """Create the record; `ApiError` if another candidate was first."""
         ...
 
     def update(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
-        """Change the record as last seen; `ApiError` if somebody else was first."""
+        """Update the last read record; `ApiError` if another candidate was first."""
         ...

@@ -11,7 +11,6 @@ from pytest_kwait.apimachinery.labels import (
     get_labels,
     normalize_label_selector,
 )
-from pytest_kwait.engine.options import Target, parse_target
 from pytest_kwait.errors import InvalidArgument
 
 
@@ -175,25 +174,3 @@ def test_an_object_without_labels_has_none(obj: dict[str, Any]) -> None:
 )
 def test_label_selector(selector: dict[str, Any] | None, text: str) -> None:
     assert format_label_selector(selector) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("deployment/web", Target("deployment", "web")),
-        ("pods", Target("pods", "")),
-        ("widgets.v1.example.com/w", Target("widgets.v1.example.com", "w")),
-    ],
-)
-def test_target(text: str, target: Target) -> None:
-    assert parse_target("target", text) == target
-
-
-@pytest.mark.parametrize("value", ["", "/web", "pods/", "a/b/c", "pods/a b", None, 3])
-def test_no_target(value: object) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        parse_target("target", value)
-
-    assert str(caught.value) == (
-        f"target={value!r} is not valid: use 'kind/name' or 'kind', for example 'deployment/web'"
-    )

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
-from pytest_kwait.engine.options import WaitSettings, check_count, resolve_options
+from pytest_kwait.engine.options import (
+    Target,
+    WaitSettings,
+    check_count,
+    parse_target,
+    resolve_options,
+)
 from pytest_kwait.errors import InvalidArgument
 
 FORMS = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
@@ -115,3 +121,25 @@ def test_good_ones_come_back() -> None:
     assert check_count("expected_count", 0) == 0
     assert check_namespace("ci-1") == "ci-1"
     assert check_name("job", "pi.v1") == "pi.v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("deployment/web", Target("deployment", "web")),
+        ("pods", Target("pods", "")),
+        ("widgets.v1.example.com/w", Target("widgets.v1.example.com", "w")),
+    ],
+)
+def test_target(text: str, target: Target) -> None:
+    assert parse_target("target", text) == target
+
+
+@pytest.mark.parametrize("value", ["", "/web", "pods/", "a/b/c", "pods/a b", None, 3])
+def test_no_target(value: object) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_target("target", value)
+
+    assert str(caught.value) == (
+        f"target={value!r} is not valid: use 'kind/name' or 'kind', for example 'deployment/web'"
+    )
