@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
-    "MUTATION_FIELDS",
     "Activation",
     "MutationError",
     "apply_mutation",

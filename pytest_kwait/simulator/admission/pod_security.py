@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LABEL_PREFIX", "LEVELS", "Level", "PodSecurity", "Policy", "parse_policy"]
+__all__ = ["LEVELS", "Level", "PodSecurity", "Policy", "parse_policy"]
 
 LABEL_PREFIX = "pod-security.kubernetes.io/"
 """The prefix of the labels."""

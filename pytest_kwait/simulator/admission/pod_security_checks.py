@@ -14,24 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "BASELINE_CHECKS",
-    "OVERRIDDEN_CHECKS",
-    "RESTRICTED_CHECKS",
-    "Check",
-    "CheckResult",
-    "check_proc_mount",
-    "container_names",
-    "format_containers",
-    "format_setters",
-    "has_user_namespace",
-    "is_valid_seccomp",
-    "is_windows_pod",
-    "join_quoted",
-    "list_containers",
-    "pluralize",
-    "security_context_field",
-]
+__all__ = ["BASELINE_CHECKS", "OVERRIDDEN_CHECKS", "RESTRICTED_CHECKS", "Check", "CheckResult"]
 
 
 class CheckResult(NamedTuple):

@@ -56,14 +56,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiextensions.definition_schema import SchemaPosition
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "TotalCost",
-    "cost_errors",
-    "expression_cost",
-    "expression_errors",
-    "max_rule_evaluations",
-    "rule_errors",
-]
+__all__ = ["TotalCost", "expression_errors", "rule_errors"]
 
 _MAX_EXPRESSION_COST = 10_000_000
 _MAX_TOTAL_COST = 100_000_000

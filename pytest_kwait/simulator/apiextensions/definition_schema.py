@@ -44,7 +44,6 @@ __all__ = [
     "max_values_below",
     "resolve_field_path",
     "root_errors",
-    "rule_field_errors",
     "schema_errors",
     "structural_errors",
     "unsupported_reason",

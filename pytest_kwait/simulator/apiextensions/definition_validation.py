@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ValidationOptions",
     "approval_errors",
-    "conversion_errors",
-    "default_errors",
     "is_ca_bundle",
     "names_errors",
     "schema_validation_errors",

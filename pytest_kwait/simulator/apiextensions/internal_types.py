@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "SHARED_FIELDS",
     "hoist_shared_fields",
     "internal_rule",
     "internal_schema",

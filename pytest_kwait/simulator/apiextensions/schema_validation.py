@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN_OLD_VALUE",
     "ValidationResult",
-    "format_go_number",
     "format_go_value",
     "format_value",
     "go_type_name",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["WebhookConverter", "parse_converted_object"]
+__all__ = ["WebhookConverter"]
 
 _GROUP = "apiextensions.k8s.io"
 _KIND = "ConversionReview"

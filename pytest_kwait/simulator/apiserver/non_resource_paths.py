@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Scheme
 
-__all__ = ["HEALTH_CHECKS", "METRICS_PATHS", "RequestMetrics", "serve_healthz", "serve_index"]
+__all__ = ["RequestMetrics", "serve_healthz", "serve_index"]
 
 _FIRST_HOOKS = (
     "start-apiserver-admission-initializer",

@@ -31,14 +31,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.negotiation import ResponseForm
 
-__all__ = [
-    "SPECIAL_VERBS",
-    "ApiRequest",
-    "RequestInfo",
-    "parse_flag",
-    "parse_integer",
-    "parse_request_info",
-]
+__all__ = ["SPECIAL_VERBS", "ApiRequest", "RequestInfo", "parse_request_info"]
 
 SPECIAL_VERBS = ("proxy", "watch")
 """Former verbs in paths; only `watch` is still served."""

@@ -39,7 +39,6 @@ __all__ = [
     "BINDING_KIND",
     "CREATED_STATUS",
     "EVICTION_KIND",
-    "MEDIA_TYPES",
     "SCALE_KIND",
     "check_object_name",
     "check_subresource_kind",

@@ -35,7 +35,6 @@ __all__ = [
     "error_response",
     "json_only_response",
     "json_response",
-    "list_conversion_error",
     "list_response",
     "object_response",
     "stored_object_response",

@@ -46,8 +46,6 @@ __all__ = [
     "REVISION_TIMEOUT",
     "ListOptions",
     "Page",
-    "decode_continue_token",
-    "encode_continue_token",
     "find_page",
     "parse_revision",
     "read_options",

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["COMPONENTS", "ResourceHandler", "get_component_status", "list_component_statuses"]
+__all__ = ["ResourceHandler"]
 
 COMPONENTS = "componentstatuses"
 _COMPONENT_NAMES = ("scheduler", "controller-manager", "etcd-0")

@@ -29,13 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "BUILT_IN_COLUMNS",
-    "GENERIC_COLUMNS",
-    "Columns",
-    "column_definition",
-    "custom_resource_columns",
-]
+__all__ = ["BUILT_IN_COLUMNS", "GENERIC_COLUMNS", "Columns", "custom_resource_columns"]
 
 
 @dataclass(frozen=True)

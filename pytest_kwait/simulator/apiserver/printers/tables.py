@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["check_table_options", "table_row", "to_partial_object_metadata", "to_table"]
+__all__ = ["check_table_options", "to_partial_object_metadata", "to_table"]
 
 _INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import LogLine
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LogOptions", "read_log_options", "serve_logs"]
+__all__ = ["LogOptions", "serve_logs"]
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ProxyTarget",
-    "redirect_with_slash",
     "rewrite_links",
     "serve_node_proxy",
     "serve_pod_proxy",
     "serve_service_proxy",
-    "split_scheme_name_port",
 ]
 
 _TAG = re.compile(r"<([A-Za-z][A-Za-z0-9]*)((?:\s+[^<>]*?)?)(/?)>")
