@@ -106,7 +106,7 @@ def test_pods_without_controller_are_not_expected(cluster: Cluster) -> None:
     )
 
 
-def test_controller_without_scale_allows_nothing_and_says_why(cluster: Cluster) -> None:
+def test_controller_without_scale_allows_no_disruptions(cluster: Cluster) -> None:
     cluster.create("jobs.batch", "j", {"template": template("sleep", "9", restartPolicy="Never")})
     _budget(cluster, maxUnavailable=1)
     cluster.run(3)

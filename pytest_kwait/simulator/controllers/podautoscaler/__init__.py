@@ -1,6 +1,6 @@
 """The HorizontalPodAutoscaler controller.
 
-What may enter: the controller, its replica calculation, and the scriptable metrics it reads.
+What may enter: the controller and its replica calculation.
 
 Source: kube-controller-manager, pkg/controller/podautoscaler.
 """
