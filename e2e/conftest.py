@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 EMBEDDED_LACKS = {
     "images": "it runs no images",
 }
-"""What a test can declare that it needs, and why the embedded cluster has it not."""
+"""The capabilities that tests can need, and why the embedded cluster lacks them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _capable(request: pytest.FixtureRequest) -> None:
-    """Skip a test that needs what the cluster does not carry."""
+    """Skip a test that needs a capability that the cluster lacks."""
     needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
     if not needed:
         return
@@ -40,9 +40,9 @@ def _capable(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def kubelets(kwait: Kwait) -> tuple[str, ...]:
-    """The names of the nodes that have a kubelet; those that tests make for themselves have not.
+    """Return the names of the nodes with a kubelet.
 
-    Theirs have taints, so that nobody else's pods come to them.
+    Nodes that tests create have none; their taints keep other tests' pods away.
     """
     nodes = [node for node in kwait.list("nodes") if not node["spec"].get("taints")]
     return tuple(sorted(node["metadata"]["name"] for node in nodes))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from e2e.faults.conftest import short_patience, trials
+from e2e.faults.conftest import short_timeouts, trials
 
-__all__ = ["short_patience", "trials"]
+__all__ = ["short_timeouts", "trials"]

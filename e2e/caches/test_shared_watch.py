@@ -124,7 +124,7 @@ def test_a_wait_sees_what_was_written_before_it_though_the_informer_may_not_yet(
         assert sent(trial, "watch") == ["watch configmaps"]
 
 
-@pytest.mark.usefixtures("short_patience")
+@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("end", ["stopped", "silent"])
 def test_a_wait_goes_on_when_the_informer_does_not(trials: Trials, place: Place, end: str) -> None:
     """Whether it is stopped or hangs at a half-open connection: the wait asks for itself."""
@@ -167,8 +167,8 @@ def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, plac
             )
             trial.proxy.wait_until_asked(before + 1)
             SYSTEM_CLOCK.sleep(UNDER_WAY)
-            trial.family.bring_about()
-            assert trial.family.is_right(wait.result(LIMIT))
+            trial.family.fulfill()
+            assert trial.family.is_expected_result(wait.result(LIMIT))
         assert sent(trial, "watch") == ["watch pods"]
         assert sent(trial, "list") == ["list pods"] * 2
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER_FAMILIES"]
 
 PAUSE = 0.5
-"""Seconds between two questions: they go through two servers each, and a hundred waits ask."""
+"""Seconds between two requests, each of which passes two servers, of a hundred waits."""
 
 PORT = 8080
 SERVER = f"mkdir -p /tmp/www; echo here > /tmp/www/index.html; exec httpd -f -p {PORT} -h /tmp/www"
@@ -49,11 +49,11 @@ class RespondingWait(Family):
             poll=PAUSE,
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Bind the pod: the kubelet runs it."""
         self.place.bind(self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The pod."""
         return [pod["metadata"]["name"] for pod in result] == [self.name]
 
@@ -78,7 +78,7 @@ class ReachableWait(RespondingWait):
             client, self.place.namespace, self.name, timeout=timeout, poll=PAUSE
         )
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Its slice."""
         labels = [each["metadata"]["labels"] for each in result]
         return [each["kubernetes.io/service-name"] for each in labels] == [self.name]
@@ -132,10 +132,10 @@ class RollingUpdateWait(Family):
             mode="watch",
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Leave that to its controller."""
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Another pod."""
         names = [pod["metadata"]["name"] for pod in result]
         return len(names) == 1 and names != [self.old]

@@ -67,11 +67,11 @@ class NamespaceWait(Family):
         """Wait for its deletion."""
         return wait_for_namespaces_deleted(client, self.name, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Delete it."""
         self.place.delete(NAMESPACES, self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -92,11 +92,11 @@ class RootAuthorityWait(NamespaceWait):
         """Wait for its config map."""
         return wait_for_kube_root_ca(client, self.name, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create the namespace."""
         super().prepare()
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The config map."""
         return "ca.crt" in result["data"]
 
@@ -115,7 +115,7 @@ class EventWait(Family):
             client, self.place.namespace, "Shown", about="pod/shy", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Write the event."""
         about = {"kind": "Pod", "name": "shy", "namespace": self.place.namespace}
         event = {
@@ -129,7 +129,7 @@ class EventWait(Family):
         }
         self.place.create(EVENTS, event)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The event."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -154,7 +154,7 @@ class RightsWait(Family):
             client, self.place.namespace, "jane", "list", "pods", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Give it to her."""
         group = ROLES.group
         binding = {
@@ -166,7 +166,7 @@ class RightsWait(Family):
         }
         self.place.create(ROLE_BINDINGS, binding)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The review that says so."""
         return bool(result["status"]["allowed"])
 
@@ -186,10 +186,10 @@ class HealthWait(Family):
         """Wait until it says so."""
         wait_for_api_server_healthy(client, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Leave it as it is."""
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -205,7 +205,7 @@ class NodeWait(HealthWait):
         """Wait until it is."""
         return wait_for_node_ready(client, self.place.node, timeout=timeout, poll=POLL)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The node."""
         return bool(result["metadata"]["name"] == self.place.node)
 
@@ -227,11 +227,11 @@ class DefinitionWait(Family):
         """Wait until it is served."""
         return wait_for_crd_established(client, self.name, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create the definition."""
         self.place.create(CUSTOM_RESOURCE_DEFINITIONS, definition(self.group))
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The definition."""
         return bool(result["status"]["acceptedNames"]["kind"] == "Widget")
 
@@ -261,13 +261,13 @@ class WebhookWait(Family):
             client, self.place.namespace, name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Tell the API server of it."""
         from e2e.cluster.webhook_server import webhook
 
         self.place.create(WEBHOOKS, webhook(self._server, self.place.namespace))
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The configuration."""
         return bool(result["metadata"]["name"] == self.place.namespace)
 
@@ -293,7 +293,7 @@ class ApiServiceWait(Family):
         """Wait until it is available."""
         return wait_for_api_service_available(client, self.name, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Register it."""
         spec = {
             "group": self.group,
@@ -305,7 +305,7 @@ class ApiServiceWait(Family):
         head = {"apiVersion": version, "kind": "APIService", "metadata": {"name": self.name}}
         self.place.create(API_SERVICES, {**head, "spec": spec})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The APIService."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -336,12 +336,12 @@ class AutoscalerWait(Family):
             client, self.place.namespace, self.name, 2, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Count them."""
         status = {"currentReplicas": 2, "desiredReplicas": 2}
         self.place.patch_status(HORIZONTAL_POD_AUTOSCALERS, self.name, status)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The autoscaler."""
         return bool(result["status"]["currentReplicas"] == 2)
 

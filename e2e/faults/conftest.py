@@ -37,8 +37,8 @@ _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 
 
 @pytest.fixture
-def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a silent connection count as dead after 2 s; in earnest that takes 10 to 150 s."""
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up silent connections after 2 s, instead of 10 to 150 s."""
     monkeypatch.setattr(retry, "REQUEST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(shared_stream, "INACTIVITY", _SILENCE)
     monkeypatch.setattr(minions, "HOST_TIMEOUT", _SILENCE)
@@ -51,20 +51,20 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the cache pause for an eighth of its 0.8 s and more."""
+def fast_cache_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the cache's pauses to an eighth."""
     monkeypatch.setattr(shared_informer, "Reflector", partial(Reflector, backoff=_PAUSES))
 
 
 @pytest.fixture
-def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Believe a refusal after an outage in a second, not five."""
+def short_startup_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the grace period after an outage from five seconds to one."""
     monkeypatch.setattr(errors, "STARTUP_GRACE", _SETTLING)
 
 
 @pytest.fixture
-def little_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gather evidence for 0.3 s, not five."""
+def short_evidence_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gather evidence for 0.3 s, instead of five seconds."""
     monkeypatch.setattr(evidence, "LIMIT", _EVIDENCE)
 
 

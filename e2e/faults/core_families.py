@@ -69,11 +69,11 @@ class JobWait(Family):
             mode=self.mode,
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let the pod run."""
         self.place.set_status(self.place.pod_of(self.name), {"phase": "Running"})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """One pod, Running."""
         return [pod["status"]["phase"] for pod in result] == ["Running"]
 
@@ -102,12 +102,12 @@ class ConditionWait(Family):
             client, self.place.namespace, target, "condition=Ready", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let the pod be ready."""
         condition = {"type": "Ready", "status": "True", "lastTransitionTime": None}
         self.place.set_status(self.name, {"conditions": [condition]})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The pod, ready."""
         return {"Ready": "True"}.items() <= {
             condition["type"]: condition["status"] for condition in result["status"]["conditions"]
@@ -128,11 +128,11 @@ class DeletionWait(Family):
         target = f"configmap/{self.name}"
         return wait_for(client, self.place.namespace, target, "delete", timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Delete it."""
         self.place.delete(CONFIG_MAPS, self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -166,11 +166,11 @@ class MinionsWait(Family):
             poll=POLL,
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Bind the pod."""
         self.place.bind(self.place.pod_of(self.name))
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The pod, on the node."""
         return [pod["spec"]["nodeName"] for pod in result] == [self.place.node]
 
@@ -195,11 +195,11 @@ class PodSetWait(Family):
             poll=POLL,
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let the pod be ready."""
         self.place.set_status(self.name, READY)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The pod."""
         return [pod["metadata"]["name"] for pod in result] == [self.name]
 
@@ -233,11 +233,11 @@ class DeploymentWait(Family):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let its pod be ready."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The deployment, with its replica available."""
         return bool(result["status"]["availableReplicas"] == 1)
 
@@ -266,7 +266,7 @@ class EndpointsWait(Family):
             client, self.place.namespace, self.name, 1, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create a slice with one endpoint."""
         labels = {"kubernetes.io/service-name": self.name}
         self.place.create(
@@ -281,7 +281,7 @@ class EndpointsWait(Family):
             },
         )
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The slice."""
         return [each["metadata"]["name"] for each in result] == [self.name]
 
@@ -311,11 +311,11 @@ class CacheWait(Family):
         finally:
             factory.stop()
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create another object."""
         self.place.create(CONFIG_MAPS, config_map(f"{self.name}-changed"))
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The other object."""
         return bool(result["metadata"]["name"] == f"{self.name}-changed")
 

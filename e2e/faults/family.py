@@ -24,13 +24,13 @@ _PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where the awaited objects are, and the direct way to them.
+    """The location of a trial's objects, and direct access to them.
 
     Args:
-        client: a client that no fault stands before.
+        client: a client that bypasses the fault proxy.
         namespace: the namespace.
         node: the name of a node.
-        pod_info: who is asked for the pods of a node; None for its kubelet.
+        pod_info: the source of the pods of a node; None for its kubelet.
     """
 
     client: ApiClient
@@ -49,7 +49,7 @@ class Place:
         session.delete(resource, name, self.namespace, deadline=_deadline())
 
     def remove(self, resource: Resource, name: str) -> None:
-        """Delete an object if it is there."""
+        """Delete an object if it exists."""
         try:
             self.delete(resource, name)
         except ApiError as error:
@@ -57,12 +57,12 @@ class Place:
                 raise
 
     def wait_until_deleted(self, resource: Resource, name: str) -> None:
-        """Return once an object is gone."""
+        """Return once an object is deleted."""
         target = f"{resource.qualified}/{name}"
         wait_for(self.client, self.namespace, target, "delete", timeout=_PATIENCE)
 
     def pod_of(self, app: str) -> str:
-        """Return the name of the pod with this label, once there is one."""
+        """Return the name of the pod with this label, once it exists."""
         pods = wait_for(
             self.client,
             self.namespace,
@@ -125,15 +125,15 @@ def _deadline() -> Deadline:
 
 
 POLL = 0.1
-"""Seconds between two looks in poll mode, and at what cannot be watched."""
+"""Seconds between two polls."""
 
 
 class Family(ABC):
-    """A wait, its object, and what makes it come true.
+    """A wait, its object, and the change that fulfills it.
 
     Args:
-        place: where.
-        name: the name of its object.
+        place: the location of the object.
+        name: the object's name.
     """
 
     title: ClassVar[str]
@@ -155,20 +155,20 @@ class Family(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make the object."""
+        """Create the object."""
 
     @abstractmethod
     def wait(self, client: ApiClient, timeout: float) -> Any:
-        """Wait over a client."""
+        """Wait through a client."""
 
     @abstractmethod
-    def bring_about(self) -> None:
-        """Let come true what is awaited."""
+    def fulfill(self) -> None:
+        """Make the condition true."""
 
     @abstractmethod
-    def is_right(self, result: Any) -> bool:
-        """Say whether this is what the wait must return."""
+    def is_expected_result(self, result: Any) -> bool:
+        """Return whether this is the expected result of the wait."""
 
     def dispose(self) -> None:
-        """Remove what does not go with the namespace."""
+        """Delete what is not deleted with the namespace."""
         return

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["STORAGE_FAMILIES"]
 
 _CLASS = "kwait-by-hand"
-"""A class that does not exist: nobody makes volumes of it but the test."""
+"""A missing class, so that only the test creates volumes of it."""
 
 
 class ClaimWait(Family):
@@ -50,13 +50,13 @@ class ClaimWait(Family):
             client, self.place.namespace, self.name, "Bound", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create the volume, kept for it; where nobody binds them, say that they are bound."""
         kept = {"namespace": self.place.namespace, "name": self.name}
         self.place.create(PERSISTENT_VOLUMES, volume(self.volume, _CLASS, claimRef=kept))
         self.place.patch_status(PERSISTENT_VOLUME_CLAIMS, self.name, {"phase": "Bound"})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The claim, bound."""
         return bool(result["status"]["phase"] == "Bound")
 
@@ -76,11 +76,11 @@ class ClaimDeletionWait(ClaimWait):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Delete it."""
         self.place.delete(PERSISTENT_VOLUME_CLAIMS, self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -102,12 +102,12 @@ class VolumeWait(Family):
             client, self.name, "Available", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create it; where nobody looks after volumes, say that it is available."""
         self.place.create(PERSISTENT_VOLUMES, volume(self.name, _CLASS))
         self.place.patch_status(PERSISTENT_VOLUMES, self.name, {"phase": "Available"})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The volume."""
         return bool(result["status"]["phase"] == "Available")
 
@@ -130,11 +130,11 @@ class AttachmentWait(VolumeWait):
         """Wait until it is attached."""
         return wait_for_volume_attachment_attached(client, self.name, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Say that it is."""
         self.place.patch_status(VOLUME_ATTACHMENTS, self.name, {"attached": True})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The attachment."""
         return bool(result["status"]["attached"])
 

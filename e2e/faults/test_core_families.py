@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT = 200.0
 OUTAGE = 0.4
 SOON = 15.0
-"""Seconds: far less than waits have, and enough for a busy machine."""
+"""Seconds: far below the waits' timeouts, and enough on a busy machine."""
 
 
 def named(faults: Sequence[Fault]) -> pytest.MarkDecorator:
@@ -40,14 +40,14 @@ def named(faults: Sequence[Fault]) -> pytest.MarkDecorator:
 
 
 def strike_first(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits that meet a fault from the first request on."""
+    """Begin waits whose first request meets a fault."""
     for trial in tried:
         trial.proxy.strike(fault, requests)
         trial.begin(TIMEOUT)
 
 
 def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits that meet a fault when they have looked and watch."""
+    """Begin waits whose open watches meet a fault."""
     for trial in tried:
         trial.begin(TIMEOUT)
     for trial in tried:
@@ -58,15 +58,15 @@ def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) ->
 
 
 def outlive(fault: Fault, trials: Trials, place: Place) -> None:
-    """Let every family meet a fault that passes; what is awaited comes true behind its back."""
+    """Let every family meet a temporary fault, during which its condition becomes true."""
     first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
     midway = [family(place, f"midway-{i}") for i, family in enumerate(CORE_FAMILIES)]
     with trials.of(*first, *midway) as tried:
         strike_first(fault, tried[: len(first)], requests=1)
         strike_midway(fault, tried[len(first) :], requests=1)
         for trial in tried:
-            trial.family.bring_about()
-        if fault.door is not ConnectionBehavior.OPEN:
+            trial.family.fulfill()
+        if fault.door is not ConnectionBehavior.ACCEPT:
             SYSTEM_CLOCK.sleep(OUTAGE)
             for trial in tried:
                 trial.proxy.heal()
@@ -86,23 +86,23 @@ def title(trial: Trial) -> str:
     return f"{trial.family.title}, {trial.family.name.partition('-')[0]}"
 
 
-@pytest.mark.usefixtures("brisk_cache")
+@pytest.mark.usefixtures("fast_cache_backoff")
 @named(FAULTS)
 def test_wait_survives_fault(fault: Fault, trials: Trials, place: Place) -> None:
-    """Met at the first requests, and midway in a watch."""
+    """At the first requests, and midway in a watch."""
     outlive(fault, trials, place)
 
 
-@pytest.mark.usefixtures("short_patience")
+@pytest.mark.usefixtures("short_timeouts")
 @named(SILENCES)
 def test_wait_survives_silent_connection(fault: Fault, trials: Trials, place: Place) -> None:
-    """A half-open connection is given up, and another one tells."""
+    """A half-open connection is given up for another one."""
     outlive(fault, trials, place)
 
 
 @named(REFUSALS)
 def test_wait_fails_at_once_when_unauthorized(fault: Fault, trials: Trials, place: Place) -> None:
-    """Without asking again."""
+    """Without a retry."""
     first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
     with ProcessStalls() as stalls, trials.of(*first) as tried:
         strike_first(fault, tried, requests=None)
@@ -113,13 +113,13 @@ def test_wait_fails_at_once_when_unauthorized(fault: Fault, trials: Trials, plac
             assert ends_at_once(trial, outcome, TIMEOUT, stalls), (title(trial), outcome)
 
 
-@pytest.mark.usefixtures("quick_settling")
+@pytest.mark.usefixtures("short_startup_grace")
 @named(REFUSALS)
 def test_wait_fails_soon_when_unauthorized_midway(
     fault: Fault, trials: Trials, place: Place
 ) -> None:
-    """After a broken connection 401 and 403 must hold for a while, 5 s but for this test."""
-    # A cache that has synced is waited for no more.
+    """After a broken connection, 401 and 403 must last a while (5 s by default)."""
+    # A synced cache has no wait left.
     lasting = [family for family in CORE_FAMILIES if family is not CacheWait]
     midway = [family(place, f"midway-{i}") for i, family in enumerate(lasting)]
     with ProcessStalls() as stalls, trials.of(*midway) as tried:
@@ -139,24 +139,24 @@ def refused(tried: Sequence[Trial]) -> dict[str, str]:
     }
 
 
-@pytest.mark.usefixtures("brisk_cache", "quick_settling")
+@pytest.mark.usefixtures("fast_cache_backoff", "short_startup_grace")
 def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
-    """One that was away, and then refuses everybody until it has read the roles."""
+    """After an outage, a starting server refuses requests until it has read the roles."""
     away, forbidden = RESET, REFUSALS[1]
     with trials.of(
         *(family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES))
     ) as tried:
         strike_first(away, tried, requests=None)
         for trial in tried:
-            # Lost on a kept connection, then on a new one: now the server counts as away.
+            # Lost on a kept connection, then on a new one: an outage.
             trial.proxy.wait_until_asked(3)
             trial.proxy.strike(forbidden, 1)
-            trial.family.bring_about()
+            trial.family.fulfill()
 
         assert verdicts(tried) == {title(trial): "met" for trial in tried}
 
 
-@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.usefixtures("short_evidence_limit")
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -171,7 +171,7 @@ def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
 def test_deletion_during_an_outage_is_noticed(
     fault: Fault | None, reason: str, trials: Trials, place: Place
 ) -> None:
-    """A job that is deleted, or made anew, while the server cannot be asked ends its waits."""
+    """A job that is deleted, or recreated, during an outage ends its waits."""
     gone, other = JobWait(place, "gone"), JobWait(place, "other")
     with trials.of(gone, other) as tried:
         strike_midway(RESET, tried, requests=None)
@@ -197,17 +197,17 @@ def is_question(request: Request) -> bool:
     return request.label == "get nodes/proxy/pods"
 
 
-@pytest.mark.usefixtures("short_patience")
+@pytest.mark.usefixtures("short_timeouts")
 def test_unreachable_kubelets(trials: Trials, place: Place) -> None:
-    """A kubelet that is silent, or broken, is asked again; one that may not be asked is not."""
+    """Requests to a silent or broken kubelet are retried; forbidden ones are not."""
     faults = [SILENCES[0], *(f for f in FAULTS if f.title == "503"), REFUSALS[1]]
     families = [MinionsWait(place, f"minions-{i}") for i in range(len(faults))]
     with trials.of(*families) as tried:
         for trial, fault in zip(tried, faults, strict=True):
-            # Where the server was away a moment ago, a refusal must hold to be believed.
+            # Shortly after an outage, a refusal must last to be final.
             requests = None if fault in REFUSALS else 1
             trial.proxy.strike(replace(fault, applies_to=is_question), requests)
             trial.begin(TIMEOUT)
-            trial.family.bring_about()
+            trial.family.fulfill()
 
         assert [outcome.verdict for _, outcome in outcomes(tried)] == ["met", "met", "ApiError"]

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 LIMIT = 3.0
 UNDER_WAY = 1.0
-"""Seconds after which every wait has looked, and watches."""
+"""Seconds after which every wait watches."""
 
 NODE = "nobody"
-"""A node without a kubelet: which pods it knows is made up."""
+"""A node without a kubelet, whose pods the test makes up."""
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
 
@@ -57,7 +57,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisposableContro
 def test_wait_survives_a_killed_server(
     plane: DisposableControlPlane, victim: str, user: str
 ) -> None:
-    """Of whoever may do all, and of whoever needs a role, which a server that starts reads late."""
+    """As an administrator, and as a user whose role a starting server reads late."""
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, f"{user}-{victim}"), NODE, lambda _, pod: pod)
     client = connect(plane.kubeconfig, user).client()
@@ -70,20 +70,20 @@ def test_wait_survives_a_killed_server(
         plane.kill(victim)
         until_ready(direct)
         for family in families:
-            family.bring_about()
+            family.fulfill()
         results = [wait.result() for wait in waits]
 
     assert {
-        family.title: family.is_right(result)
+        family.title: family.is_expected_result(result)
         for family, result in zip(families, results, strict=True)
     } == {family.title: True for family in families}
 
 
-@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.usefixtures("short_evidence_limit")
 def test_wait_keeps_its_timeout_while_a_server_is_killed(plane: DisposableControlPlane) -> None:
-    """It ends within a second after, wherever the server is with its start.
+    """Within a second, at any stage of the server's start.
 
-    Whatever ends late on a machine that is busy is late again if it is its own fault.
+    A wait that ends late is tried again: only a defect makes it late each time.
     """
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, "limits"), NODE, lambda _, pod: pod)
@@ -117,7 +117,7 @@ def test_wait_keeps_its_timeout_while_a_server_is_killed(plane: DisposableContro
 
 
 def namespace(client: ApiClient, name: str) -> str:
-    """Make a namespace in which `powerless` may look."""
+    """A namespace in which `powerless` may read."""
     session, deadline = Session.of(client), Deadline.after(TIMEOUT)
     session.create(
         NAMESPACES,
@@ -147,7 +147,7 @@ def namespace(client: ApiClient, name: str) -> str:
 
 
 def until_ready(client: ApiClient) -> None:
-    """Return once the API server says that it is ready, and its storage takes what is written."""
+    """Return once the API server is ready, and its storage accepts writes."""
     session, deadline = Session.of(client), Deadline.after(TIMEOUT)
     trace = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trace"}}
     request_with_retry(lambda left: session.request("GET", "/readyz", deadline=left), deadline)

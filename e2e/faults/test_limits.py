@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from e2e.faults.trial import Outcome, Trial, Trials
 
 LIMIT = 1.0
-"""Seconds that a wait is given when nothing comes of it."""
+"""The timeout of a wait that cannot be met, in seconds."""
 
 OF_A_SLOW_CLUSTER = frozenset({"get nodes/proxy/pods", "list events"})
 QUIET = 1.1
-"""Seconds after which a watch that breaks has proved itself, and goes on where it was."""
+"""Seconds after which a broken watch resumes without a backoff."""
 
 TIMEOUT = 120.0
 
 RATE = 8.0
-"""Requests per second that each watched resource may cost while everything fails."""
+"""The most requests per second for each watched resource while everything fails."""
 
 PAIRS = tuple(CORE_FAMILIES[start : start + 2] for start in range(0, len(CORE_FAMILIES), 2))
 
@@ -46,11 +46,11 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=[" and ".join(f.title for f in p) for p in PAIRS])
-@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.usefixtures("short_evidence_limit")
 def test_timeout_is_kept_without_a_request_storm(
     pair: tuple[type[Family], ...], trials: Trials, place: Place
 ) -> None:
-    """Faults that never end, all at the same time."""
+    """Under lasting faults, all at the same time."""
     faults = [*FAULTS, *SILENCES, TOO_BUSY]
     waits = {
         family(place, f"lasting-{i}-{j}"): fault
@@ -77,21 +77,21 @@ def test_timeout_is_kept_without_a_request_storm(
 
 
 def expected(family: Family, fault: Fault) -> tuple[str, bool]:
-    """Return how a wait ends that meets a fault for good, and whether at its limit."""
-    # What repeats and makes no sense is final, but for a cache: it asks for as long as it runs.
+    """Return the verdict of a wait under a lasting fault, and whether it ends at its limit."""
+    # Repeated malformed responses are final, except for a cache, which retries while it runs.
     if fault.title == "HTML instead of JSON" and not isinstance(family, CacheWait):
         return "ApiError", False
     return "WaitTimeout", True
 
 
 def test_requests_of_a_wait_under_fault(trials: Trials, place: Place) -> None:
-    """Two requests per watched resource, however long it takes, and what mends a broken watch.
+    """Two requests for each watched resource, and those that restore a broken watch.
 
-    A watch that was cut off goes on where it was; one that is too old is listed anew.
+    A watch that was cut off resumes; one that is too old is listed again.
     """
     wanted = [(case, family) for case in _CASES for family in CORE_FAMILIES if family.watches]
     differing: dict[str, object] = {}
-    # A busy server may break a watch that nobody wanted broken; seldom, and not the same each time.
+    # A busy server may rarely break another watch, but not the same one each time.
     for attempt in range(TRIES):
         waits = [family(place, f"{case}-{attempt}-{i}") for i, (case, family) in enumerate(wanted)]
         ends = mended(trials, waits)
@@ -113,7 +113,7 @@ _MENDING = {"undisturbed": [], "cut": ["watch"], "old": ["list", "watch"]}
 
 
 def mended(trials: Trials, waits: list[Family]) -> dict[Trial, Outcome]:
-    """How waits end whose watches are broken, each by what its name says."""
+    """Return the outcomes of waits whose watches are broken."""
     with trials.of(*waits) as tried:
         for trial in tried:
             trial.begin(TIMEOUT)
@@ -125,21 +125,21 @@ def mended(trials: Trials, waits: list[Family]) -> dict[Trial, Outcome]:
                 trial.proxy.strike(fault, 0)
                 trial.wait_until_under_way_again()
         for trial in tried:
-            trial.family.bring_about()
+            trial.family.fulfill()
         return {trial: trial.outcome(TIMEOUT + 10) for trial in tried}
 
 
 def needed(trial: Trial) -> Counter[str]:
-    """The requests of a wait that is broken as its name says, and goes on."""
+    """Return the requests of a wait whose watch is broken."""
     return once(trial, "list", "watch") + once(trial, *_MENDING[case_of(trial)])
 
 
 def test_poll_mode_lists_once_per_interval(trials: Trials, place: Place) -> None:
-    """The job and its pods, each time."""
+    """The job and its pods."""
     with trials.of(PolledJobWait(place, "polled")) as (trial,):
         trial.begin(TIMEOUT)
         SYSTEM_CLOCK.sleep(QUIET)
-        trial.family.bring_about()
+        trial.family.fulfill()
         outcome = trial.outcome(TIMEOUT)
 
     looks = outcome.labels.count("list jobs")
@@ -156,7 +156,7 @@ def title(trial: Trial) -> str:
 
 
 def asked(outcome: Outcome) -> Counter[str]:
-    """Count requests, but for those of a slow cluster: what kubelets know, why pods are missing."""
+    """Return the requests, without those that depend on the cluster's speed."""
     return Counter(label for label in outcome.labels if label not in OF_A_SLOW_CLUSTER)
 
 

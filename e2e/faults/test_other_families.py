@@ -30,11 +30,11 @@ OUTAGE = 0.4
 LIMIT = 1.0
 FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
 AT_ONCE = 3
-"""How many families one test has: they wait at the same time."""
+"""The number of families that wait in parallel in one test."""
 
 
 def groups() -> Iterator[ParameterSet]:
-    """Yield families, some at a time."""
+    """Yield families in groups."""
     for start in range(0, len(FAMILIES), AT_ONCE):
         some = FAMILIES[start : start + AT_ONCE]
         yield pytest.param(list(some), id=", ".join(kind.title for kind in some))
@@ -58,7 +58,7 @@ class Case:
 def tried(
     cases: Sequence[Case], trials: Trials, place: Place
 ) -> Iterator[list[tuple[Case, Trial]]]:
-    """Give a trial of each case."""
+    """Yield a trial of each case."""
     with ExitStack() as stack:
         made: dict[type[Family], Family] = {}
         families = []
@@ -73,7 +73,7 @@ def tried(
 
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
-    """Met at the first request, and again midway: in a watch, or when something else is asked."""
+    """At the first request, and midway: in a watch, or at another request."""
     cases = [Case(kind, fault) for kind in kinds for fault in FAULTS]
     with tried(cases, trials, place) as waits:
         for case, trial in waits:
@@ -85,18 +85,18 @@ def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: P
             trial.wait_until_under_way()
         for case, trial in lasting:
             trial.proxy.strike(midway(case), 1)
-        bring_about(waits)
+        fulfill(waits)
         pass_by(lasting)
 
         assert ends(waits) == {str(case): "met" for case in cases}
 
 
-@pytest.mark.usefixtures("short_patience")
+@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_wait_survives_silent_connection(
     kinds: list[type[Family]], trials: Trials, place: Place
 ) -> None:
-    """At the first request, and at the first question of those that ask something besides."""
+    """At the first request, and at the first request other than a watch."""
     cases = [Case(kind, fault) for kind in kinds for fault in SILENCES]
     asking = [Case(case.kind, midway(case)) for case in cases if case.kind.asks]
     with tried([*cases, *asking], trials, place) as waits:
@@ -104,18 +104,18 @@ def test_wait_survives_silent_connection(
             trial.proxy.strike(case.fault, 1)
             trial.begin(TIMEOUT)
         SYSTEM_CLOCK.sleep(OUTAGE)
-        bring_about(waits)
+        fulfill(waits)
 
         assert ends(waits) == {str(case): "met" for case in cases}
 
 
-@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.usefixtures("short_evidence_limit")
 @pytest.mark.parametrize("kinds", GROUPS)
 def test_wait_keeps_its_timeout_under_fault(
     kinds: list[type[Family]], trials: Trials, place: Place
 ) -> None:
-    """Under faults that never end; what is refused ends them at once."""
-    # What holds already, or comes by itself, has no need of a watch.
+    """Under lasting faults; refusals end waits at once."""
+    # A condition that is already true needs no watch.
     cases = [
         Case(kind, fault)
         for kind in kinds
@@ -139,27 +139,27 @@ def test_wait_keeps_its_timeout_under_fault(
 
 
 def expected(fault: Fault) -> str:
-    """Return how a wait ends that meets a fault for good."""
+    """Return the verdict of a wait under a lasting fault."""
     final = fault in REFUSALS or fault.title == "HTML instead of JSON"
     return "ApiError" if final else "WaitTimeout"
 
 
-def bring_about(waits: Sequence[tuple[Case, Trial]]) -> None:
-    """Let come true what is awaited."""
+def fulfill(waits: Sequence[tuple[Case, Trial]]) -> None:
+    """Make the conditions true."""
     for family in dict.fromkeys(trial.family for _, trial in waits):
-        family.bring_about()
+        family.fulfill()
 
 
 def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
-    """Open the doors again that a fault has shut."""
+    """End the fault."""
     SYSTEM_CLOCK.sleep(OUTAGE)
     for case, trial in waits:
-        if case.fault.door is not ConnectionBehavior.OPEN:
+        if case.fault.door is not ConnectionBehavior.ACCEPT:
             trial.proxy.heal()
 
 
 def midway(case: Case) -> Fault:
-    """Return the fault as it meets what a wait asks besides watching, if it asks anything."""
+    """Return the fault for requests other than a watch, if the wait sends any."""
     asks = case.kind.asks
     if not asks or case.fault.watches_only:
         return case.fault

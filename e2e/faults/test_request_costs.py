@@ -30,12 +30,12 @@ WATCHING = [family for family in CORE_FAMILIES if family.watches]
 def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
     family: type[Family], trials: Trials, place: Place
 ) -> None:
-    """However long it lasts and however much happens: nothing is fetched again at the end."""
+    """For any duration and any number of changes: nothing is fetched again at the end."""
     with trials.of(family(place, "counted")) as [trial]:
         trial.begin(TIMEOUT)
         trial.wait_until_under_way()
         SYSTEM_CLOCK.sleep(0.3)
-        trial.family.bring_about()
+        trial.family.fulfill()
         outcome = trial.outcome(TIMEOUT)
 
     assert outcome.verdict == "met"
@@ -45,7 +45,7 @@ def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
     assert asked == sorted(f"{verb} {each}" for verb in ("list", "watch") for each in resources)
     others = [label for label in outcome.labels if label not in asked]
     if family is MinionsWait:
-        # Where its controller is said to be, and what kubelets are asked.
+        # The configuration of its controller, and requests to kubelets.
         assert {label.split()[0] for label in others} <= {"get"}
     elif family is not CacheWait:
         assert others == []
@@ -57,11 +57,11 @@ def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
 def test_a_deletion_wait_requests_only_metadata(
     family: type[Family], trials: Trials, place: Place
 ) -> None:
-    """Whatever the object holds is not sent for it."""
+    """The contents of the object are not requested."""
     with trials.of(family(place, "large")) as [trial]:
         trial.begin(TIMEOUT)
         trial.wait_until_under_way()
-        trial.family.bring_about()
+        trial.family.fulfill()
         outcome = trial.outcome(TIMEOUT)
 
     assert outcome.verdict == "met"
@@ -72,19 +72,19 @@ def test_a_deletion_wait_requests_only_metadata(
 
 
 def test_twenty_concurrent_waits_share_one_watch(trials: Trials, place: Place) -> None:
-    """Who comes while a list is on its way has the next one, as it may be older than his call."""
+    """A wait that begins during a list takes part in the next one, which is newer."""
     family = ConditionWait(place, "popular")
     with trials.of(family) as [trial], ThreadPoolExecutor(20) as pool:
         waits = [pool.submit(family.wait, trial.client, TIMEOUT) for _ in range(20)]
         trial.proxy.wait_until_watched(1)
-        # On a busy machine some start late, and have the list and the watch made anew.
+        # On a busy machine some start late, which takes another list and watch.
         while not all(wait.running() for wait in waits):
             SYSTEM_CLOCK.sleep(0.05)
         SYSTEM_CLOCK.sleep(0.5)
         before = [request.label for request in trial.proxy.requests]
         open_now = trial.proxy.watches
-        family.bring_about()
-        assert all(family.is_right(wait.result(TIMEOUT)) for wait in waits)
+        family.fulfill()
+        assert all(family.is_expected_result(wait.result(TIMEOUT)) for wait in waits)
         after = [request.label for request in trial.proxy.requests]
 
     assert open_now == 1

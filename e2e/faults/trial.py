@@ -41,14 +41,13 @@ __all__ = [
 ]
 
 STEP = 0.01
-"""Seconds between two looks at the clock."""
+"""Seconds between two clock readings."""
 
 
 class ProcessStalls:
-    """A thread that does nothing but look at the clock, and notes when it was kept from that.
+    """A thread that records when this process was not scheduled.
 
-    A wait that oversleeps, or hangs on a socket, does not keep it; a machine that is busy with
-    others does.
+    It keeps running while a wait oversleeps or hangs on a socket, but not on an overloaded machine.
     """
 
     def __init__(self) -> None:
@@ -65,7 +64,7 @@ class ProcessStalls:
         self._thread.join()
 
     def between(self, begin: float, end: float) -> float:
-        """Return the seconds of a time, in monotonic seconds, in which nothing here could run."""
+        """Return the seconds of stalls between two moments, in monotonic seconds."""
         parts = (min(until, end) - max(since, begin) for since, until in list(self._spans))
         return sum(part for part in parts if part > 0)
 
@@ -80,14 +79,14 @@ class ProcessStalls:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a wait ended.
+    """The end of a wait.
 
     Args:
         verdict: `met`, or the name of the error.
-        begun: when it began, in monotonic seconds.
-        ended: when it ended.
-        requests: what it has sent.
-        error: what it raised.
+        begun: its start, in monotonic seconds.
+        ended: its end, in monotonic seconds.
+        requests: the requests that it sent.
+        error: the error that it raised.
     """
 
     verdict: str
@@ -98,22 +97,22 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return self.ended - self.begun
 
     @property
     def waited(self) -> float:
-        """How long the wait itself took: what follows its end is evidence."""
+        """The duration without the evidence that follows the wait."""
         told = self.error.waited if isinstance(self.error, WaitFailed | WaitTimeout) else None
         return self.seconds if told is None else told
 
     @property
     def labels(self) -> list[str]:
-        """What was sent, in order."""
+        """The requests, in order."""
         return [request.label for request in self.requests]
 
     def requests_until(self, moment: float) -> list[Request]:
-        """Return what was sent before a moment, in monotonic seconds."""
+        """Return the requests before a moment, in monotonic seconds."""
         return [request for request in self.requests if request.at < moment]
 
 
@@ -124,7 +123,7 @@ class Trial:
         family: the wait.
         proxy: the proxy.
         client: the client.
-        pool: where the wait runs.
+        pool: the threads that waits run in.
     """
 
     def __init__(
@@ -138,26 +137,26 @@ class Trial:
 
     @property
     def client(self) -> ApiClient:
-        """The client that leads through the proxy, for more waits over it."""
+        """The client that leads through the proxy."""
         return self._client
 
     def begin(self, timeout: float) -> None:
-        """Begin to wait, in a thread of its own."""
+        """Begin to wait, in a thread."""
         self._future = self._pool.submit(self._wait, timeout)
 
     def wait_until_under_way(self) -> None:
-        """Return once everything was looked at, and what can be watched is."""
+        """Return once the wait has sent its first requests and opened its watches."""
         if self.family.watches:
             self.proxy.wait_until_watched(self.family.watches)
         else:
             self.proxy.wait_until_answered(4)
 
     def wait_until_under_way_again(self) -> None:
-        """Return once the watches that broke are open again."""
+        """Return once the broken watches are open again."""
         self.proxy.wait_until_watched(2 * self.family.watches, ever=True)
 
     def outcome(self, patience: float) -> Outcome:
-        """Return how the wait ended.
+        """Return the outcome of the wait.
 
         Raises:
             TimeoutError: it hangs.
@@ -170,20 +169,20 @@ class Trial:
         error: Exception | None = None
         try:
             result = self.family.wait(self._client, timeout)
-            verdict = "met" if self.family.is_right(result) else f"met by {result!r}"
+            verdict = "met" if self.family.is_expected_result(result) else f"met by {result!r}"
         except (ApiError, WaitFailed, WaitTimeout) as raised:
             verdict, error = type(raised).__name__, raised
         return Outcome(verdict, begun, SYSTEM_CLOCK.monotonic(), self.proxy.requests, error)
 
 
 class Trials:
-    """Lends proxies with their clients to trials; those of a test that went well are used again.
+    """Lends proxies with their clients to trials; those of passed tests are used again.
 
     Args:
         upstream: the API server.
-        tls: what proxies show.
-        authority: who vouches for that, as PEM.
-        folder: where kubeconfigs go.
+        tls: the certificate of the proxies.
+        authority: its authority, as PEM.
+        folder: the folder of kubeconfigs.
     """
 
     def __init__(
@@ -204,7 +203,7 @@ class Trials:
 
     @contextmanager
     def of(self, *families: Family) -> Iterator[list[Trial]]:
-        """Give trials of waits, whose objects are there."""
+        """Yield trials of waits whose objects exist."""
         ways = [self._idle.pop() if self._idle else self._way() for _ in families]
         with ThreadPoolExecutor(len(families), thread_name_prefix="trial") as pool:
             list(pool.map(lambda family: family.prepare(), dict.fromkeys(families)))
@@ -230,37 +229,36 @@ class Trials:
 
 
 LATE = 1.0
-"""Seconds after the moment it must within which a wait has ended, but for those that nobody had."""
+"""The longest delay of a wait's end in seconds, stalls excluded."""
 
 SLACK = 3.0
-"""Seconds that a machine may take for what a wait does not: it is busy with other workers."""
+"""Seconds of tolerance for a machine that is busy with other workers."""
 
 PATIENCE = 70.0
-"""Seconds after which a wait hangs."""
+"""Seconds after which a wait counts as hanging."""
 
 TRIES = 3
-"""How often a wait is tried, alone from the second time on.
+"""The number of tries, from the second on alone.
 
-A busy machine lets end late what ends in time, and nothing the other way round: a wait whose fault
-it is ends late each time.
+A busy machine can delay a punctual wait, but never hides a late one: a defect is late each time.
 """
 
 
 def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: ProcessStalls) -> bool:
-    """Say whether a wait that comes to its limit ends there, and its evidence soon after.
+    """Return whether a wait under a lasting fault ends at its limit, and its evidence soon after.
 
     Args:
-        trial: the wait; its fault lasts.
-        outcome: how it ended first.
+        trial: the wait.
+        outcome: its first outcome.
         limit: its limit in seconds.
-        stalls: when nothing here could run.
+        stalls: when the process stalled.
     """
     for _ in range(TRIES):
         if outcome.waited < limit:
             return False
         end = outcome.begun + outcome.waited
         held_up = stalls.between(outcome.begun + limit, end)
-        # What follows is evidence. The wall clock includes what other threads of a test do.
+        # Evidence follows. Wall-clock time includes other threads of the test.
         spent = outcome.seconds - outcome.waited - stalls.between(end, outcome.ended)
         if outcome.waited < limit + LATE + held_up and spent < evidence.LIMIT + SLACK:
             return True
@@ -270,16 +268,16 @@ def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: Proc
 
 
 def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: ProcessStalls) -> bool:
-    """Say whether a wait that is refused ends without waiting for anything, or asking again.
+    """Return whether a wait that is refused ends at once, without further requests.
 
-    The wait before it over the same proxy may have had a request on its way when it ended: that is
-    counted here once, and not when it is tried again.
+    A previous wait over the same proxy may still have had a request under way: it is counted in the
+    first outcome, but not when the wait is tried again.
 
     Args:
-        trial: the wait; its fault lasts.
-        outcome: how it ended first.
-        timeout: what it is given when it is tried again, in seconds.
-        stalls: when nothing here could run.
+        trial: the wait.
+        outcome: its first outcome.
+        timeout: the timeout of further tries, in seconds.
+        stalls: when the process stalled.
     """
     for _ in range(TRIES):
         late = outcome.seconds >= LATE + stalls.between(outcome.begun, outcome.ended)

@@ -67,11 +67,11 @@ class RolloutWait(Family):
             client, self.place.namespace, f"deployment/{self.name}", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let its pod be ready."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """It, with its replicas."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -103,7 +103,7 @@ class StatefulSetWait(RolloutWait):
             client, self.place.namespace, self.name, 1, timeout=timeout, poll=POLL
         )
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Its pod."""
         return [pod["metadata"]["name"] for pod in result] == [f"{self.name}-0"]
 
@@ -128,11 +128,11 @@ class DaemonSetWait(Family):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Bind its pod: the kubelet runs it."""
         self.place.bind(self.place.pod_of(self.name))
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Its pod, on the node."""
         return [pod["spec"]["nodeName"] for pod in result] == [self.place.node]
 
@@ -155,11 +155,11 @@ class JobGoneWait(Family):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Delete it."""
         self.place.delete(JOBS, self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -179,11 +179,11 @@ class PodGoneWait(Family):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Delete it."""
         self.place.delete(PODS, self.name)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 
@@ -205,12 +205,12 @@ class LoadBalancerWait(Family):
             client, self.place.namespace, self.name, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Give it one."""
         balancer = {"ingress": [{"ip": "192.0.2.1"}]}
         self.place.patch_status(SERVICES, self.name, {"loadBalancer": balancer})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The service."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -228,12 +228,12 @@ class DiscoveredWait(Family):
         target = f"roles.rbac.authorization.k8s.io/{self.name}"
         return wait_for(client, self.place.namespace, target, "create", timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Create it."""
         head = {"apiVersion": ROLES.api_version, "kind": "Role", "metadata": {"name": self.name}}
         self.place.create(ROLES, {**head, "rules": []})
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The object."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -252,7 +252,7 @@ class ScaleWait(RolloutWait):
             client, self.place.namespace, f"deployment/{self.name}", 0, timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Leave that to its controllers."""
 
 
@@ -270,7 +270,7 @@ class RestartWait(RolloutWait):
             client, self.place.namespace, f"deployment/{self.name}", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Leave that to its controllers."""
 
 
@@ -290,11 +290,11 @@ class CreationWait(Family):
         manifest = {"apiVersion": "v1", "kind": "Pod", **pod}
         return create_and_wait(client, self.place.namespace, manifest, timeout=timeout, poll=POLL)
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Let it be ready."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """The pod."""
         return bool(result["metadata"]["name"] == self.name)
 
@@ -316,10 +316,10 @@ class RemovalWait(Family):
             client, self.place.namespace, f"configmap/{self.name}", timeout=timeout, poll=POLL
         )
 
-    def bring_about(self) -> None:
+    def fulfill(self) -> None:
         """Leave that to the wait."""
 
-    def is_right(self, result: Any) -> bool:
+    def is_expected_result(self, result: Any) -> bool:
         """Nothing."""
         return result is None
 

@@ -32,14 +32,14 @@ Harm = Callable[["Exchange"], Awaitable[None]]
 
 
 class ConnectionBehavior(Enum):
-    """What becomes of a new connection."""
+    """The treatment of new connections."""
 
-    OPEN = "open"
-    SHUT = "shut"
-    """Refused."""
+    ACCEPT = "accept"
+    REFUSE = "refuse"
+    """Refuse the connection."""
 
-    SLAMMED = "slammed"
-    """Accepted, and closed in the TLS handshake: a forwarder before a server that is away."""
+    CLOSE_IN_HANDSHAKE = "close in handshake"
+    """Accept, then close in the TLS handshake, like a forwarder to a stopped server."""
 
 
 _HALF = b'{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"ha'
@@ -80,7 +80,7 @@ class Fault:
     answers: Harm
     breaks: Harm
     applies_to: Callable[[Request], bool] = lambda _: True
-    door: ConnectionBehavior = ConnectionBehavior.OPEN
+    door: ConnectionBehavior = ConnectionBehavior.ACCEPT
     after: float = 0.0
     watching: str = ON
     polling: str = AGAIN
@@ -264,8 +264,13 @@ FAULTS = (
         polling=f"{AGAIN}; {DOUBT}",
     ),
     Fault("another protocol than HTTP", _no_http, _reset),
-    Fault("connection refused", _reset, _reset, door=ConnectionBehavior.SHUT),
-    Fault("connection closed in the handshake", _reset, _reset, door=ConnectionBehavior.SLAMMED),
+    Fault("connection refused", _reset, _reset, door=ConnectionBehavior.REFUSE),
+    Fault(
+        "connection closed in the handshake",
+        _reset,
+        _reset,
+        door=ConnectionBehavior.CLOSE_IN_HANDSHAKE,
+    ),
 )
 """What passes by itself and says so at once: every wait outlives it."""
 

@@ -136,7 +136,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._do(self._listen(ConnectionBehavior.OPEN))
+        self._do(self._listen(ConnectionBehavior.ACCEPT))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,18 +163,18 @@ class Proxy:
         self._strike = _Strike(fault, requests)
         for relay in list(self._streams.values()):
             relay.cancel()
-        if fault.door is not ConnectionBehavior.OPEN:
+        if fault.door is not ConnectionBehavior.ACCEPT:
             await self._stop_listening()
             await self._listen(fault.door)
 
     async def _end(self) -> None:
         strike, self._strike = self._strike, None
-        if strike is not None and strike.fault.door is not ConnectionBehavior.OPEN:
+        if strike is not None and strike.fault.door is not ConnectionBehavior.ACCEPT:
             await self._stop_listening()
-            await self._listen(ConnectionBehavior.OPEN)
+            await self._listen(ConnectionBehavior.ACCEPT)
 
     async def _listen(self, door: ConnectionBehavior) -> None:
-        if door is ConnectionBehavior.SHUT:
+        if door is ConnectionBehavior.REFUSE:
             return
         listening = self._listening = _bound(self.port)
         listening.setblocking(False)
@@ -189,7 +189,7 @@ class Proxy:
         except (BlockingIOError, ConnectionAbortedError):
             return
         connection.setblocking(False)
-        serve = self._serve if door is ConnectionBehavior.OPEN else self._slam
+        serve = self._serve if door is ConnectionBehavior.ACCEPT else self._slam
         task = asyncio.ensure_future(serve(connection), loop=self._loop)
         self._tasks[task] = connection
         task.add_done_callback(self._ended)
