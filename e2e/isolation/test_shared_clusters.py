@@ -191,7 +191,7 @@ def test_a_namespace_that_never_gets_ready(
 ) -> None:
     """The message comes before the test's own timeout, and the namespace goes."""
     # So that it is short, and a slow machine has time for all else.
-    slow = "from pytest_kwait.plugin import running\nrunning._RESERVED_PART = 0.7\n"
+    slow = "from pytest_kwait.plugin import run\nrun._RESERVED_PART = 0.7\n"
     suite = f"{slow}def test_it(kwait): pass\n"
     path, run_id = kwait.cluster.kubeconfig, f"bare-{kwait.namespace[-8:]}"
     refuse(run_id, "serviceaccounts")
