@@ -19,11 +19,11 @@ import pytest
 
 from pytest_kwait.plugin.run import (
     activate,
-    asks,
     is_active,
     register,
     register_fixtures,
     register_fixtures_on_use,
+    uses_plugin,
 )
 from pytest_kwait.suite.config.options import OPTIONS
 
@@ -34,27 +34,28 @@ if TYPE_CHECKING:
 _ENGINE = "pytest_kwait.engine"
 
 
-_KWAIT = (
+_KWAIT_MARKER = (
     "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
-    "these tests; the nearest of function, class and module wins, timeouts name by name."
+    "these tests; the marker nearest to the test wins, timeouts are merged name by name."
 )
-_MANIFESTS = (
-    "manifests(*files): apply these manifests in the test's namespace before it starts; paths are "
+_MANIFESTS_MARKER = (
+    "manifests(*files): apply manifests in the test's namespace before it starts; paths are "
     "relative to the test's file, then to rootdir."
 )
-_PLAIN = (
-    "serial: must not run beside other tests on the same cluster; waits until none does.",
-    "disruptive: disturbs the cluster that it runs on; serial as well.",
-    "slow: takes longer than most.",
+_SIMPLE_MARKERS = (
+    "serial: run alone on the cluster; the test waits until no other test uses it.",
+    "disruptive: the test disturbs its cluster; implies serial.",
+    "slow: the test takes long.",
 )
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add an option and an ini name for each setting; values of all places are read later."""
+    """Add an option and an ini name for each setting; values are read in `settings`."""
     group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
     for definition in OPTIONS:
-        default = "" if definition.default in (None, {}, ()) else f" [{_shown(definition.default)}]"
-        text = f"{definition.help}{default}".replace("%", "%%")
+        default = definition.default
+        shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
+        text = f"{definition.help}{shown}".replace("%", "%%")
         group.addoption(
             definition.flag,
             dest=definition.ini,
@@ -68,10 +69,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers; take part at once where anybody has said anything to us."""
+    """Register the markers; activate the plugin if any setting is given."""
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
-    for line in (_KWAIT, _MANIFESTS, *_PLAIN):
+    for line in (_KWAIT_MARKER, _MANIFESTS_MARKER, *_SIMPLE_MARKERS):
         config.addinivalue_line("markers", line)
     if config.getoption("markers"):
         from pytest_kwait.framework.registry import WAITS
@@ -83,10 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"{wait.summary}; options as for the fixture.",
             )
     else:
-        # The names are enough to know them by.
+        # Their names are enough to register them.
         for name in WAIT_NAMES:
             config.addinivalue_line("markers", name)
-    if _is_addressed(config):
+    if _is_configured(config):
         activate(config)
 
 
@@ -106,11 +107,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Take part once a test asks for us; replace each whose markers cannot be meant."""
+    """Activate the plugin for the first test that uses it; replace tests with invalid markers."""
     report = yield
     if report.result:
         config = collector.config
-        if not is_active(config) and any(asks(node) for node in report.result):
+        if not is_active(config) and any(uses_plugin(node) for node in report.result):
             activate(config)
         if is_active(config):
             from pytest_kwait.plugin.markers import check_node
@@ -120,20 +121,20 @@ def pytest_make_collect_report(
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Take part where tests wait by functions alone, or were given markers after all."""
-    if _ENGINE in sys.modules or any(asks(item) for item in session.items):
+    """Activate the plugin if tests import a wait, or were given markers late."""
+    if _ENGINE in sys.modules or any(uses_plugin(item) for item in session.items):
         activate(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Take part where a test before this one has imported a wait."""
+    """Activate the plugin if an earlier test has imported a wait."""
     if _ENGINE in sys.modules:
         activate(item.config)
 
 
-def _is_addressed(config: pytest.Config) -> bool:
-    """Whether a setting is given anywhere, good or bad, or workers may ask for a cluster."""
+def _is_configured(config: pytest.Config) -> bool:
+    """Whether a setting is given anywhere, valid or not, or the run has workers."""
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         return True
     if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
@@ -143,11 +144,11 @@ def _is_addressed(config: pytest.Config) -> bool:
             config.getoption(each.ini) is not None or config.getini(each.ini) for each in OPTIONS
         )
     except TypeError:
-        # A TOML value of another type; whoever reads it says so.
+        # A TOML value of another type; reported when the settings are read.
         return True
 
 
-def _shown(default: object) -> str:
+def _format_default(default: object) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple):

@@ -16,14 +16,14 @@ _remaining_key = pytest.StashKey[list[str]]()
 _terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
 
 _CONTROLLER = 0
-"""What the controller's cluster goes by in what its workers tell."""
+"""The controller's cluster in messages of its workers."""
 
 _RUN_LEASE_MODULE = "pytest_kwait.plugin.run_lease"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Know which namespaces a worker has asked to go, or that it died and has removed nothing."""
+    """Record the namespaces that a worker asked to delete, or that it crashed."""
     output = getattr(node, "workeroutput", None)
     if error is not None or output is None:
         node.config.stash[_crashed_key] = True
@@ -33,35 +33,34 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """End the signs of life, once all workers and all fixtures have ended."""
+    """End the run's Leases after all workers and fixtures have ended."""
     config = session.config
     output = getattr(config, "workeroutput", None)
     if output is not None:
         output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
         output["kwait_stayed"] = config.stash.get(_remaining_key, [])
-    # Whoever has interrupted the run does not want to wait.
+    # An interrupted run does not wait for deletions.
     patient = exitstatus != pytest.ExitCode.INTERRUPTED
     config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what tests have left on its way out, and what the janitor did."""
+    """Print remaining objects of tests, and the result of the janitor."""
     for line in (*config.stash.get(_remaining_key, []), *config.stash.get(_lines_key, [])):
         terminalreporter.line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the signs of life of a session that has not been finished."""
+    """End the run's Leases if the session did not finish."""
     for _ in _end(config, patient=False):
         pass
 
 
 def record_terminating(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
-    """Note namespaces that were asked to go, to wait for them at the end of the run.
+    """Record namespaces whose deletion was requested; the end of the run waits for them.
 
     Args:
-        config: the run.
-        place: the identity of their cluster; 0 for the controller's, told by one of its workers.
+        place: the identity of their cluster; 0 for the controller's, reported by a worker.
         going: their UIDs by name.
     """
     if going:
@@ -69,12 +68,11 @@ def record_terminating(config: pytest.Config, place: int, going: Mapping[str, st
 
 
 def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
-    """Note what was still on its way out when a test was over, to tell it at the end of the run.
+    """Record objects that remained after a test, for the summary.
 
     Args:
-        config: the run.
-        owner: the test, or what shares a bench.
-        left: what each wait for it has said, a line each.
+        owner: the test, or the node that shares the namespace.
+        left: the message of each wait that timed out.
     """
     lines = [f"  {line}" for line in left]
     if lines:
@@ -84,7 +82,7 @@ def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
     if _RUN_LEASE_MODULE not in sys.modules:
-        # Nobody has made anything.
+        # Nothing was created.
         return
     from pytest_kwait.plugin.kept_namespaces import kept_lines
     from pytest_kwait.plugin.run_lease import registrations_of

@@ -1,8 +1,7 @@
 """The cluster of the run: checked at the start, shared by all workers of pytest-xdist.
 
-The controller owns the cluster and never collects tests, so it cannot know whether any test
-needs one: it starts the cluster when the first worker asks. Without pytest-xdist the
-process owns it.
+The controller owns the cluster and never collects tests: it starts the cluster when a worker first
+requests it. Without pytest-xdist the process owns it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Know the run and where its cluster will come from; nothing is started."""
+    """Register the run and the source of its cluster; nothing is started."""
     settings = run_settings(config)
     handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait")
 
@@ -54,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the run and where to ask for the cluster."""
+    """Pass a worker of pytest-xdist the run and the address of the controller's cluster server."""
     config: pytest.Config = node.config
     run = run_of(config)
     if _server_key not in config.stash:
@@ -77,7 +76,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """End the run if the cluster it names cannot be meant, before any test or worker is started."""
+    """Refuse invalid cluster settings before any test or worker is started."""
     config = session.config
     if _names_cluster(config):
         try:
@@ -88,10 +87,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """End the run if the cluster it names does not answer, unless no test would use it.
+    """End the run if its cluster does not answer, unless no test would use it.
 
-    Under pytest-xdist the controller does not know the tests: each worker asks before its first
-    test, and hands the answer to the controller, which ends the run with it.
+    Under pytest-xdist the controller does not know the tests: each worker checks before its first
+    test and reports the result to the controller, which ends the run.
     """
     config = session.config
     if (
@@ -115,7 +114,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the cluster that was started for the run, after the last worker has ended."""
+    """Stop the cluster that was started for the run, after the last worker has ended."""
     if _server_key in config.stash:
         config.stash[_server_key].close()
     if run_key in config.stash:
@@ -123,12 +122,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def cluster_of(config: pytest.Config) -> Cluster:
-    """Return the cluster of the run, started if need be."""
+    """Return the cluster of the run, started if needed."""
     return run_of(config).source.cluster()
 
 
 def check_rights(config: pytest.Config, cluster: Cluster) -> None:
-    """Return if namespaces can be made in a cluster, as far as its server says.
+    """Check that the run may create namespaces, as far as the server says.
 
     Raises:
         ClusterError: the run's identity is not allowed what that needs, or another run has its id.
@@ -155,18 +154,18 @@ def _names_cluster(config: pytest.Config) -> bool:
 
 
 def _has_namespace(item: pytest.Item) -> bool:
-    """Whether it is certain that a test uses a namespace of ours; others find out when they do."""
+    """Whether a test certainly uses a namespace of the run; other tests check when they use one."""
     definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     found = definitions.get("kwait_namespace")
-    # A fixture of that name in a conftest may have no need of ours.
+    # A fixture of that name in a conftest may not use the plugin's.
     return found is not None and len(found) == 1
 
 
 def uses_cluster(item: pytest.Item) -> bool:
-    """Whether a test names what uses the run's cluster; others find out when they ask for it.
+    """Whether a test uses a fixture or marker that needs the run's cluster.
 
-    One that is skipped by its marker uses nothing. What else is named like our fixtures counts too:
-    those that a conftest makes of ours are.
+    Tests skipped by a marker use nothing. Fixtures of a conftest with the prefix of the plugin's
+    count too, since most are built on those.
     """
     if item.get_closest_marker("skip") is not None:
         return False

@@ -39,11 +39,7 @@ __all__ = [
 
 
 def check_context(provider: Provider, settings: Settings) -> None:
-    """Return if tests may run on what a provider gives.
-
-    Args:
-        provider: where the cluster will come from.
-        settings: the settings of the run.
+    """Check that tests may run in the context of a provider.
 
     Raises:
         InvalidArgument: its context is none of those that are allowed.
@@ -67,11 +63,10 @@ def check_context(provider: Provider, settings: Settings) -> None:
 
 
 def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
-    """Return what the run's identity may not do, of what a run does by itself.
+    """Return the rights that the run needs for itself and does not have.
 
     Args:
-        cluster: the cluster of the run; the embedded one refuses nobody anything.
-        settings: the settings of the run.
+        cluster: the cluster of the run; the embedded one allows everything.
     """
     from pytest_kwait.suite.namespaces.permissions import (
         MissingRights,
@@ -95,58 +90,54 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
 _MAX_REQUEST_SIZE = 4096
 _MAX_NAME_LENGTH = 300
 _REQUEST_TIMEOUT = 10.0
-"""Seconds within which somebody who connects must say the secret."""
+"""Seconds within which a new connection must send the secret."""
 
 
 class ClusterSource(Protocol):
-    """Where this process gets its cluster from."""
+    """The source of this process's cluster."""
 
     def check(self) -> None:
-        """Refuse, as far as this process knows, a cluster that cannot be meant; starts nothing."""
+        """Refuse invalid cluster settings, as far as this process knows them; starts nothing."""
         ...
 
     def cluster(self) -> Cluster:
-        """Return the cluster, started if need be; the same one each time."""
+        """Return the cluster, started if needed; always the same one."""
         ...
 
     def missing(self, cluster: Cluster) -> str:
-        """Return what this run must be allowed to make namespaces, and is not; empty for nothing.
+        """Return the rights that the run lacks to create namespaces.
 
         Args:
-            cluster: where; nobody asks about one that did not come from here.
+            cluster: a cluster of this source.
         """
         ...
 
     def stop(self) -> None:
-        """End a cluster that was started here."""
+        """Stop a cluster that was started here."""
         ...
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
-        """Return the run's sign of life in a cluster if another process gives it, else None."""
+        """Return the run's registration in a cluster if another process owns it, else None."""
         ...
 
     def problem(self, test: str) -> str:
-        """Return why tests may not use the cluster, which is running; empty where they may."""
+        """Return why tests may not use the running cluster; empty if they may."""
         ...
 
     def notes(self) -> list[str]:
-        """Return what there is to tell of it at the end of the run, a line each.
+        """Return lines about the cluster for the end of the run.
 
-        What begins with a blank belongs to the line before.
+        A line that begins with a blank continues the one before.
         """
         ...
 
     def show(self, line: str) -> None:
-        """Have the process with the terminal show what is awaited here; nothing for ''."""
+        """Show a pending wait in the process that owns the terminal; "" hides it."""
         ...
 
 
 class OwnedSource:
-    """A cluster chosen by the settings, owned by this process, started when first asked for.
-
-    Args:
-        settings: the settings of the run.
-    """
+    """A cluster chosen by the settings, owned by this process and started on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -158,7 +149,7 @@ class OwnedSource:
         self._readiness: Readiness | None = None
 
     def provider(self) -> Provider:
-        """Return where the cluster will come from; nothing is started.
+        """Return the provider of the cluster; nothing is started.
 
         Raises:
             InvalidArgument: the settings contradict each other, or do not allow its context.
@@ -187,7 +178,7 @@ class OwnedSource:
         self.provider()
 
     def cluster(self) -> Cluster:
-        """Return the cluster; a start that failed is not tried again."""
+        """Return the cluster; a start that failed is not repeated."""
         with self._lock:
             if self._failure is not None:
                 raise self._failure
@@ -209,14 +200,14 @@ class OwnedSource:
             return self._lack.refusal
 
     def stop(self) -> None:
-        """End the cluster; does nothing if it was never asked for."""
+        """Stop the cluster if it was started."""
         with self._lock:
             cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.stop()
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
-        """Leave it to this process."""
+        """Return None: this process registers the run."""
         return None
 
     def problem(self, test: str) -> str:
@@ -235,21 +226,21 @@ class OwnedSource:
         return self._readiness.problem(test)
 
     def notes(self) -> list[str]:
-        """Return them, where anybody has waited, and after what the run had no right to."""
+        """Return lines about missing rights and about readiness."""
         lost = [] if self._lack is None else self._lack.losses
         return [*lost, *([] if self._readiness is None else self._readiness.notes)]
 
     def show(self, line: str) -> None:
-        """Leave it to this process."""
+        """Do nothing: this process shows its own waits."""
 
 
 class RemoteSource:
-    """The controller's cluster, asked for over a loopback connection.
+    """The controller's cluster, requested over a loopback connection.
 
     Args:
-        port: where the controller listens.
-        secret: what it wants to hear.
-        worker: who asks.
+        port: the controller's port.
+        secret: the secret that authenticates this worker.
+        worker: the name of this worker.
     """
 
     def __init__(self, port: int, secret: str, worker: str = "") -> None:
@@ -261,10 +252,10 @@ class RemoteSource:
         self._ready = False
 
     def check(self) -> None:
-        """Leave it to the controller."""
+        """Do nothing: the controller checks."""
 
     def cluster(self) -> Cluster:
-        """Return the cluster; waits until the controller has started it."""
+        """Return the cluster; blocks until the controller has started it."""
         if self._cluster is None:
             from pytest_kwait.clusters.provider import connect
 
@@ -274,18 +265,18 @@ class RemoteSource:
         return self._cluster
 
     def missing(self, cluster: Cluster) -> str:
-        """Return what the controller was told."""
+        """Return the controller's result."""
         return self._missing if cluster is self._cluster else ""
 
     def stop(self) -> None:
-        """Leave the cluster to the controller."""
+        """Do nothing: the controller owns the cluster."""
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
-        """Return what asks the controller, if it is the controller's cluster."""
+        """Return a registration through the controller, if the cluster is the controller's."""
         return RemoteRegistration(self._ask) if cluster is self._cluster else None
 
     def problem(self, test: str) -> str:
-        """Return what the controller says, which waits for all of us."""
+        """Return the controller's result, which is shared by all workers."""
         if self._ready:
             return ""
         problem = str(self._ask("ready", quote(test[:_MAX_NAME_LENGTH]))["problem"])
@@ -293,11 +284,11 @@ class RemoteSource:
         return problem
 
     def notes(self) -> list[str]:
-        """Leave them to the controller."""
+        """Return nothing: the controller reports them."""
         return []
 
     def show(self, line: str) -> None:
-        """Tell the controller; a line that gets lost is no loss."""
+        """Send the line to the controller; a lost line does not matter."""
         with contextlib.suppress(ClusterError):
             self._ask("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
 
@@ -321,10 +312,10 @@ class RemoteSource:
 
 
 class RemoteRegistration:
-    """The controller's sign of life, which goes on when this worker does not.
+    """The controller's registration of the run, which outlives this worker.
 
     Args:
-        ask: sends words to the controller and returns its answer.
+        ask: sends a request to the controller and returns its response.
     """
 
     def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
@@ -333,34 +324,33 @@ class RemoteRegistration:
         self._kinds: set[str] = set()
 
     def place(self) -> str:
-        """Return namespace/name of the Lease; empty where there can be none."""
+        """Return namespace/name of the Lease; empty if there is none."""
         if self._place is None:
             self._place = str(self._ask("registration")["place"])
         return self._place
 
     def record(self, kind: str) -> None:
-        """Note that an object of a kind is about to be made."""
+        """Record a kind before its first object is created."""
         if kind not in self._kinds:
             self._ask("registration", kind)
             self._kinds.add(kind)
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
-        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        """Return "" once the namespace may be created, or the refusal after `seconds`."""
         return str(self._ask("turn", name, repr(seconds))["reason"])
 
 
 class ClusterServer:
-    """The controller's side: answers each worker that knows the secret.
+    """The controller's side: serves workers that know the secret.
 
-    The secret alone asks for the cluster, followed by `registration` for the run's Lease there, and
-    by a kind for a note of it; by `ready` and a test for the cluster being ready for it; by
-    `show`, the worker and a line for what it waits for; by `turn`, a name and seconds for leave
-    to make that namespace.
+    A request is the secret alone (the cluster), or the secret and `registration` with an optional
+    kind, `ready` and a test, `show`, a worker and a line, or `turn`, a name and seconds for the
+    quota of namespaces.
 
     Args:
         source: the cluster.
-        registration: returns the sign of life in a cluster; None where it needs none.
-        told: hears what a worker waits for, as a line.
+        registration: returns the run's registration in a cluster; None if it needs none.
+        told: called with a line for each wait of a worker.
     """
 
     def __init__(
@@ -389,9 +379,9 @@ class ClusterServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop serving."""
         self._closing = True
-        # A closed socket does not wake a thread that accepts on it; a visitor does.
+        # Closing the socket does not wake a thread in accept(); a connection does.
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", self.port), timeout=1.0).close()
         self._thread.join(timeout=1.0)
@@ -422,7 +412,7 @@ class ClusterServer:
                     answer = self._replies[bytes(topic)](*words)
                     connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:
-                # The worker is gone; it will not miss the answer.
+                # The worker is gone.
                 return
 
     def _register(self, *kinds: bytes) -> dict[str, Any]:

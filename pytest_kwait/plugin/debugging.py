@@ -1,8 +1,7 @@
 """Debuggers: the clock of waits is stopped while a prompt waits for a command.
 
-It runs while the command runs: a wait that is stepped over, or typed at the prompt, ends as
-it would without a debugger. The run's Lease has a clock of its own and is renewed, and
-informers go on.
+It runs while a command runs, so a wait that is stepped over ends as it would without a debugger.
+The run's Lease has a clock of its own and is renewed, and informers go on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["pytest_enter_pdb", "pytest_leave_pdb"]
 
 
 def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
-    """Stop the clock whenever the debugger asks for a command; leave the terminal to it."""
+    """Stop the clock at each prompt; suspend the live status."""
     import cmd
 
     from pytest_kwait.clock import TEST_CLOCK
@@ -24,7 +23,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
 
     suspend_status(config)
     if not isinstance(pdb, cmd.Cmd):
-        # A debugger of another kind: nobody knows when it waits for somebody.
+        # Another debugger: it is unknown when it shows its prompt.
         return
 
     def ask() -> None:
@@ -47,12 +46,12 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
             ask()
         return over
 
-    # Each is the debugger's own, made for this stop at the prompt and those that follow from it.
+    # These methods belong to this stop at the prompt and those that follow from it.
     vars(pdb).update(preloop=before_the_prompt, precmd=before_a_command, postcmd=after_a_command)
 
 
 def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
-    """Go on, and draw again."""
+    """Start the clock and resume the live status."""
     from pytest_kwait.clock import TEST_CLOCK
     from pytest_kwait.plugin.live_status import resume_status
 
@@ -61,7 +60,7 @@ def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Go on after a debugger that was left in some other way."""
+    """Start the clock after a debugger that was left in another way."""
     from pytest_kwait.clock import TEST_CLOCK
 
     TEST_CLOCK.resume()

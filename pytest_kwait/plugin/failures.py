@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
-from pytest_kwait.plugin.run import asks
+from pytest_kwait.plugin.run import uses_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -25,11 +25,11 @@ class Failure:
     """A failed phase of a test.
 
     Args:
-        headline: what happened, in one line.
-        awaited: what the wait that failed was for; empty if none did.
-        namespaces: where the test was at work.
-        folder: where its artifacts are; empty for nowhere.
-        trouble: why artifacts could not be written; empty if they could.
+        headline: the failure in one line.
+        awaited: the condition of the failed wait; empty if none failed.
+        namespaces: the namespaces that the test used.
+        folder: the folder of its artifacts; empty for none.
+        trouble: why artifacts could not be written; empty if they were.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Failure:
         self.trouble = trouble
 
     def attach(self, report: pytest.TestReport) -> None:
-        """Have a report carry this, as values that pytest-xdist can hand over."""
+        """Attach this to a report, as values that pytest-xdist can serialize."""
         vars(report)[_ATTRIBUTE] = {**vars(self), "namespaces": list(self.namespaces)}
 
 
@@ -55,12 +55,12 @@ class Failure:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note of each failure what is not in its text."""
-    # The errors behind an error of ours are taken out of its text, and of itself.
+    """Record the facts of each failure that its text does not contain."""
+    # The causes of this package's errors are removed from its text.
     error = call.excinfo.value if call.excinfo is not None else None
     waits = list(failed_waits_in(error))
     report = yield
-    if call.when == "setup" and asks(item):
+    if call.when == "setup" and uses_plugin(item):
         vars(report)["kwait_asked"] = True
     if report.failed:
         redact = redaction_of(item)
@@ -71,17 +71,17 @@ def pytest_runtest_makereport(
 
 
 def failure_of(report: object) -> Failure:
-    """Return what a report of a failure carries; of one that is not ours, what its text says."""
+    """Return the facts attached to a report, or those in its text."""
     carried = vars(report).get(_ATTRIBUTE)
     if carried is not None:
         return Failure(**{**carried, "namespaces": tuple(carried["namespaces"])})
-    # Not as it is printed, which names the worker first.
+    # Not the printed form, which begins with the worker's name.
     lines = str(getattr(report, "longrepr", "") or "").strip().splitlines()
     return Failure(lines[0].strip()[:_MAX_LENGTH] if lines else "failed")
 
 
 def namespaces_of(item: pytest.Item) -> list[str]:
-    """Return the namespaces that a test works in and that are still there, its own first."""
+    """Return the existing namespaces that a test uses, its own first."""
     from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
     from pytest_kwait.plugin.settings import run_settings
 
@@ -95,20 +95,20 @@ def namespaces_of(item: pytest.Item) -> list[str]:
 
 
 def client_of(item: pytest.Item) -> Any:
-    """Return the client that a test works with, None if it has none."""
+    """Return the client of a test, None if it has none."""
     from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
 
     own = getattr(item, "funcargs", None) or {}
     if "kwait_client" in own:
         return own["kwait_client"]
-    # Markers have fixtures made that are not among those of the test.
+    # Markers request fixtures that are not among the test's own.
     chain = item.listchain()
     made = [each.client for each in namespaces_in_use(item.config) if each.node in chain]
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
 def redaction_of(item: pytest.Item) -> Callable[[str], str]:
-    """Return what takes out of a text of a test what must not be shown."""
+    """Return the function that redacts secrets from texts of a test."""
     from pytest_kwait.engine.failure.redaction import make_redactor
 
     client = client_of(item)
@@ -119,12 +119,12 @@ def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     try:
         return make_redactor(Session.of(client).credentials())
     except KwaitError:
-        # No client that we know: a conftest gives what it likes.
+        # A conftest's fixture may return any object.
         return make_redactor(())
 
 
 def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
-    """Yield the waits that failed in an error, in those behind it and in those it is a group of."""
+    """Yield the failed waits in an error, its causes and the members of its group."""
     left, seen = [error], set()
     while left:
         each = left.pop()

@@ -21,7 +21,7 @@ _cluster_key = pytest.StashKey[Any]()
 
 
 def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
-    """End the faults of `cluster` with each test from now on."""
+    """End the faults of `cluster` at the end of each test."""
     if hasattr(cluster, "fault_place"):  # whatever a conftest may give instead of ours
         cluster.fault_place = lambda: _fault_scope(config)
         config.stash[_cluster_key] = cluster
@@ -29,7 +29,7 @@ def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """End what the test has broken, before its fixtures go and after."""
+    """End the faults of the test, before and after its fixtures are torn down."""
     trouble = _undo_faults(item.config)
     try:
         return (yield)
@@ -40,7 +40,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def _undo_faults(config: pytest.Config) -> KwaitError | None:
-    """End all faults; what kept us from it, where the cluster must do it by itself."""
+    """End all faults; errors are reported if the cluster cannot end them by itself."""
     cluster = config.stash.get(_cluster_key, None)
     if cluster is None or "faults" not in vars(cluster):
         return None

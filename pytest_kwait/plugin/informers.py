@@ -23,11 +23,7 @@ __all__ = ["InformersFactory"]
 
 
 class InformersFactory:
-    """Starts informers for a test, as often as it is called, and stops them all at its end.
-
-    Args:
-        request: the fixture's request.
-    """
+    """Starts informers for a test and stops them at its end."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
@@ -45,18 +41,18 @@ class InformersFactory:
         tweak_list_options: TweakListOptions | None = None,
         timeout: Duration | None = None,
     ) -> RecordedInformers:
-        """Return informers that have synced and have told their history what is there.
+        """Return informers that have synced; their histories contain the first list.
 
         Args:
-            *resources: names that kubectl knows resources by, at least one.
-            namespace: where to look instead of the test's own namespace.
-            all_namespaces: whether to look everywhere.
+            *resources: resource names as in kubectl, at least one.
+            namespace: another namespace than the test's own.
+            all_namespaces: whether to watch all namespaces.
             label_selector: only objects with these labels.
             field_selector: only objects with these fields.
-            transform: what is made of each object before it is stored.
-            resync: how often handlers are told of everything again.
-            tweak_list_options: changes what an informer asks for, by its resource.
-            timeout: how long to wait for the sync; None for `cache_sync` of the timeout table.
+            transform: maps each object before it is stored.
+            resync: the interval at which handlers get all objects again.
+            tweak_list_options: changes the list options of an informer, by its resource.
+            timeout: the limit of the sync; None for `cache_sync` of the timeout table.
 
         Raises:
             InvalidArgument: an argument cannot be meant, or the server has no such resource.
@@ -86,12 +82,12 @@ class InformersFactory:
         self._made.append(informers)
         informers.start(*resources)
         wait_for_cache_sync = bind_wait(WAITS["wait_for_cache_sync"], self._request)
-        # An informer fails the wait where its list is refused, a handler cannot say so.
+        # A refused list fails the wait here; a handler could not.
         wait_for_cache_sync(informers, *informers.registrations, timeout=timeout)
         return informers
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Return itself."""
         return self
 
     def __exit__(

@@ -1,7 +1,4 @@
-"""Kept namespaces: which ones a failed test keeps, and their lines in the summary.
-
-Failures of waits are shown by their message, without the traceback in this package.
-"""
+"""Kept namespaces: which ones a failed test keeps, and their lines in the summary."""
 
 from __future__ import annotations
 
@@ -34,12 +31,13 @@ _FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 
 def fit_headline(longrepr: Any) -> None:
-    """Break the headline of a wait's failure so that a terminal of 100 columns need not.
+    """Wrap the headline of a wait's failure to fit a terminal of 100 columns.
 
-    pytest puts the name of the exception before a message whose lines know nothing of that.
+    pytest puts the exception's name before the message.
 
     Args:
-        longrepr: what pytest shows of a failed test; what is no traceback stays as it is.
+        longrepr: pytest's representation of the failure; unchanged if it is not a
+            traceback.
     """
     traceback = getattr(longrepr, "reprtraceback", None)
     for entry in getattr(traceback, "reprentries", ()):
@@ -53,7 +51,7 @@ def _fit_lines(lines: list[str]) -> Iterator[str]:
         found = _FIRST_LINE.match(line)
         if found and not headline:
             lead, headline = found[0], line[found.end() :]
-            # Continued as deep as the lines of the message that continue it.
+            # Indented like the continuation lines of the message.
             further = found[1] + "    "
         elif headline and line.startswith(further):
             headline += " " + line[len(further) :].strip()
@@ -78,7 +76,7 @@ def _wrap_text(lead: str, text: str, further: str) -> list[str]:
 
 
 _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
-"""Where frames of a traceback say nothing to the user about an error of ours."""
+"""Packages whose frames are removed from tracebacks of this package's errors."""
 
 _kept_nodes_key = pytest.StashKey[set[Any]]()
 _kept_lines_key = pytest.StashKey[list[str]]()
@@ -87,13 +85,13 @@ _namespaces_in_use_key = pytest.StashKey[list["NamespaceInUse"]]()
 
 
 class NamespaceInUse:
-    """A namespace that was made for a node and is still there.
+    """A namespace that was created for a node and still exists.
 
     Args:
-        node: the test, class, module or session that it was made for.
+        node: the test, class, module or session that owns it.
         namespace: its name.
-        advice: how to look into it if it stays.
-        client: the client that it was made with.
+        advice: the command to inspect it if it is kept.
+        client: the client that created it.
     """
 
     def __init__(self, node: Any, namespace: str, advice: str, client: Any) -> None:
@@ -107,7 +105,7 @@ class NamespaceInUse:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start with nothing kept."""
+    """Start with no kept namespaces."""
     config.stash[_kept_nodes_key] = set()
     config.stash[_kept_lines_key] = []
     config.stash[_removals_key] = {}
@@ -118,7 +116,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let an error of ours speak for itself, and note which namespaces its test wants kept."""
+    """Show errors of this package by their message, and record which namespaces to keep."""
     excinfo = call.excinfo
     ours = excinfo is not None and isinstance(excinfo.value, KwaitError)
     shortened = ours and not item.config.getoption("fulltrace", default=False)
@@ -140,7 +138,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand what this worker kept to the controller."""
+    """Pass the kept namespaces of this worker to the controller."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["kwait_kept"] = session.config.stash[_kept_lines_key]
@@ -150,14 +148,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker kept; a worker that died has told nothing."""
+    """Collect the kept namespaces of a worker; a crashed worker reports none."""
     output = getattr(node, "workeroutput", None) or {}
     node.config.stash[_kept_lines_key].extend(output.get("kwait_kept", []))
     node.config.stash[_removals_key].update(dict.fromkeys(output.get("kwait_removals", [])))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """List the namespaces that were kept."""
+    """List the kept namespaces."""
     lines = config.stash[_kept_lines_key]
     if lines:
         terminalreporter.section("kwait: kept namespaces")
@@ -169,27 +167,26 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def namespaces_in_use(config: pytest.Config) -> list[NamespaceInUse]:
-    """Return the namespaces that this process made and that are still there."""
+    """Return the namespaces that this process created and has not deleted."""
     return config.stash[_namespaces_in_use_key]
 
 
 def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
-    """Whether the namespace of a node stays: by its own settings, or by those of a test in it."""
+    """Whether the namespace of a node is kept, by its own settings or those of a test in it."""
     return settings.keep == "always" or node in config.stash[_kept_nodes_key]
 
 
 def kept_lines(config: pytest.Config) -> list[str]:
-    """Return what was kept, by this process and by workers that have ended."""
+    """Return the lines about kept namespaces, of this process and of ended workers."""
     return config.stash.get(_kept_lines_key, [])
 
 
 def report_kept(config: pytest.Config, line: str, removal: str = "") -> None:
-    """Name a namespace that was kept in the summary of the run.
+    """Add a kept namespace to the summary of the run.
 
     Args:
-        config: the run.
-        line: which one, and how to look into it.
-        removal: the command that removes it; empty where it goes with its cluster.
+        line: its name, and how to inspect it.
+        removal: the command that removes it; empty if it ends with its cluster.
     """
     config.stash[_kept_lines_key].append(line)
     if removal:
@@ -200,12 +197,12 @@ def _keep_namespaces(item: pytest.Item) -> str:
     try:
         return settings_of(item).keep
     except InvalidMarker:
-        # Said already when the test was set up.
+        # Reported when the test was set up.
         return "never"
 
 
 def _format_error(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
-    """Return what pytest shows of an error without its traceback, notes included."""
+    """Return pytest's representation of an error without its traceback, notes included."""
     shown: Any = excinfo.getrepr(style="value")
     for entry in shown.reprtraceback.reprentries:
         entry.lines.extend(getattr(excinfo.value, "__notes__", ()))
@@ -213,9 +210,9 @@ def _format_error(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
 
 
 def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """End the traceback of an error of ours in the user's code; False if it never was there.
+    """End the traceback of an error in the user's code; False if it has no frame there.
 
-    The errors behind the error go as well: its message tells what they tell.
+    The causes of the error are removed as well: its message includes them.
     """
     error = excinfo.value
     error.__cause__ = None

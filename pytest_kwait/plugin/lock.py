@@ -1,8 +1,7 @@
-"""Serial tests: each test holds the cluster lock from before its own timeout begins.
+"""Serial tests: each test holds the cluster lock, acquired before its own timeout begins.
 
-The wait for the lock counts for no test's timeout: pytest-timeout starts its timer,
-whichever method it uses, inside of the hook that is wrapped here. Errors of the lock are
-errors of the setup.
+Waiting for the lock does not count towards the test's timeout: pytest-timeout starts its timer
+inside of the hook that is wrapped here. Errors of the lock are errors of the setup.
 """
 
 from __future__ import annotations
@@ -30,15 +29,11 @@ __all__ = ["LockHolder", "lock_holder_of"]
 _lock_holder_key = pytest.StashKey["LockHolder"]()
 
 _OWNER_TIMEOUT = 5.0
-"""Seconds that looking up the Lease of the run may take."""
+"""Seconds for looking up the Lease of the run."""
 
 
 class LockHolder:
-    """Lets one test of this process after the other to the cluster.
-
-    Args:
-        config: the run's configuration.
-    """
+    """Holds the cluster lock for each test of this process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -48,10 +43,10 @@ class LockHolder:
         self._refusal = ""
         self._lost = False
         self.lines: list[str] = []
-        """What there is to tell at the end of the run."""
+        """Lines for the summary of the run."""
 
     def enter(self, item: pytest.Item) -> None:
-        """Hold the lock for a test; what keeps it from that is raised by `check`."""
+        """Acquire the lock for a test; a failure is raised by `check`."""
         self._problem, self._lost = None, False
         if not uses_cluster(item):
             return
@@ -64,7 +59,7 @@ class LockHolder:
             self._problem = error
 
     def check(self) -> None:
-        """Return if the test may run.
+        """Raise the failure to acquire the lock, if any.
 
         Raises:
             KwaitError: it may not.
@@ -73,7 +68,7 @@ class LockHolder:
             raise self._problem
 
     def verify(self, item: pytest.Item) -> None:
-        """Return if a serial test was alone.
+        """Check that a serial test was alone.
 
         Raises:
             KwaitError: it may not have been.
@@ -94,7 +89,7 @@ class LockHolder:
         )
 
     def leave(self, item: pytest.Item) -> None:
-        """Give back what is held for a test."""
+        """Release the lock of a test."""
         if self._renewer is None or self._renewer.lock.release() or self._lost:
             return
         self.lines.append(
@@ -103,7 +98,7 @@ class LockHolder:
         )
 
     def close(self) -> None:
-        """Take part no more."""
+        """Leave the queue of the lock."""
         renewer, self._renewer = self._renewer, None
         problem = renewer.end() if renewer is not None else None
         if problem is not None:
@@ -119,7 +114,7 @@ class LockHolder:
         try:
             deadline, limit = self._limit(item)
         except InvalidMarker:
-            # Said when the test is set up.
+            # Reported when the test is set up.
             return
         serial = _is_serial(item)
         started = SYSTEM_CLOCK.monotonic()
@@ -159,7 +154,7 @@ class LockHolder:
             raise KwaitError("this serial test cannot be kept apart from others: " + self._refusal)
 
     def _limit(self, item: pytest.Item) -> tuple[Deadline, str]:
-        """Return when to give up, and why then."""
+        """Return the deadline for the lock, and the reason for it."""
         from pytest_timeout import SESSION_EXPIRE_KEY
 
         from pytest_kwait.apimachinery.durations import format_duration
@@ -173,7 +168,7 @@ class LockHolder:
         return Deadline.after(seconds), f"{format_duration(seconds)} (timeout serial)"
 
     def _found(self, item: pytest.Item) -> LockRenewer | None:
-        """Return the lock of the cluster; None where nobody else can use it, or it is not known."""
+        """Return the lock of the cluster; None if no other process can use the cluster."""
         if not self._asked:
             if _is_overridden(item):
                 return None
@@ -185,7 +180,7 @@ class LockHolder:
     def _is_needed(self, session: pytest.Session) -> bool:
         if run_settings(self._config).is_existing:
             return True
-        # It is this run's own: there is nobody but the workers, all of which have these tests.
+        # The cluster belongs to this run: only its workers, which all have these tests, use it.
         return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
 
     def _started(self) -> LockRenewer | None:
@@ -211,7 +206,7 @@ class LockHolder:
         return renewer
 
     def _owner(self, cluster: Cluster) -> dict[str, str] | None:
-        """Return what our Leases go with when this run is killed."""
+        """Return the owner reference that removes our Leases if this run is killed."""
         from pytest_kwait.client.resource import LEASES
         from pytest_kwait.client.session import Session
         from pytest_kwait.clock import Deadline
@@ -236,13 +231,13 @@ class LockHolder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold nothing."""
+    """Create the holder; no lock is held yet."""
     config.stash[_lock_holder_key] = LockHolder(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hold the lock from before the test's own time begins until after its teardown."""
+    """Hold the lock from before the test's timeout begins until after its teardown."""
     gate = lock_holder_of(item.config)
     gate.enter(item)
     try:
@@ -253,7 +248,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let no test begin that would have to be alone and is not."""
+    """Fail a test whose lock could not be acquired."""
     lock_holder_of(item.config).check()
 
 
@@ -266,7 +261,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Take part no more, and hand what there is to tell to the controller."""
+    """Leave the queue, and pass the summary lines to the controller."""
     gate = lock_holder_of(session.config)
     gate.close()
     output = getattr(session.config, "workeroutput", None)
@@ -276,35 +271,35 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker has to tell."""
+    """Collect the summary lines of a worker."""
     output = getattr(node, "workeroutput", None) or {}
     lock_holder_of(node.config).lines.extend(output.get("kwait_lock", []))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what went wrong with the lock, once."""
+    """Print problems of the lock."""
     for line in dict.fromkeys(lock_holder_of(config).lines):
         terminalreporter.line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take part no more in a session that has not been finished."""
+    """Leave the queue if the session did not finish."""
     if _lock_holder_key in config.stash:
         lock_holder_of(config).close()
 
 
 def lock_holder_of(config: pytest.Config) -> LockHolder:
-    """Return what lets the tests of this process to the cluster."""
+    """Return the lock holder of this process."""
     return config.stash[_lock_holder_key]
 
 
 def _is_serial(item: pytest.Item) -> bool:
-    """Whether a test must be alone on the cluster."""
+    """Whether a test must run alone on the cluster."""
     marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
     return marked and uses_cluster(item)
 
 
 def _is_overridden(item: pytest.Item) -> bool:
-    """Whether a conftest brings a cluster of its own, which is not known before the setup."""
+    """Whether a conftest overrides the cluster fixture; its cluster is unknown before the setup."""
     fixtures: Any = item.session._fixturemanager
     return len(fixtures.getfixturedefs("kwait_cluster", item) or ()) != 1

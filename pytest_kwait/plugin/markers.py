@@ -34,12 +34,12 @@ __all__ = ["InvalidMarker", "check_markers", "check_node", "manifest_folders", "
 
 
 class InvalidMarker(KwaitError, ValueError):
-    """A marker whose arguments cannot be meant.
+    """A marker with invalid arguments.
 
     Args:
         mark: the marker.
-        nodeid: what it is on.
-        problem: what is wrong and what is valid.
+        nodeid: the node that carries it.
+        problem: the problem, and what is valid.
     """
 
     def __init__(self, mark: pytest.Mark, nodeid: str, problem: str) -> None:
@@ -53,17 +53,17 @@ class InvalidMarker(KwaitError, ValueError):
 
 
 class InvalidMarkers(pytest.Collector):
-    """Stands for a test whose markers cannot be meant; fails when it is collected."""
+    """Replaces a test with invalid markers; fails when it is collected."""
 
     problem: str
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Say what is wrong with the markers."""
+        """Raise the problems of the markers."""
         raise self.CollectError(self.problem)
 
 
 def check_node(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
-    """Return a collected node, or a collector that says why the node's markers cannot be meant."""
+    """Return a collected node, or a collector that fails with the problems of its markers."""
     if not isinstance(node, pytest.Item):
         return node
     try:
@@ -77,7 +77,7 @@ def check_node(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Col
 
 
 def check_markers(item: pytest.Item) -> None:
-    """Return if every marker of ours on the test can be meant.
+    """Check all markers of the plugin on a test.
 
     Raises:
         InvalidMarker: one cannot.
@@ -95,7 +95,7 @@ def check_markers(item: pytest.Item) -> None:
 
 
 def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
-    """Return the settings of a test (class, module): the run's, with its `kwait` markers on top.
+    """Return the settings of a node: the run's, overridden by its `kwait` markers.
 
     Raises:
         InvalidMarker: a marker cannot be meant.
@@ -113,7 +113,7 @@ def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
 
 
 def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
-    """Where relative paths of a test are looked for."""
+    """The folders against which a test's relative paths are resolved."""
     path = item.path if item.path.is_dir() else item.path.parent
     return [path, item.config.rootpath]
 
@@ -189,11 +189,7 @@ _preconditions_key = pytest.StashKey["Preconditions"]()
 
 
 class Preconditions:
-    """What the markers of one test ask for.
-
-    Args:
-        item: the test.
-    """
+    """The manifests and waits that the markers of one test declare."""
 
     def __init__(self, item: pytest.Item) -> None:
         self.waits = [mark for mark in item.iter_markers() if mark.name in WAIT_NAMES]
@@ -202,11 +198,11 @@ class Preconditions:
     def __bool__(self) -> bool:
         return bool(self.waits or self.manifests)
 
-    def meet(self, item: pytest.Function) -> None:
+    def fulfil(self, item: pytest.Function) -> None:
         """Apply and wait, with the fixtures of the test."""
         bench = cast("Kwait", item.funcargs["kwait"])
-        # The manifests of a bench that several tests share were applied when it was made; what
-        # only this test asks for is applied for this test.
+        # Manifests of a shared namespace were applied when it was created; only this test's own are
+        # applied now.
         shared = set(namespace_node(item).listchain())
         for node, mark in reversed(self.manifests):
             if node not in shared:
@@ -217,12 +213,12 @@ class Preconditions:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Have the fixtures made that the markers need."""
+    """Request the fixtures that the markers need."""
     preconditions = Preconditions(item)
     if not preconditions:
         return
     try:
-        # Again: a hook of the user may have added markers since they were collected.
+        # Checked again: a hook of the user may have added markers since collection.
         check_markers(item)
     except InvalidMarker as error:
         pytest.fail(str(error), pytrace=False)
@@ -234,8 +230,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_setup")
 def pytest_runtest_setup_last(item: pytest.Item) -> Generator[None, None, None]:
-    """Apply and wait once everything else of the setup is done."""
+    """Apply manifests and run waits after the rest of the setup."""
     yield
     if _preconditions_key in item.stash:
-        item.stash[_preconditions_key].meet(cast("pytest.Function", item))
+        item.stash[_preconditions_key].fulfil(cast("pytest.Function", item))
         del item.stash[_preconditions_key]

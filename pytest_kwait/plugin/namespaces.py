@@ -1,4 +1,4 @@
-"""Namespaces, `Kwait` objects and bound waits: made for a test, removed after it."""
+"""Namespaces, `Kwait` objects and bound waits: created for a test, removed after it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _EMBEDDED_ENDS = (
 
 
 def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
-    """Give a wait with the test's client, namespace and settings filled in."""
+    """Return a wait with the test's client, namespace and settings filled in."""
     from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait
 
     namespace = request.getfixturevalue("kwait_namespace") if wait.namespaced else None
@@ -89,7 +89,7 @@ def _wait_defaults(
 def make_owner(
     config: pytest.Config, cluster: Cluster, test: str, title: str, *, again: bool = False
 ) -> Owner:
-    """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
+    """Return the owner of a node's namespace; with `again` the one that was returned last."""
     from pytest_kwait.plugin.run_lease import registration_of
     from pytest_kwait.suite.cleanup.owned_objects import Owner
 
@@ -113,7 +113,7 @@ def make_owner(
 def make_namespaces(
     config: pytest.Config, cluster: Cluster, client: ApiClient
 ) -> Iterator[Namespaces]:
-    """Give what makes the namespaces of this process; those that it deletes are awaited later."""
+    """Return the namespace manager of this process; its deletions are awaited at the end."""
     from pytest_kwait.plugin.run_lease import registrations_of
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
@@ -139,15 +139,13 @@ def make_namespace(
     cluster: Cluster,
     request: NamespaceRequest | None = None,
 ) -> Iterator[str]:
-    """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's.
+    """Yield a namespace that is deleted at the end, unless it is kept or was not created here.
 
     Args:
-        config: the run.
-        node: the test, class, module or session that it is for.
-        owner: the same, as the cluster is told.
-        namespaces: those of this process.
-        cluster: where.
-        request: what was asked for, if it is a further one.
+        node: the test, class, module or session that owns it.
+        owner: the same, as it is recorded in the cluster.
+        namespaces: the namespace manager of this process.
+        request: the arguments of `create_namespace`, for a further namespace.
     """
     check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
@@ -201,7 +199,7 @@ def make_kwait(
     namespaces: Namespaces,
     timeouts: Mapping[str, float] | None = None,
 ) -> Iterator[Kwait]:
-    """Give a bench whose belongings go away at the end unless its namespace is to be kept."""
+    """Yield a `Kwait` whose objects are deleted at the end, unless its namespace is kept."""
     from pytest_kwait.suite.kwait import Kwait
 
     def folders() -> list[Any]:

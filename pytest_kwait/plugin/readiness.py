@@ -1,7 +1,7 @@
 """Wait for an existing cluster to be ready before the first test that uses it.
 
-The process that owns the cluster waits, outside of every test's own timeout, before the
-first test that uses one of our fixtures. Tests that use no cluster run in any case.
+The process that owns the cluster waits, outside of every test's own timeout. Tests that use no
+cluster always run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _problem_key = pytest.StashKey[str]()
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Wait before the test's own timeout begins; what comes of it belongs to its setup."""
+    """Wait before the test's own timeout begins; a failure belongs to its setup."""
     if uses_cluster(item) and _uses_run_cluster(item):
         with showing_status(item.config):
             item.stash[_problem_key] = _problem(item.config, item.nodeid)
@@ -35,18 +35,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Do not set up a test whose cluster is not ready."""
+    """Fail the setup of a test whose cluster is not ready."""
     _refuse(item.stash.get(_problem_key, ""))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say what was not allowed, not awaited, or did not come, and stopped no test."""
+    """Print checks that were forbidden, skipped or failed without stopping a test."""
     for line in run_of(config).source.notes():
         terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
 
 
 def check_ready(config: pytest.Config, test: str) -> None:
-    """Return if tests may use the cluster of the run.
+    """Check that tests may use the cluster of the run.
 
     Raises:
         ClusterError: it did not become ready.
@@ -60,12 +60,12 @@ def _problem(config: pytest.Config, test: str) -> str:
     try:
         cluster_of(config)
     except KwaitError:
-        # The fixture will say it.
+        # The fixture reports it.
         return ""
     try:
         return run_of(config).source.problem(test)
     except KwaitError as error:
-        # A controller that is gone; nothing may leave the hooks around a test.
+        # The controller is gone; hooks around a test must not raise.
         return str(error)
 
 
@@ -75,6 +75,6 @@ def _refuse(problem: str) -> None:
 
 
 def _uses_run_cluster(item: pytest.Item) -> bool:
-    """Whether the cluster that a test gets is the run's, and not a fixture's in a conftest."""
+    """Whether a test's cluster is the run's, and not overridden by a conftest."""
     manager = item.session._fixturemanager
     return len(manager.getfixturedefs("kwait_cluster", item) or ()) == 1

@@ -29,7 +29,6 @@ __all__ = [
     "MODULES",
     "Run",
     "activate",
-    "asks",
     "format_shard",
     "is_active",
     "namespace_node",
@@ -43,6 +42,7 @@ __all__ = [
     "shard_key",
     "time_budget_of",
     "time_left",
+    "uses_plugin",
     "without_timeout",
 ]
 
@@ -68,7 +68,7 @@ MODULES = (
     "pytest_kwait.plugin.readiness",
     "pytest_kwait.plugin.debugging",
 )
-"""What is registered once there is anything to do."""
+"""Modules registered once a setting, fixture, marker or wait is used."""
 
 _FIXTURE_PREFIXES = ("kwait", "_kwait", "wait_for")
 
@@ -85,27 +85,27 @@ _limit_key = pytest.StashKey["_TestTimeout"]()
 _in_teardown_key = pytest.StashKey[bool]()
 
 _RESERVED_SECONDS = 10.0
-"""Seconds of a test's limit that are kept for evidence and teardown."""
+"""Seconds of a test's limit that are reserved for evidence and teardown."""
 
 _RESERVED_PART = 0.2
-"""The part of a short limit that is kept instead."""
+"""The part of a short limit that is reserved instead."""
 
 _TEARDOWN_PART = 0.2
-"""The part of what is kept that waits of the teardown leave."""
+"""The part of the reserve that waits in teardown leave unused."""
 
 _MIN_REMAINING = 1.0
-"""Seconds that a test has at least once its time goes on."""
+"""Minimum seconds of a test whose suspended limit is resumed."""
 
 
 # A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
 class _TestTimeout:
-    """When pytest-timeout will end a test.
+    """The limit that pytest-timeout sets for a test.
 
     Args:
-        deadline: the moment.
-        near: the moment from which on that is near.
-        seconds: the limit.
-        in_debuggers: whether it holds while somebody debugs, too.
+        deadline: its end.
+        near: the time from which the end counts as near.
+        seconds: its length.
+        in_debuggers: whether it also holds while the test is debugged.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class _TestTimeout:
 
     @property
     def holds(self) -> bool:
-        """Whether the test can still be ended by it."""
+        """Whether pytest-timeout can still end the test by it."""
         if self.deadline.expired:
-            # It was, or pytest-timeout has let it go on; either way its timer is used up.
+            # The timer has fired, whether the test ended or not.
             return False
         from pytest_timeout import is_debugging
 
@@ -129,7 +129,7 @@ class _TestTimeout:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note the test from before its setup until after its teardown."""
+    """Record the current test from before its setup until after its teardown."""
     item.config.stash[_item_key] = item
     try:
         return (yield)
@@ -139,7 +139,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Note when pytest-timeout will end the test; the timer itself is left to it."""
+    """Record when pytest-timeout will end the test."""
     from pytest_kwait.clock import Deadline
 
     deadline = Deadline.after(settings.timeout)
@@ -150,7 +150,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Let waits of the teardown use what those before it had to leave to it."""
+    """Let waits in teardown use most of the reserve."""
     item.stash[_in_teardown_key] = True
     try:
         return (yield)
@@ -160,17 +160,17 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
-    """Forget the limit, so that it holds no longer than pytest-timeout's own timer."""
-    # Also called with nodes that are no tests and never had a timer.
+    """Forget the limit together with pytest-timeout's timer."""
+    # Also called with nodes that are not tests and never had a timer.
     if _limit_key in item.stash:
         del item.stash[_limit_key]
 
 
 @contextmanager
 def without_timeout(item: pytest.Item) -> Iterator[None]:
-    """Have pytest-timeout's alarm wait for the end of the block.
+    """Suspend pytest-timeout's alarm during the block.
 
-    For what is done between the phases of a test, where the alarm would end the whole run.
+    For code between the phases of a test, where the alarm would end the whole run.
     """
     in_main = threading.current_thread() is threading.main_thread()
     left = interval = 0.0
@@ -189,9 +189,9 @@ def running_item(config: pytest.Config) -> pytest.Item | None:
 
 
 def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
-    """Return what a test's limit leaves to a wait that starts now; None without a limit.
+    """Return the time that a test's limit leaves to a wait that starts now; None without a limit.
 
-    A test that somebody has debugged has none any more, unless pytest-timeout is told otherwise.
+    A test that was debugged has no limit, unless pytest-timeout is configured otherwise.
     """
     limit = None if item is None else item.stash.get(_limit_key, None)
     if item is None or limit is None or not limit.holds:
@@ -207,19 +207,16 @@ def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
 
 
 def time_left(item: pytest.Item) -> float | None:
-    """Return the seconds until pytest-timeout ends a test; None without a limit.
-
-    None as well once the limit has come: whoever still runs then is not ended by it any more.
-    """
+    """Return the seconds until pytest-timeout ends a test; None without a limit or after it."""
     limit = item.stash.get(_limit_key, None)
     return None if limit is None or not limit.holds else limit.deadline.remaining or None
 
 
 def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
-    """Return from when on a test's limit counts as near, and the limit in seconds; None without.
+    """Return when a test's limit counts as near, and the limit in seconds; None without a limit.
 
-    Waits bound to the test are over by then. The moment is the same object as long as the limit
-    is the same.
+    Waits bound to the test have ended by then. The deadline is the same object while the limit is
+    the same.
     """
     limit = None if item is None else item.stash.get(_limit_key, None)
     return None if limit is None or not limit.holds else (limit.near, limit.seconds)
@@ -230,12 +227,12 @@ def _reserve(limit: float) -> float:
 
 
 class Run:
-    """What one run of pytest is known by in the cluster, and where its cluster comes from.
+    """One run of pytest: its id, this worker, and the source of its cluster.
 
     Args:
         id: the run's name; the same in all workers.
-        worker: this process among them; empty without pytest-xdist.
-        source: makes what the cluster comes from.
+        worker: this worker's name; empty without pytest-xdist.
+        source: creates the source of the cluster on first use.
     """
 
     def __init__(self, id: str, worker: str, source: Callable[[], ClusterSource]) -> None:
@@ -247,62 +244,61 @@ class Run:
 
     @property
     def source(self) -> ClusterSource:
-        """Where the cluster comes from."""
+        """The source of the cluster."""
         if self._source is None:
             self._source = self._make_source()
         return self._source
 
     def end(self) -> None:
-        """End a cluster that was started here."""
+        """Stop a cluster that was started here."""
         if self._source is not None:
             self._source.stop()
 
 
 def run_of(config: pytest.Config) -> Run:
-    """Return the run that this process takes part in."""
+    """Return the run of this process."""
     return config.stash[run_key]
 
 
 def format_shard(config: pytest.Config) -> str:
-    """Return the shard of this run as `I/N`; empty for a run of everything."""
+    """Return the shard of this run as `I/N`; empty without shards."""
     return config.stash.get(shard_key, "")
 
 
 def namespace_node(item: pytest.Item) -> Any:
-    """Give the node whose bench a test works at: the test itself, or what shares it by option."""
+    """Return the node that owns a test's namespace: the test, or by option its class or module."""
     from pytest_kwait.plugin.settings import run_settings
 
     scope = run_settings(item.config).namespace_scope
     shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
-    # A function outside of a class has a class-scoped bench of its own.
+    # A function outside of a class has a class-scoped namespace of its own.
     return (item.getparent(shared[scope]) if scope in shared else None) or item
 
 
 def activate(config: pytest.Config) -> None:
-    """Register what is not registered yet; nothing where that is done."""
+    """Register the modules that are not registered yet."""
     if is_active(config):
         return
     config.stash[_active_key] = True
     register(config.pluginmanager, MODULES)
     if config.pluginmanager.hasplugin("session"):
-        # The hooks that start a session have been called already.
+        # The hooks of the session's start have been called already.
         progress = config.pluginmanager.getplugin("pytest_kwait.plugin.live_status")
         if progress is not None:
             progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
 
 
 def is_active(config: pytest.Config) -> bool:
-    """Whether everything is registered."""
+    """Whether all modules are registered."""
     return _active_key in config.stash
 
 
 def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
-    """Register modules.
+    """Register modules as plugins, with their hooks and fixtures only.
 
-    `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
-    installed once for each of them, which costs more than all the rest of loading. It also looks
-    into every name of what is registered, those that a module has imported too: it is shown hooks
-    and fixtures alone.
+    `pytest_plugins` would make pytest search the metadata of all installed packages once for each
+    module, which costs more than the rest of loading. pytest also inspects every name of a plugin,
+    imported ones included.
     """
     for name in modules:
         if not pluginmanager.is_blocked(name):
@@ -340,8 +336,8 @@ def register_fixtures(pluginmanager: pytest.PytestPluginManager) -> None:
         register(pluginmanager, (FIXTURES,))
 
 
-def asks(node: object) -> bool:
-    """Whether a test names a fixture or a marker of ours."""
+def uses_plugin(node: object) -> bool:
+    """Whether a test uses a fixture or marker of the plugin."""
     if not isinstance(node, pytest.Item):
         return False
     from pytest_kwait.framework.wait_names import WAIT_NAMES

@@ -17,8 +17,8 @@ from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.run import format_shard, run_of
 from pytest_kwait.plugin.settings import run_settings
 
-# Not by the thread that needs it: pytest parses what is imported, and where two threads parse at
-# once Python before 3.11.8 and 3.12.2 lets one fail.
+# Imported by the main thread: pytest rewrites imported modules, and before Python 3.11.8 and 3.12.2
+# parsing in two threads at once may fail.
 from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, RunLeaseRenewer
 from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
@@ -39,25 +39,23 @@ __all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
 _registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
 
 _SWEEP_TIMEOUT = 30.0
-"""Seconds that looking for what others left may take, beside the tests."""
+"""Seconds for the janitor's search, beside the tests."""
 
 _DUPLICATE_TIMEOUT = 60.0
-"""Seconds that another run of the same id may take to show that it lives."""
+"""Seconds for another run of the same id to show that it is alive."""
 
 _CLEANUP_TIMEOUT = 10.0
-"""Seconds that looking for what this run left may take, at its end."""
+"""Seconds for the search of this run's leftovers at its end."""
 
 
 class OwnedRegistration:
-    """The sign of life of this run in one cluster, and the janitor that comes with its first beat.
+    """Registration of this run in one cluster; starts the janitor with the first renewal.
 
     Args:
         run: the id of the run.
-        nonce: keeps apart runs that were given the same id.
-        cluster: where it is.
-        settings: the settings of the run.
+        nonce: distinguishes runs with the same id.
         shard: the part of the suite that this machine runs; empty without shards.
-        tell: called with a line that somebody who waits should see.
+        tell: called with a status line for the user.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class OwnedRegistration:
     ) -> None:
         self._run = run
         self._nonce = nonce
-        # Kept for its identity as well: nothing else may be taken for it.
+        # Keeps the cluster alive, so that its identity is not reused.
         self.cluster = cluster
         self._settings = settings
         self._shard = shard
@@ -86,7 +84,7 @@ class OwnedRegistration:
         self._lines: list[str] = []
 
     def place(self) -> str:
-        """Return namespace/name of the Lease, made if need be; empty where there can be none.
+        """Return namespace/name of the Lease, created if needed; empty if it cannot exist.
 
         Raises:
             ClusterError: another run goes by the same id.
@@ -97,23 +95,23 @@ class OwnedRegistration:
         return renewer.place()
 
     def record(self, kind: str) -> None:
-        """Note that an object of a kind is about to be made."""
+        """Add a kind to the Lease before its first object is created."""
         self._start_lease().record(kind)
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
-        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        """Return "" once the namespace may be created, or the refusal after `seconds`."""
         self._start_lease()
         return self._quota.take(name, seconds) if self._quota is not None else ""
 
     def end(
         self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool
     ) -> list[str]:
-        """Remove what is left of the run and its sign of life; does nothing if there was none.
+        """Remove the run's leftovers and its Lease; does nothing without a Lease.
 
         Args:
-            untidy: whether anybody may have left anything.
-            kept: whether anything was left on purpose.
-            going: the UIDs, by name, of the namespaces that were asked to go.
+            untidy: whether a process may have left objects.
+            kept: whether objects were kept on purpose.
+            going: UIDs, by name, of namespaces whose deletion was requested.
             patient: whether to wait until they are gone.
 
         Returns:
@@ -129,7 +127,7 @@ class OwnedRegistration:
             self._clean_up(renewer)
         if patient and going:
             self._await(going)
-        # What was kept outside of namespaces is found by the Lease alone.
+        # Objects kept outside of namespaces are found through the Lease alone.
         renewer.end(leave=bool(renewer.kinds) and (kept or untidy))
         if renewer.problem is not None:
             self._lines.append(f"kwait: {renewer.problem}")
@@ -170,7 +168,7 @@ class OwnedRegistration:
             return self._renewer
 
     def _find_duplicate(self, client: ApiClient, place: str) -> str:
-        """Return what to say of another run of the same id; nobody has a random one twice."""
+        """Return the message about another run of the same id; a random id is never duplicated."""
         if self._settings.run_id is None or not place:
             return ""
         from pytest_kwait.suite.cleanup.run_lease import find_duplicate_run
@@ -230,7 +228,7 @@ class OwnedRegistration:
 
 
 def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
-    """Return what says in a cluster that this run lives; None if the cluster ends with the run."""
+    """Return the run's registration in a cluster; None if the cluster ends with the run."""
     if cluster.provider == "embedded":
         return None
     run = run_of(config)
@@ -244,7 +242,7 @@ def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration 
         def tell(line: str) -> None:
             if reporter is not None and config.get_verbosity() > -2:
                 reporter.ensure_newline()
-                # Under pytest-xdist the reporter does not know that it is in the middle of a line.
+                # Under pytest-xdist the terminal reporter does not know that a line is unfinished.
                 if reporter._tw.width_of_current_line:
                     reporter.line("")
                 reporter.write_line(f"kwait: {line}")
@@ -261,5 +259,5 @@ def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration 
 
 
 def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
-    """Return the signs of life that this process gives, by cluster."""
+    """Return the registrations of this process, by cluster."""
     return config.stash.setdefault(_registrations_key, {})

@@ -23,12 +23,9 @@ __all__ = ["SchedulerFactory"]
 
 
 class SchedulerFactory:
-    """Starts schedulers for a test, as often as it is called, and stops them all at its end.
+    """Starts schedulers for a test and stops them at its end.
 
-    One that has ended by itself fails the test's teardown.
-
-    Args:
-        request: the fixture's request.
+    A scheduler that stopped by itself fails the test's teardown.
     """
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
@@ -47,19 +44,18 @@ class SchedulerFactory:
         pod_max_backoff: Duration = 10,
         timeout: Duration | None = None,
     ) -> RunningScheduler:
-        """Return a scheduler that runs; its `.name` goes into the `spec.schedulerName` of pods.
+        """Return a running scheduler; pods select it by its `.name` as `spec.schedulerName`.
 
         Args:
-            predicates: what keeps pods from nodes, by name or as functions; None for
-                kube-scheduler's default.
-            priorities: what makes a node better than others, with weights; None for the default.
-            algorithm: instead of both: an object with `schedule(pod, node_lister)`, or such a
-                function; returns the name of a node.
-            name: what pods ask for; None for a name that nobody else has.
+            predicates: predicates by name or as functions; None for kube-scheduler's default.
+            priorities: priorities with weights, by name or as functions; None for the default.
+            algorithm: replaces both: a function, or an object with `schedule(pod,
+                node_lister)`, that returns the name of a node.
+            name: its scheduler name; None for a unique one.
             binder: called as `binder(pod, node, deadline=…)` to bind; None to ask the server.
-            pod_initial_backoff: how long a pod waits after its first attempt; doubled each time.
-            pod_max_backoff: how long it waits at most.
-            timeout: how long to wait for its caches; None for `cache_sync` of the timeout table.
+            pod_initial_backoff: the back-off after a pod's first attempt; doubled each time.
+            pod_max_backoff: the maximum back-off.
+            timeout: the limit of its cache sync; None for `cache_sync` of the timeout table.
 
         Raises:
             InvalidArgument: an argument that cannot be meant.
@@ -86,7 +82,7 @@ class SchedulerFactory:
         return scheduler
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -95,7 +91,7 @@ class SchedulerFactory:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop all schedulers; fail where one has ended by itself."""
+        """Stop all schedulers; raise if one has stopped by itself."""
         problems = [problem for made in self._made if (problem := made.stop()) is not None]
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)

@@ -27,17 +27,17 @@ run_settings_key = pytest.StashKey[Settings]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the settings of the run, so that a bad one ends it before anything is started."""
+    """Read the settings of the run; an invalid one ends it before anything is started."""
     config.stash[run_settings_key] = read_settings(config, os.environ)
 
 
 def run_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the run; a test's markers may change some of them for the test."""
+    """Return the settings of the run; markers of a test may override some of them."""
     return config.stash[run_settings_key]
 
 
 def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings:
-    """Return the settings that ini file, environment and command line give.
+    """Return the settings from ini file, environment and command line.
 
     Raises:
         pytest.UsageError: a value cannot be meant, or a `KWAIT_…` name is not known.
@@ -60,7 +60,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
 
 
 def ignores_kubeconfig(settings: Settings) -> bool:
-    """Whether KUBECONFIG is set while the run does not look at it."""
+    """Whether KUBECONFIG is set although the run does not use it."""
     return bool(os.environ.get("KUBECONFIG")) and not settings.is_existing
 
 
@@ -72,7 +72,7 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
     if values.get("report"):
         several = values["report"]
         files = several if isinstance(several, list) else several.split(",")
-        # An empty name stays one, to be refused.
+        # An empty name is kept, to be refused.
         values["report"] = [
             str(folder / Path(file.strip()).expanduser()) if file.strip() else "" for file in files
         ]
@@ -94,7 +94,7 @@ def _read_ini(config: pytest.Config, definition: SettingDefinition) -> Any:
     try:
         value = config.getini(definition.ini)
     except TypeError as error:
-        # What pytest says to a TOML value that is no string; uncaught, an internal error.
+        # pytest raises this for a TOML value that is not a string.
         raise pytest.UsageError(str(error)) from None
     return value or None
 
@@ -110,7 +110,7 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name each setting that somebody gave, with its source; silent where there is none."""
+    """List each setting that was given, with its source."""
     settings = run_settings(config)
     lines = []
     changed = [f"{name}={setting.given} ({setting.source})" for name, setting in settings.changed()]

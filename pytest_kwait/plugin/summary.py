@@ -19,13 +19,13 @@ _total_key = pytest.StashKey["WaitCount"]()
 
 
 class WaitCount:
-    """Waits, counted.
+    """Number, duration and outcome of waits.
 
     Args:
-        waits: how many.
-        seconds: how long they took, one after the other.
-        failed_early: how many ended because what they awaited could no longer come.
-        retries: how many errors of the API they lived through.
+        waits: the number of waits.
+        seconds: the sum of their durations.
+        failed_early: waits that ended because their condition could no longer come true.
+        retries: API errors that were retried.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class WaitCount:
         self.retries = retries
 
     def add(self, numbers: Sequence[Any]) -> None:
-        """Add what another process, or an earlier moment, has counted."""
+        """Add the numbers of another process."""
         waits, seconds, failed_early, retries = numbers
         self.waits += waits
         self.seconds += seconds
@@ -45,7 +45,7 @@ class WaitCount:
         self.retries += retries
 
     def numbers(self) -> list[Any]:
-        """Return the four numbers, as they are handed from process to process."""
+        """Return the four numbers, as they are passed between processes."""
         return [self.waits, self.seconds, self.failed_early, self.retries]
 
     def __str__(self) -> str:
@@ -61,24 +61,24 @@ class WaitCount:
 
 
 class WaitCounter:
-    """Hears of waits and counts those that are over; a wait within a wait is a part of it."""
+    """Observer that counts finished waits; nested waits count as part of the outer one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = WaitCount()
 
     def begun(self, wait: ActiveWait) -> None:
-        """Hear that a wait has begun."""
+        """Record the start of a wait."""
 
     def over(self, wait: ActiveWait) -> None:
-        """Hear that a wait is over."""
+        """Count a finished wait."""
         outermost = not wait.inner
         seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
         with self._lock:
             self._count.add([int(outermost), seconds, int(wait.failed_early), wait.retries])
 
     def taken(self) -> list[Any] | None:
-        """Return what was counted since this was called last; None for nothing."""
+        """Return the counts since the last call; None if there are none."""
         with self._lock:
             count, self._count = self._count, WaitCount()
         numbers = count.numbers()
@@ -86,7 +86,7 @@ class WaitCounter:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count from now on."""
+    """Start counting."""
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
     total = config.stash[_total_key] = WaitCount()
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Have the report of each phase carry what it waited: it arrives even if its worker dies."""
+    """Attach each phase's counts to its report, which arrives even if the worker crashes."""
     report = yield
     numbers = item.config.stash[_counter_key].taken()
     if numbers is not None:
@@ -108,17 +108,13 @@ def pytest_runtest_makereport(
 
 
 class _Adder:
-    """Adds what reports carry, where they arrive.
-
-    Args:
-        total: what it is added to.
-    """
+    """Adds the counts of reports where they arrive."""
 
     def __init__(self, total: WaitCount) -> None:
         self._total = total
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add what a phase of a test waited, in whichever process it ran."""
+        """Add the counts of a phase, in whichever process it ran."""
         numbers = getattr(report, "kwait_waits", None)
         if numbers is not None:
             self._total.add(numbers)
@@ -126,7 +122,7 @@ class _Adder:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand over, or add, what was waited outside of every test."""
+    """Add the counts outside of tests, or pass them to the controller."""
     config = session.config
     numbers = config.stash[_counter_key].taken()
     if numbers is None:
@@ -140,14 +136,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add what a worker waited outside of every test."""
+    """Add the counts of a worker outside of its tests."""
     numbers = (getattr(node, "workeroutput", None) or {}).get("kwait_waits")
     if numbers is not None:
         node.config.stash[_total_key].add(numbers)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Count no more."""
+    """Stop counting."""
     if _counter_key in config.stash:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
@@ -155,7 +151,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say it, unless nobody waited or the run is to be very quiet."""
+    """Print the summary line, unless nothing waited or the run is very quiet."""
     total = config.stash[_total_key]
     if total.waits and config.get_verbosity() > -2:
         terminalreporter.line(f"kwait: {total}")

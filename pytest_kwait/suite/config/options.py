@@ -18,17 +18,15 @@ __all__ = ["OPTIONS", "SETTING_DEFINITIONS", "TIMEOUTS", "SettingDefinition"]
 # A plain class: the code of a dataclass or of a named tuple is compiled each time that the plugin
 # is loaded.
 class SettingDefinition:
-    """What a setting is called, how it is read, what it is unless given.
+    """Definition of a setting: name, parser, default and help.
 
     Args:
         name: as in `kwait.settings`; `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it.
-        kind: what is read: a name as in `values.read_…`, or the texts that are valid.
-        default: the value when nobody gave one.
-        metavar: what stands for the value in the help.
+        kind: the parser, as in `parsers.read_…`, or the valid texts.
         help: the help text, without the default.
-        scope: `test` if a marker can set it for one test, `run` if it belongs to the whole run.
+        scope: `test` if a marker can set it for one test, else `run`.
         option: whether it has an option, an environment name and an ini name.
-        repeatable: whether the option may be given several times; what comes with it is a list.
+        repeatable: whether the option may be repeated; its value is then a list.
     """
 
     __slots__ = ("default", "help", "kind", "metavar", "name", "option", "repeatable", "scope")
@@ -56,7 +54,7 @@ class SettingDefinition:
 
     @property
     def read(self) -> Reader:
-        """What turns what was given into the value, or refuses it."""
+        """The parser of its values."""
         from pytest_kwait.suite.config import parsers as values
 
         if isinstance(self.kind, tuple):
@@ -86,8 +84,8 @@ _ALL = (
         ("auto", "existing", "embedded"),
         "auto",
         "{auto,existing,embedded}",
-        "where the cluster comes from: auto (a kubeconfig or context given by option, environment "
-        "or ini, else embedded), existing (the same, else the standard loading rules: KUBECONFIG, "
+        "source of the cluster: auto (the kubeconfig or context given by option, environment or "
+        "ini, else embedded), existing (the same, else the standard loading rules: KUBECONFIG, "
         "~/.kube/config, in-cluster), embedded (started for this run)",
     ),
     SettingDefinition(
@@ -95,38 +93,38 @@ _ALL = (
         "path",
         None,
         "FILE",
-        "kubeconfig file of the cluster to use",
+        "kubeconfig file of the cluster",
     ),
     SettingDefinition(
         "context",
         "text",
         None,
         "NAME",
-        "context of the kubeconfig to use, instead of its current one",
+        "context of the kubeconfig, instead of its current one",
     ),
     SettingDefinition(
         "allowed_contexts",
         "patterns",
         None,
         "NAME,...",
-        "contexts that tests may run on, with * for any part of a name (any context); the embedded "
-        "cluster is always one",
+        "contexts in which tests may run, with * for any part of a name (any context); the "
+        "embedded cluster is always allowed",
     ),
     SettingDefinition(
         "timing",
         ("fast", "real"),
         "fast",
         "{fast,real}",
-        "how long the embedded cluster's back-offs, leases, graces and batches are: a twentieth of "
-        "Kubernetes' own (fast), or as long (real); what manifests and commands say keeps its "
-        "length",
+        "duration of the embedded cluster's back-offs, leases, grace periods and batches: a "
+        "twentieth of Kubernetes' own (fast) or the same (real); durations in manifests and "
+        "commands are never changed",
     ),
     SettingDefinition(
         "poll",
         "positive_duration",
         2.0,
         "DURATION",
-        "pause between two looks in poll mode, and at what cannot be watched",
+        "interval between requests in poll mode, and for resources that cannot be watched",
         "test",
     ),
     SettingDefinition(
@@ -134,7 +132,7 @@ _ALL = (
         ("watch", "poll"),
         "watch",
         "{watch,poll}",
-        "how waits look: watch (list, then watch) or poll (list every poll interval)",
+        "how waits observe the cluster: watch (list, then watch) or poll (list at each interval)",
         "test",
     ),
     SettingDefinition(
@@ -142,7 +140,7 @@ _ALL = (
         "bool",
         True,
         "{true,false}",
-        "whether a wait ends at once when what it waits for can no longer come",
+        "whether a wait fails early once its condition can no longer come true",
         "test",
     ),
     SettingDefinition(
@@ -150,8 +148,8 @@ _ALL = (
         "duration",
         None,
         "DURATION",
-        "how long a trouble that may pass must last before a wait calls it final (45s; on the "
-        "embedded cluster as much shorter as its time is faster)",
+        "how long a problem that may pass must last before a wait fails early (45s; on the "
+        "embedded cluster a twentieth of it with fast timing)",
         "test",
     ),
     SettingDefinition(
@@ -159,7 +157,7 @@ _ALL = (
         "positive_duration",
         None,
         "DURATION",
-        "limit of each wait of the test, whatever the table says",
+        "limit of each wait of the test, instead of the timeout table's",
         "test",
         option=False,
     ),
@@ -168,7 +166,7 @@ _ALL = (
         "duration",
         None,
         "DURATION",
-        "how long what is awaited must hold without a break",
+        "how long the condition must hold without interruption",
         "test",
         option=False,
     ),
@@ -177,14 +175,14 @@ _ALL = (
         "scale",
         1.0,
         "FACTOR",
-        "multiplies every limit of the timeout table, named ones included, for slow machines",
+        "factor for every limit of the timeout table, for slow machines",
     ),
     SettingDefinition(
         "namespace",
         "dns_label",
         None,
         "NAME",
-        "use this namespace, which must exist; make and delete none",
+        "use this existing namespace; create and delete none",
     ),
     SettingDefinition(
         "namespace_scope",
@@ -198,40 +196,40 @@ _ALL = (
         "pod_security",
         None,
         "LEVEL[:VERSION]",
-        "Pod Security Standard that the run's namespaces enforce: privileged, baseline or "
-        "restricted, of a release or the latest (what the cluster has for all)",
+        "Pod Security Standard enforced in the run's namespaces: privileged, baseline or "
+        "restricted, of a release or the latest (the cluster's default)",
     ),
     SettingDefinition(
         "namespace_limit",
         "positive_int",
         100,
         "N",
-        "how many namespaces this run may have at a time in a cluster that outlives it, all "
-        "workers together; those that are being deleted count, those that are kept do not",
+        "maximum number of namespaces of this run at a time in an existing cluster, all workers "
+        "together; namespaces being deleted count, kept ones do not",
     ),
     SettingDefinition(
         "namespace_rate",
         "scale",
         20.0,
         "N",
-        "how many namespaces this run may make a second there, all workers together",
+        "maximum number of namespaces created per second there, all workers together",
     ),
     SettingDefinition(
         "deletion_wait",
         "duration",
         120.0,
         "DURATION",
-        "how long the end of the run waits there until its namespaces are gone, and names what "
-        "holds those that are not; with --kwait-namespace, how long the end of each test waits for "
-        "what it has made; 0 for not at all",
+        "how long the end of the run waits there until its namespaces are gone; those that "
+        "remain are reported with the reason; with --kwait-namespace, how long the end of each "
+        "test waits until its objects are gone; 0 to skip",
     ),
     SettingDefinition(
         "keep",
         ("never", "failed", "always"),
         "never",
         "{never,failed,always}",
-        "which namespaces stay after their tests: never, of failed tests, or always; what was made "
-        "outside of the namespace stays with it",
+        "which namespaces are kept after their tests: never, those of failed tests, or always; "
+        "objects that the test created elsewhere are kept with them",
         "test",
     ),
     SettingDefinition(
@@ -239,15 +237,15 @@ _ALL = (
         "dns_label",
         None,
         "ID",
-        "name of this run in the names, labels and annotations of what it makes (random)",
+        "name of this run in names, labels and annotations of its objects (random)",
     ),
     SettingDefinition(
         "shard",
         "shard",
         None,
         "{I/N,auto,auto/N}",
-        "run one of N parts of the suite, the I-th; auto reads which one, and of how many, from "
-        "GitLab, CircleCI, Buildkite or a Kubernetes Indexed Job (auto/N)",
+        "run part I of N of the suite; auto reads I and N from GitLab, CircleCI or Buildkite, "
+        "auto/N reads I from a Kubernetes Indexed Job",
     ),
     SettingDefinition(
         "session_waits",
@@ -262,53 +260,52 @@ _ALL = (
         "limit",
         0,
         "N",
-        "how many nodes may be not ready, and system pods as well, before the first test; -1 not "
-        "to wait for any",
+        "how many nodes, and how many system pods, may be not ready before the first test; -1 to "
+        "skip the check",
     ),
     SettingDefinition(
         "non_blocking_taints",
         "taints",
         ("node-role.kubernetes.io/control-plane",),
         "KEY,...",
-        "taints of nodes that do not make them not ready before the first test",
+        "taints that do not make a node count as not ready before the first test",
     ),
     SettingDefinition(
         "min_startup_pods",
         "limit",
         0,
         "N",
-        "how many pods of kube-system must be ready at least before the first test; -1 not to wait "
-        "for any",
+        "minimum number of ready pods in kube-system before the first test; -1 to skip the check",
     ),
     SettingDefinition(
         "artifacts",
         "path",
         None,
         "DIR",
-        "folder to which each failed test writes one of its own: its failure, the evidence of its "
-        "waits, and the objects, events and logs of its namespace",
+        "folder for artifacts: one subfolder per failed test, with its failure, the evidence of "
+        "its waits, and objects, events and logs of its namespace",
     ),
     SettingDefinition(
         "heartbeat",
         "positive_duration",
         30.0,
         "DURATION",
-        "how often this run says in a Lease that it lives; it counts as dead after four times that",
+        "interval at which this run renews its Lease; it counts as dead after four intervals",
     ),
     SettingDefinition(
         "janitor",
         "bool",
         True,
         "{true,false}",
-        "whether this run removes what dead runs have left in the cluster",
+        "whether this run deletes objects that dead runs left in the cluster",
     ),
     SettingDefinition(
         "report",
         "reports",
         (),
         "FILE",
-        "write a report of every wait: .html is a page to look at, .json is for `kwait report "
-        "merge`; repeatable, as environment and ini a comma-separated list",
+        "write a report of every wait: .html is a page, .json is for `kwait report merge`; "
+        "repeatable, as environment and ini a comma-separated list",
         repeatable=True,
     ),
 )
@@ -316,19 +313,19 @@ _ALL = (
 SETTING_DEFINITIONS: Mapping[str, SettingDefinition] = {
     definition.name: definition for definition in _ALL
 }
-"""Every setting but the table of timeouts, which is set name by name."""
+"""All settings except the timeout table."""
 
 TIMEOUTS = SettingDefinition(
     "timeout",
     "timeouts",
     {},
     "NAME=DURATION",
-    "one limit of the timeout table, for example job=5m; repeatable, as environment and ini a "
+    "a limit of the timeout table, for example job=5m; repeatable, as environment and ini a "
     "comma-separated list",
     "test",
     repeatable=True,
 )
-"""The option behind the table of timeouts; markers call it `timeouts`."""
+"""The option of the timeout table; markers call it `timeouts`."""
 
 OPTIONS = (*(each for each in SETTING_DEFINITIONS.values() if each.option), TIMEOUTS)
-"""What has an option, an environment name and an ini name."""
+"""Definitions with an option, an environment name and an ini name."""
