@@ -40,7 +40,7 @@ def test_fails(kwait, wait_for_pod_success):
 
 class Killer:
     # Called after the recorder: the wait has begun by then, even on a slow machine.
-    def begun(self, wait):
+    def on_start(self, wait):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 def test_loses_its_worker(kwait, wait_for_pod_ready):

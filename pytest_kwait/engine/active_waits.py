@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     class WaitObserver(Protocol):
         """Observes waits that begin and end; called in the thread of the wait."""
 
-        def begun(self, wait: ActiveWait) -> None:
-            """Handle the begin of a wait."""
+        def on_start(self, wait: ActiveWait) -> None:
+            """Handle the start of a wait."""
             ...
 
-        def over(self, wait: ActiveWait) -> None:
+        def on_end(self, wait: ActiveWait) -> None:
             """Handle the end of a wait, which is no longer listed."""
             ...
 
@@ -113,14 +113,14 @@ class ActiveWaits:
         self._waits[id(wait)] = wait
         try:
             for observer in self._observers:
-                observer.begun(wait)
+                observer.on_start(wait)
             yield
         finally:
             self._depth.value = depth
             wait.outcome = wait.outcome or "interrupted"
             del self._waits[id(wait)]
             for observer in self._observers:
-                observer.over(wait)
+                observer.on_end(wait)
 
     def add(self, observer: WaitObserver) -> None:
         """Add an observer."""

@@ -60,10 +60,10 @@ __all__ = [
 ]
 
 CRASH_DUMP_TIMEOUT = 15.0
-"""Seconds that gathering may take for one test."""
+"""Seconds for the dump of one test."""
 
 CRASH_DUMPS_TIMEOUT = 600.0
-"""Seconds that gathering may take for all workers that died."""
+"""Seconds for the dumps of all crashed workers."""
 
 _journal_folder_key = pytest.StashKey[Path]()
 _recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
@@ -71,7 +71,7 @@ _crash_dumper_key = pytest.StashKey["CrashDumper"]()
 
 
 class CrashDumper:
-    """Looks into namespaces for workers that died, one after the other, in a thread of its own."""
+    """Dumps namespaces of crashed workers, one after the other, in a thread."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
@@ -80,7 +80,7 @@ class CrashDumper:
         """Why something could not be written."""
 
     def start(self, places: tuple[NamespaceUse, ...], files: ArtifactFolder) -> None:
-        """Begin to write what is in namespaces into a folder; finish that."""
+        """Start the dump of namespaces into a folder, which `finish` completes."""
         # Now: pytest rewrites a module of ours as it is first imported, and to do so in two
         # threads at a time is an error in Python 3.11.
         from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +92,7 @@ class CrashDumper:
         self._threads.submit(self._gather, places, files, last_words.dump_crashed_namespaces)
 
     def finish(self, *, patient: bool) -> None:
-        """Return once all is written; not patient, once that is which has begun."""
+        """Wait until all dumps are written; without patience only the current one."""
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=not patient)
             self._threads = None
@@ -118,7 +118,7 @@ class CrashDumper:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where to write down what its tests are at, if anybody wants artifacts."""
+    """Give a worker the place of its journal, if artifacts are on."""
     config: pytest.Config = node.config
     if run_settings(config).artifacts is None:
         return
@@ -129,7 +129,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Write down from now on what the tests of this worker are at."""
+    """Start the journal of this worker."""
     config = session.config
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if "kwait_words" not in given:
@@ -141,7 +141,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         journal = Journal(_journal_path(Path(given["kwait_words"]), run.worker))
     except OSError:
-        # A worker that sees another file system: should it die, nobody knows more.
+        # A worker on another file system: nothing more is known if it crashes.
         return
 
     def test() -> str:
@@ -155,14 +155,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Have looked into the namespaces before what is left of the run is removed."""
+    """Finish the dumps before the run's objects are removed."""
     rescue = session.config.stash.get(_crash_dumper_key, None)
     if rescue is not None:
         rescue.finish(patient=exitstatus != pytest.ExitCode.INTERRUPTED)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Write nothing more, and remove what was written."""
+    """Close and remove the journals."""
     if _recorder_key in config.stash:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
@@ -177,7 +177,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
-    """Write down that tests of this process work in a namespace from now on."""
+    """Record that tests of this process use a namespace."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
         from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
@@ -192,7 +192,7 @@ def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Clu
 
 
 def record_namespace_left(config: pytest.Config, namespace: str) -> None:
-    """Write down that no test of this process works in a namespace any more."""
+    """Record that no test of this process uses a namespace any more."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
         from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
@@ -201,7 +201,7 @@ def record_namespace_left(config: pytest.Config, namespace: str) -> None:
 
 
 def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
-    """Return what a worker that died has written down."""
+    """Return the journal of a crashed worker."""
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal, read_crash_journal
 
     if _journal_folder_key not in config.stash:
@@ -210,7 +210,7 @@ def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
 
 
 def crash_dumper_of(config: pytest.Config) -> CrashDumper:
-    """Return what looks into namespaces for workers that died."""
+    """Return the dumper for crashed workers."""
     return config.stash.setdefault(_crash_dumper_key, CrashDumper())
 
 
@@ -219,10 +219,10 @@ def _journal_path(folder: Path, worker: str) -> Path:
 
 
 _MIN_DUMP_SECONDS = 0.2
-"""Seconds below which gathering is not worth while."""
+"""Seconds below which a dump is not started."""
 
 _DUMP_PART = 0.5
-"""The part of what is left until the test's own timeout; the rest is for its teardown."""
+"""Part of the time until the test's own timeout; the rest is for its teardown."""
 
 _attempts_key = pytest.StashKey[int]()
 _folder_key: pytest.StashKey[ArtifactFolder] = pytest.StashKey()
@@ -231,7 +231,7 @@ _collector_key = pytest.StashKey["ArtifactCollector"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End a run whose folder cannot be written to; else gather from now on."""
+    """Refuse an artifacts folder that cannot be written to; otherwise start collecting."""
     path = artifacts_path(config)
     if path is None:
         return
@@ -248,7 +248,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say where the artifacts are, and why they are not."""
+    """Print the path of the artifacts, and errors."""
     collector = config.stash.get(_collector_key, None)
     if collector is not None:
         for line in collector.lines():
@@ -256,27 +256,26 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def artifacts_path(config: pytest.Config) -> Path | None:
-    """Return the folder of the run's artifacts; None where nobody wants any."""
+    """Return the folder of the run's artifacts; None if they are off."""
     return run_settings(config).artifacts
 
 
 def collector_of(config: pytest.Config) -> ArtifactCollector | None:
-    """Return what writes the folders of this process; None where nobody wants any."""
+    """Return the collector of this process; None if artifacts are off."""
     return config.stash.get(_collector_key, None)
 
 
 def relative_path(config: pytest.Config, path: str) -> str:
-    """Return a path as it is shown: from where pytest was started, if it is below that."""
+    """Return a path relative to the start folder of pytest, if it is below that."""
     here = config.invocation_params.dir
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
 
 
 class ArtifactCollector:
-    """Writes the folders of tests that fail in this process, and counts those of all.
+    """Writes the folders of failed tests of this process, and counts those of all.
 
     Args:
-        config: the run's configuration.
-        path: where the folders are made.
+        path: the parent of the folders.
     """
 
     def __init__(self, config: pytest.Config, path: Path) -> None:
@@ -306,7 +305,7 @@ class ArtifactCollector:
         report = yield
         if report.failed:
             failure = failure_of(report)
-            # Those of a teardown were looked into while they were there.
+            # Namespaces of a failed teardown were dumped during it.
             seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
             failure.namespaces = tuple(dict.fromkeys(seen))
             with without_timeout(item), self._writing(item) as folder:
@@ -326,9 +325,9 @@ class ArtifactCollector:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Look into the namespaces of a test as soon as anything of its teardown fails.
+        """Dump the namespaces of a test as soon as its teardown fails.
 
-        When the report of the teardown is made they are gone already.
+        They no longer exist when the report of the teardown is made.
         """
         stack = getattr(getattr(item.session, "_setupstate", None), "stack", {})
         for finalizers, *_ in stack.values():
@@ -337,7 +336,7 @@ class ArtifactCollector:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Count what was written, in whichever process; write what nobody else could."""
+        """Count the folders of all processes; write those of crashed workers."""
         if not hasattr(self._config, "workerinput"):
             self._take(report)
         yield
@@ -347,7 +346,7 @@ class ArtifactCollector:
             return
         failure = failure_of(report)
         if not failure.folder and not failure.trouble:
-            # A worker that died has written nothing; its controller tells of the test.
+            # A crashed worker has written nothing; the controller reports its test.
             self._write_crash(report)
             failure = failure_of(report)
         if failure.folder:
@@ -355,7 +354,7 @@ class ArtifactCollector:
         self._trouble = self._trouble or failure.trouble
 
     def lines(self) -> Iterator[str]:
-        """Say in a line where the artifacts are, and in one why some are not."""
+        """Return a line with the path of the artifacts, and one with errors."""
         count = len(self._tests)
         if count:
             where = relative_path(self._config, str(self._path))
@@ -365,7 +364,7 @@ class ArtifactCollector:
             yield f"kwait: artifacts could not be written: {trouble}"
 
     def _write_crash(self, report: pytest.TestReport) -> None:
-        """Write what is known of a test whose worker died; the rest is gathered beside the run."""
+        """Write the known facts of a test whose worker crashed; its namespaces are dumped later."""
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.failure.redaction import make_redactor
         from pytest_kwait.suite.artifacts.folder import (
@@ -395,11 +394,11 @@ class ArtifactCollector:
         failure.attach(report)
 
     def expire(self, item: pytest.Item, why: str) -> str:
-        """Write the folder of a test whose time is up, and with it that of the process.
+        """Write the folder of a test whose timeout is about to end the process.
 
         Args:
-            item: the test; goes on in its own thread meanwhile.
-            why: what there is instead of a failure.
+            item: the test, which keeps running in its own thread.
+            why: the text in place of a failure.
 
         Returns:
             where it is; empty where it could not be made.
@@ -419,7 +418,7 @@ class ArtifactCollector:
 
     @contextmanager
     def _writing(self, item: pytest.Item) -> Iterator[ArtifactFolder | None]:
-        """Give the folder of this attempt of a test; None where none can be made."""
+        """Yield the folder of this attempt of a test; None if it cannot be created."""
         from pytest_kwait.suite.artifacts.folder import (
             ArtifactFolder,
             create_folder,
@@ -447,7 +446,7 @@ class ArtifactCollector:
             folder.finish()
 
     def _watched(self, item: pytest.Item, finalizer: Callable[[], object]) -> Callable[[], object]:
-        # Those of shared fixtures stay from test to test.
+        # Namespaces of shared fixtures stay from test to test.
         original = getattr(finalizer, "kwait_original", finalizer)
 
         def watched() -> object:
@@ -491,7 +490,7 @@ class ArtifactCollector:
         return json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n"
 
     def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
-        """Write what is in the namespaces of a test, each once, as they are when it first fails."""
+        """Dump the namespaces of a test, each once, at its first failure."""
         client = client_of(item)
         dumped = item.stash.get(_dumped_key, frozenset[str]())
         names = [name for name in namespaces_of(item) if name not in dumped]
@@ -515,7 +514,7 @@ class ArtifactCollector:
         try:
             self._dump_namespaces(client, names, folder, deadline)
         except pytest.fail.Exception:
-            # pytest-timeout, by a signal: the test has failed already.
+            # pytest-timeout's signal: the test has failed already.
             folder.problem("gathering was cut off by the test's own timeout")
         except KwaitError as error:
             folder.problem(f"namespaces {', '.join(names)} are left out: {error}")
@@ -523,7 +522,7 @@ class ArtifactCollector:
 
 
 def _plain_longrepr(report: pytest.TestReport) -> str:
-    """Return what pytest prints of a failure, without colours."""
+    """Return pytest's text of a failure, without colours."""
     parts = [report.longreprtext.rstrip("\n")]
     parts += [f"{f' {name} ':-^80}\n{text.rstrip()}" for name, text in report.sections if text]
     return "\n".join(parts) + "\n"
@@ -546,12 +545,12 @@ _timer_key = pytest.StashKey[threading.Timer]()
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Set the timer of pytest-timeout's thread method, with artifacts before it ends the process.
+    """Set a timer that writes artifacts before pytest-timeout's thread method ends the process.
 
-    Its signal method, and a worker whose controller lives on, are left to pytest-timeout.
+    The signal method, and workers with a living controller, are left to pytest-timeout.
     """
     collector = collector_of(item.config)
-    # As pytest-timeout: only the main thread gets signals.
+    # As in pytest-timeout: only the main thread gets signals.
     main = threading.current_thread() is threading.main_thread()
     if collector is None or hasattr(item.config, "workerinput"):
         return None
@@ -566,7 +565,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
-    """Cancel that timer; where it has run out, wait for the end that it brings."""
+    """Cancel that timer; if it has fired, wait for the end of the process."""
     if _timer_key not in item.stash:
         return None
     timer = item.stash[_timer_key]
@@ -591,7 +590,7 @@ def _on_timeout(item: pytest.Item, settings: Any, collector: ArtifactCollector) 
 
 
 def _timeout_message(seconds: float) -> str:
-    """Return what there is instead of a failure: where the test is."""
+    """Return the stack of the test, in place of a failure."""
     from pytest_kwait.apimachinery.durations import format_duration
 
     frame = sys._current_frames().get(threading.main_thread().ident or 0)

@@ -367,7 +367,7 @@ class ClusterServer:
             b"registration": self._register,
             b"ready": self._problem,
             b"show": self._show,
-            b"turn": self._turn,
+            b"turn": self._acquire_quota,
         }
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
@@ -426,7 +426,7 @@ class ClusterServer:
         except KwaitError as error:
             return {"error": str(error)}
 
-    def _turn(self, name: bytes, seconds: bytes) -> dict[str, Any]:
+    def _acquire_quota(self, name: bytes, seconds: bytes) -> dict[str, Any]:
         try:
             registration = self._registration(self._source.cluster())
         except KwaitError as error:

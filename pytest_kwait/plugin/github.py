@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _collector_key = pytest.StashKey["FailureCollector"]()
 
 _MAX_ANNOTATIONS = 50
-"""How many annotations of a job GitHub shows."""
+"""Maximum number of annotations that GitHub shows for a job."""
 
 _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen, where GitHub Actions runs us."""
+    """Collect failures on GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput"):
         teller = config.stash[_collector_key] = FailureCollector(config)
         config.pluginmanager.register(teller, "kwait-github")
@@ -50,11 +50,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 class FailureCollector:
-    """Collects what failed in any process of the run, and tells of it at the end.
-
-    Args:
-        config: the configuration of the run.
-    """
+    """Collects failures of all processes of the run, and reports them at its end."""
 
     def __init__(self, config: pytest.Config) -> None:
         # Now, while there are no threads: see `artifacts.Collector`.
@@ -68,7 +64,7 @@ class FailureCollector:
         self._trouble = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take over what a report tells."""
+        """Collect a failure."""
         category = self._config.hook.pytest_report_teststatus(report=report, config=self._config)[0]
         if category:
             self._counts[category] = self._counts.get(category, 0) + 1
@@ -87,7 +83,7 @@ class FailureCollector:
             yield f"kwait: the step summary could not be written: {self._trouble}"
 
     def write_summary(self) -> None:
-        """Append the summary to that of the step, as far as there is room for it."""
+        """Append the summary to the step's, as far as it fits."""
         path = os.environ.get("GITHUB_STEP_SUMMARY")
         if not path or not self._failed or not self._ours:
             return
@@ -120,7 +116,7 @@ class FailureCollector:
         )
 
     def _line(self, report: pytest.TestReport) -> tuple[str, int]:
-        """Return the line that failed, or else where the test begins, in the repository."""
+        """Return the failed line, or the first line of the test, relative to the repository."""
         root = Path(os.environ.get("GITHUB_WORKSPACE") or self._config.rootpath)
         crash = getattr(report.longrepr, "reprcrash", None)
         places = [(crash.path, crash.lineno)] if crash is not None else []

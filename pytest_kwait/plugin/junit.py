@@ -22,11 +22,11 @@ _ATTACHED_FILES = (
     "evidence-teardown.json",
     "problems.txt",
 )
-"""The files of a folder that are attached where they are there."""
+"""The artifact files that are attached if they exist."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take part where such a file is written."""
+    """Activate with `--junitxml`."""
     if config.getoption("xmlpath", None) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Attacher(config), "kwait-junit")
 
@@ -35,11 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the properties of a test that failed to those that tests add themselves."""
+    """Add the properties of a failed test to its own."""
     report = yield
     if report.failed:
         for each in _properties(item.config, report):
-            # What the item has goes into its later reports, the last of which is the one written.
+            # Properties of the item go into its later reports, of which the last is written.
             for properties in (item.user_properties, report.user_properties):
                 if each not in properties:
                     properties.append(each)
@@ -47,18 +47,14 @@ def pytest_runtest_makereport(
 
 
 class _Attacher:
-    """Links the files of a test's artifacts in the way that GitLab and Jenkins look for.
-
-    Args:
-        config: the configuration of the run.
-    """
+    """Links artifact files in the format that GitLab and Jenkins read."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the links to what is written of a test, before its last report completes it."""
+        """Add the links to a test's output, before its last report completes it."""
         folder = failure_of(report).folder if report.failed else ""
         if not folder:
             return
@@ -69,7 +65,7 @@ class _Attacher:
             if path.exists() and ("-teardown" in path.name or not phase)
         ]
         for writer in self._config.pluginmanager.get_plugins():
-            # Captured output is not written by default, and a link must be.
+            # Captured output is not written by default, but the links must be.
             make: Any = getattr(writer, "node_reporter", None)
             if make is not None:
                 element = Element("system-out")

@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 STATUS_INTERVAL = 60.0
-"""Seconds between two lines about waits that last, where there is no terminal."""
+"""Seconds between two lines about long waits, without a terminal."""
 
 _POLL_INTERVAL = 0.25
-"""Seconds between two looks at what is pending on a terminal."""
+"""Seconds between two updates on a terminal."""
 
 _SHOW_AFTER = 0.5
-"""Seconds that a wait must last to be worth a live line."""
+"""Seconds after which a wait gets a live line."""
 
 _LIMIT_POLL_INTERVAL = 1.0
-"""Seconds between two looks at a test's own limit, which may be another one by then."""
+"""Seconds between two checks of the test's own limit, which may change."""
 
-# Make room for one line below the cursor without moving it sideways, write there, come back.
+# Make room for one line below the cursor, write there, restore the cursor.
 _BELOW = "\x1bD\x1b[A\x1b7\r\n\x1b[2K{}\x1b8"
 _ERASE = "\x1b[J"
 
@@ -62,15 +62,15 @@ _NAMESPACE = re.compile(r"\bkwait-[a-z0-9-]+/")
 
 
 class StatusWriter:
-    """Where it is written to.
+    """Writes status lines to a file descriptor.
 
     Args:
-        descriptor: an open file descriptor, which is the writer's own from then on.
-        prefix: what each line starts with.
-        live: whether there is a terminal to draw a line on.
-        periodic: whether a line may be written from time to time.
-        break_line: called before whole lines are written: ends what pytest has begun to write in
-            its own books, and returns whether there is anything begun.
+        descriptor: an open file descriptor, owned by the writer.
+        prefix: the prefix of each line.
+        live: whether it is a terminal for a live line.
+        periodic: whether periodic lines are written.
+        break_line: called before whole lines: ends pytest's unfinished line, and returns
+            whether there was one.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class StatusWriter:
         self._drawn = False
 
     def draw(self, text: str) -> None:
-        """Show one line below the cursor, instead of the one before."""
+        """Show one line below the cursor, in place of the previous one."""
         self._write(_BELOW.format(_truncate_line(f"{self._prefix}{text}", self._width() - 1)))
         self._drawn = True
 
     def erase(self) -> None:
-        """Leave the terminal as it was before anything was drawn."""
+        """Remove the live line."""
         if self._drawn:
             self._drawn = False
             self._write(_ERASE)
 
     def lines(self, first: str, rest: Sequence[str] = ()) -> None:
-        """Write lines that stay; safe in signal handlers."""
+        """Write permanent lines; safe in signal handlers."""
         start = _ERASE if self._drawn else ""
         self._drawn = False
         start += "\n" if self._break_line() else ""
@@ -112,7 +112,7 @@ class StatusWriter:
         self._write(start + "\n".join(texts) + "\n")
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -129,17 +129,17 @@ class StatusWriter:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
-            # Whoever was to read it is gone, or does not keep up; no wait ends for that.
+            # The reader is gone or too slow; no wait ends for that.
             return
 
 
 class RelayedStatusWriter(StatusWriter):
-    """The writer of a worker whose controller has the terminal, and draws for all.
+    """Writer of a worker whose controller draws the live line.
 
     Args:
-        descriptor: where whole lines are written to.
-        prefix: what each of them starts with.
-        relay: takes the line that is to be shown; an empty one for none.
+        descriptor: the file descriptor of permanent lines.
+        prefix: the prefix of each line.
+        relay: sends the live line to the controller; an empty one hides it.
     """
 
     def __init__(self, descriptor: int, prefix: str, relay: Callable[[str], None]) -> None:
@@ -148,14 +148,14 @@ class RelayedStatusWriter(StatusWriter):
         self._shown = ""
 
     def draw(self, text: str) -> None:
-        """Have a line shown, instead of the one before."""
+        """Send the live line."""
         self._drawn = True
         if text != self._shown:
             self._shown = text
             self._relay(text)
 
     def erase(self) -> None:
-        """Have nothing shown."""
+        """Hide the live line."""
         self._drawn = False
         if self._shown:
             self._shown = ""
@@ -163,14 +163,12 @@ class RelayedStatusWriter(StatusWriter):
 
 
 class StatusReporter:
-    """Tells of the waits of this process, from a thread that lives while something waits.
+    """Reports the waits of this process, from a thread that lives while waits are active.
 
     Args:
-        writer: where to.
-        pending: the waits.
-        limit: the moment from which on the running test's own timeout counts as near, and that
-            timeout in seconds; None without one.
-        clock: time.
+        pending: the active waits.
+        limit: returns when the current test's own timeout counts as near, and that timeout
+            in seconds; None without one.
     """
 
     def __init__(
@@ -193,8 +191,8 @@ class StatusReporter:
         self._write_at = 0.0
         self._warned: Deadline | None = None
 
-    def begun(self, wait: ActiveWait) -> None:
-        """Hear that a wait has begun."""
+    def on_start(self, wait: ActiveWait) -> None:
+        """Handle the start of a wait."""
         with self._lock:
             if self._closed or self._thread is not None:
                 return
@@ -204,25 +202,25 @@ class StatusReporter:
             self._thread = threading.Thread(target=self._run, name="kwait-reporter", daemon=True)
             self._thread.start()
 
-    def over(self, wait: ActiveWait) -> None:
-        """Hear that a wait is over: what is printed next must not find a line of ours."""
+    def on_end(self, wait: ActiveWait) -> None:
+        """Handle the end of a wait: removes the live line before pytest prints."""
         with self._lock:
             self._writer.erase()
             if not self._pending.waits():
                 self._wake.set()
 
     def suspend(self) -> None:
-        """Draw nothing from now on: pytest is about to print."""
+        """Stop drawing: pytest is about to print."""
         with self._lock:
             self._hushed = True
             self._writer.erase()
 
     def resume(self) -> None:
-        """Draw again: pytest prints nothing while a test runs."""
+        """Draw again: a test runs."""
         self._hushed = False
 
     def show(self, text: str) -> None:
-        """Draw what another process tells of its waits, unless pytest prints; nothing for ''."""
+        """Show the status of another process, unless suspended; "" hides it."""
         with self._lock:
             if self._closed or self._hushed or not self._writer.live:
                 return
@@ -232,12 +230,12 @@ class StatusReporter:
                 self._writer.erase()
 
     def say(self, line: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         with self._lock:
             self._writer.lines(line)
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Stop reporting."""
         with self._lock:
             self._closed = True
             self._writer.erase()
@@ -248,7 +246,7 @@ class StatusReporter:
         self._writer.close()
 
     def report(self, why: str) -> None:
-        """List what is pending; takes no lock, so that a signal handler may call it."""
+        """List the active waits; takes no lock, for signal handlers."""
         waits = self._pending.waits()
         noun = "1 wait is" if len(waits) == 1 else f"{len(waits) or 'no'} waits are"
         self._writer.lines(f"{noun} pending ({why})", [str(wait) for wait in waits])
@@ -262,7 +260,7 @@ class StatusReporter:
                 if self._closed or not waits:
                     self._thread = None
                     return
-                self._tell(waits)
+                self._show_waits(waits)
 
     def _pause(self) -> float:
         now = self._clock.monotonic()
@@ -276,7 +274,7 @@ class StatusReporter:
         )
         return max(0.01, min(self._write_at, near, now + _LIMIT_POLL_INTERVAL) - now)
 
-    def _tell(self, waits: list[ActiveWait]) -> None:
+    def _show_waits(self, waits: list[ActiveWait]) -> None:
         now = self._clock.monotonic()
         limit = self._limit()
         if limit is not None and limit[0].expired and limit[0] is not self._warned:
@@ -299,13 +297,13 @@ def _to_printable(text: str) -> str:
 def _truncate_line(text: str, width: int) -> str:
     line = _to_printable(text)
     if len(line) > width:
-        # What was seen last is at the end, and worth more than a namespace made for one test.
+        # The latest verdict is at the end, and matters more than a generated namespace.
         line = _NAMESPACE.sub(".../", line)
     return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
 
 
 def break_line_of(reporter: Any) -> Callable[[], bool]:
-    """Return what ends the line that pytest's terminal reporter has begun, in its own books.
+    """Return a function that ends the unfinished line of pytest's terminal reporter.
 
     Source: pytest's TerminalReporter.ensure_newline, which would write through the capture.
     """
@@ -319,21 +317,21 @@ def break_line_of(reporter: Any) -> Callable[[], bool]:
 
 
 class SignalHandler:
-    """Calls a function when SIGUSR1 comes, until it is restored.
+    """Calls a function on SIGUSR1, until it is restored.
 
-    Python's own `signal.getsignal` knows nothing of handlers that were put in below it, as
-    `faulthandler.register` does: the system is asked who has the signal.
+    The system is asked for the present handler: Python's `signal.getsignal` does not know those of
+    `faulthandler.register`.
 
     Args:
-        tell: called in the main thread, in the midst of anything: it must take no lock.
+        tell: called in the main thread at any point: it must take no lock.
     """
 
     def __init__(self, tell: Callable[[], object]) -> None:
-        self._tell: Callable[[], object] | None = tell
+        self._show_waits: Callable[[], object] | None = tell
         self._handler: int | None = None
 
     def install(self) -> None:
-        """Take the signal if it is free; only the main thread can, others leave it as it is."""
+        """Install the handler if the signal is free; only in the main thread."""
         number = getattr(signal, "SIGUSR1", None)
         if (
             number is None
@@ -347,8 +345,8 @@ class SignalHandler:
         self._handler = _handler_of(number)
 
     def restore(self) -> None:
-        """Give the signal back, unless somebody has taken it from us meanwhile."""
-        self._tell = None
+        """Restore the signal, unless another handler was installed meanwhile."""
+        self._show_waits = None
         if self._handler is None:
             return
         # Bound methods are equal, not the same.
@@ -357,12 +355,12 @@ class SignalHandler:
             signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
     def _told(self, number: int, frame: Any) -> None:
-        if self._tell is not None:
-            self._tell()
+        if self._show_waits is not None:
+            self._show_waits()
 
 
 def _handler_of(number: int) -> int | None:
-    """Return the address of the handler that the system calls; 0 for none, None if not known."""
+    """Return the address of the system's handler; 0 for none, None if unknown."""
     import ctypes
 
     interpreter = getattr(ctypes, "pythonapi", None)
@@ -377,11 +375,10 @@ _live_status_key = pytest.StashKey["LiveStatus"]()
 
 
 class LiveStatus:
-    """Hears of the first wait, and has only then made what tells of it.
+    """Observes waits, and creates the reporter at the first one.
 
     Args:
-        config: the run's configuration.
-        descriptor: where to write to; its own from then on.
+        descriptor: the file descriptor to write to, owned by this object.
     """
 
     def __init__(self, config: pytest.Config, descriptor: int) -> None:
@@ -394,18 +391,18 @@ class LiveStatus:
         self._told: dict[str, str] = {}
         self._told_lock = threading.Lock()
 
-    def begun(self, wait: ActiveWait) -> None:
-        """Hear that a wait has begun."""
-        self.reporter().begun(wait)
+    def on_start(self, wait: ActiveWait) -> None:
+        """Handle the start of a wait."""
+        self.reporter().on_start(wait)
         if self._signal is not None:
             self._signal.install()
 
-    def over(self, wait: ActiveWait) -> None:
-        """Hear that a wait is over."""
-        self.reporter().over(wait)
+    def on_end(self, wait: ActiveWait) -> None:
+        """Handle the end of a wait."""
+        self.reporter().on_end(wait)
 
     def reporter(self) -> StatusReporter:
-        """Return who tells; made when first asked for."""
+        """Return the reporter, created on first use."""
         if self._reporter is None:
             from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
@@ -422,7 +419,7 @@ class LiveStatus:
                     prefix,
                     live=_is_live(config, self._descriptor),
                     periodic=_writes_periodically(config),
-                    # What the controller has begun to write, its workers do not know.
+                    # Workers do not know the controller's unfinished line.
                     break_line=(lambda: True) if worker else break_line_of(reporter),
                 )
             reporter = self._reporter = StatusReporter(
@@ -434,13 +431,13 @@ class LiveStatus:
         return self._reporter
 
     def expect_signal(self) -> None:
-        """Take SIGUSR1 though nothing waits in this process."""
+        """Install the signal handler although this process has no waits."""
         self.reporter()
         if self._signal is not None:
             self._signal.install()
 
     def told(self, worker: str, line: str) -> None:
-        """Show what a worker waits for; called by the thread that hears of it."""
+        """Show the status of a worker; called by the thread that receives it."""
         with self._told_lock:
             self._told.pop(worker, None)
             if line:
@@ -453,23 +450,23 @@ class LiveStatus:
             self.reporter().show(text)
 
     def draws(self) -> bool:
-        """Whether this process shows a line that lives, of its own waits and those of workers."""
+        """Whether this process draws a live line, for its own waits and those of workers."""
         return _is_live(self._config, self._descriptor)
 
     def suspend(self) -> None:
-        """Leave the terminal to pytest."""
+        """Stop drawing: pytest prints."""
         self.quiet = True
         if self._reporter is not None:
             self._reporter.suspend()
 
     def resume(self) -> None:
-        """Take the line below the cursor again."""
+        """Draw again."""
         self.quiet = False
         if self._reporter is not None:
             self._reporter.resume()
 
     def close(self) -> None:
-        """Tell nothing more."""
+        """Stop reporting."""
         if self._signal is not None:
             self._signal.restore()
         if self._reporter is not None:
@@ -480,15 +477,15 @@ class LiveStatus:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep a way to the terminal, or to whatever log stands for it.
+    """Duplicate the file descriptor of the terminal, or of the log.
 
-    Also called by `activate`, while tests are collected or run already.
+    Also called by `activate`, while tests are collected or run.
     """
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
     config = session.config
-    # A worker's standard output is the channel to its controller; its errors go where the
-    # controller's own do.
+    # A worker's standard output is the channel to its controller; its standard error goes to the
+    # controller's.
     worker = hasattr(config, "workerinput")
     if not worker and not config.pluginmanager.hasplugin("terminalreporter"):
         return
@@ -497,7 +494,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
             descriptor = os.dup((sys.stderr if worker else sys.stdout).fileno())
     except (AttributeError, OSError, ValueError):
-        # No stream, or one that is no file, as where pytest is run by a program.
+        # No stream, or not a file, as if pytest is run by a program.
         return
     progress = config.stash[_live_status_key] = LiveStatus(config, descriptor)
     ACTIVE_WAITS.add(progress)
@@ -505,7 +502,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @contextlib.contextmanager
 def showing_status(config: pytest.Config) -> Iterator[None]:
-    """Draw meanwhile, where no test has begun."""
+    """Draw during the block, outside of tests."""
     resume_status(config)
     try:
         yield
@@ -514,32 +511,32 @@ def showing_status(config: pytest.Config) -> Iterator[None]:
 
 
 def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
-    """Show what a worker waits for."""
+    """Show the status of a worker."""
     if _live_status_key in config.stash:
         config.stash[_live_status_key].told(worker, line)
 
 
 def write_line(config: pytest.Config, line: str) -> None:
-    """Write a line that stays, from any thread."""
+    """Write a permanent line, from any thread."""
     if _live_status_key in config.stash:
         config.stash[_live_status_key].reporter().say(line)
 
 
 def suspend_status(config: pytest.Config) -> None:
-    """Leave the terminal to somebody else."""
+    """Stop drawing: another program uses the terminal."""
     if _live_status_key in config.stash:
         config.stash[_live_status_key].suspend()
 
 
 def resume_status(config: pytest.Config) -> None:
-    """Draw again, as nobody else does."""
+    """Draw again."""
     if _live_status_key in config.stash:
         config.stash[_live_status_key].resume()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let a signal that is meant for the workers not end their controller; draw for them."""
+    """Handle a signal meant for workers, which would end their controller; draw for them."""
     if _live_status_key in node.config.stash:
         progress = node.config.stash[_live_status_key]
         progress.expect_signal()
@@ -549,8 +546,8 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
-    """Draw nothing while the controller prints what has become of a test."""
-    # The node is pytest-xdist's, and there is one where it is a controller that hears of it.
+    """Stop drawing while the controller prints the outcome of a test."""
+    # `node` is set by pytest-xdist on reports that a controller receives.
     config = getattr(getattr(report, "node", None), "config", None)
     if config is None:
         return (yield)
@@ -560,7 +557,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
 def pytest_testnodedown(node: Any, error: object) -> Any:
-    """Forget what a worker waited for, and draw nothing while its end is told."""
+    """Forget the status of a worker, and stop drawing while its end is printed."""
     show_worker_status(node.config, node.gateway.id, "")
     with _suspended(node.config):
         return (yield)
@@ -568,7 +565,7 @@ def pytest_testnodedown(node: Any, error: object) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave the terminal to pytest's summary."""
+    """Stop drawing for pytest's summary."""
     suspend_status(session.config)
 
 
@@ -592,13 +589,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Draw nothing once a phase of a test is over: pytest prints its outcome next."""
+    """Stop drawing after each phase of a test: pytest prints its outcome next."""
     suspend_status(item.config)
     return (yield)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Tell nothing more, and give the signal back."""
+    """Stop reporting, and restore the signal."""
     if _live_status_key in config.stash:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
@@ -610,7 +607,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @contextlib.contextmanager
 def _suspended(config: pytest.Config) -> Iterator[None]:
-    """Draw nothing meanwhile, and again afterwards if there was drawn before."""
+    """Stop drawing during the block."""
     progress = config.stash.get(_live_status_key, None)
     if progress is None or progress.quiet:
         yield
@@ -623,7 +620,7 @@ def _suspended(config: pytest.Config) -> Iterator[None]:
 
 
 def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
-    """Return what takes the line of a worker to a controller that draws; None without one."""
+    """Return a function that sends the live line to a drawing controller; None without one."""
     given = getattr(config, "workerinput", {})
     if not given.get("kwait_live"):
         return None
@@ -633,21 +630,21 @@ def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
 
 
 def _writes_periodically(config: pytest.Config) -> bool:
-    """Whether a line may be written from time to time."""
+    """Whether periodic lines are written."""
     return config.get_verbosity() > -2
 
 
 def _is_live(config: pytest.Config, descriptor: int) -> bool:
-    """Whether a line below the cursor is seen by somebody, and disturbs nothing."""
+    """Whether a live line is visible and disturbs no other output."""
     return (
         os.isatty(descriptor)
         and os.environ.get("TERM", "dumb") != "dumb"
         and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
         and not hasattr(config, "workerinput")
-        # Of the tests of several workers pytest-xdist would tell at any time.
+        # pytest-xdist prints outcomes of several workers at any time.
         and (config.get_verbosity() == 0 or config.getoption("dist", "no") == "no")
         and config.get_verbosity() >= 0
-        # What a test prints, or logs, would run over it.
+        # Output of tests would overwrite it.
         and config.getoption("capture") != "no"
         and config.getoption("log_cli_level") is None
         and not config.getini("log_cli")

@@ -132,7 +132,9 @@ class LockHolder:
                     shown.enter_context(ACTIVE_WAITS.entered(wait))
 
             try:
-                (lock.acquire_exclusive if serial else lock.share)(item.nodeid, deadline, tell)
+                (lock.acquire_exclusive if serial else lock.acquire_shared)(
+                    item.nodeid, deadline, tell
+                )
                 wait.outcome = "met"
             except LockTimeout as error:
                 wait.outcome = "timed out"

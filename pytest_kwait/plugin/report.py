@@ -29,11 +29,10 @@ _lines_key = pytest.StashKey[list[str]]()
 
 
 class OutcomeRecorder:
-    """Writes down what became of each test, and at the end of the run the reports.
+    """Records the outcome of each test, and writes the reports at the end of the run.
 
     Args:
-        journal: where to.
-        run: the run, at its beginning.
+        run: the record of the run at its start.
     """
 
     __test__ = False
@@ -47,13 +46,13 @@ class OutcomeRecorder:
         self._uncollected: set[str] = set()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Take over what could not be collected; every worker says the same of it."""
+        """Record collection errors; all workers report the same."""
         if report.failed and report.nodeid not in self._uncollected:
             self._uncollected.add(report.nodeid)
             self._write(report.nodeid, "", "error", report.longreprtext, 0.0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take over a phase of a test, in whichever process it ran."""
+        """Record a phase of a test, in whichever process it ran."""
         node = getattr(report, "node", None)
         worker = "" if node is None else str(node.gateway.id)
         key = (report.nodeid, worker)
@@ -88,7 +87,7 @@ class OutcomeRecorder:
         self.journal.write(JournalEntry(test=record))
 
     def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
-        """Write the reports; return a line for each to tell."""
+        """Write the reports; return a line for each."""
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.suite.report.files import (
             list_journals,
@@ -131,7 +130,7 @@ class OutcomeRecorder:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Record from now on; a report that cannot be written ends the run before any test."""
+    """Start recording; a report that cannot be written ends the run before any test."""
     config = session.config
     handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("kwait_report")
     if handed is not None:
@@ -148,7 +147,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist where to record."""
+    """Give a worker of pytest-xdist the place of its journal."""
     log = node.config.stash.get(_outcome_recorder_key, None)
     if log is not None:
         node.workerinput["kwait_report"] = {
@@ -161,7 +160,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write down the evidence of this phase's waits: it is gathered by now."""
+    """Record the evidence of this phase's waits, which is complete now."""
     recorder = item.config.stash.get(_recorder_key, None)
     if recorder is not None:
         recorder.explain()
@@ -170,7 +169,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker could not record."""
+    """Record what a worker could not record."""
     lost = (getattr(node, "workeroutput", None) or {}).get("kwait_report_lost")
     log = node.config.stash.get(_outcome_recorder_key, None)
     if lost and log is not None:
@@ -181,7 +180,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_sessionfinish(
     session: pytest.Session, exitstatus: int
 ) -> Generator[None, object, object]:
-    """Write the reports once everything else that ends with the session has ended."""
+    """Write the reports after everything else of the session's end."""
     result = yield
     config = session.config
     recorder = config.stash.get(_recorder_key, None)
@@ -200,13 +199,13 @@ def pytest_sessionfinish(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Name the reports."""
+    """Print the paths of the reports."""
     for line in config.stash.get(_lines_key, []):
         terminalreporter.line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Record nothing more, however the session ended."""
+    """Stop recording, however the session ended."""
     _stop_recording(config)
 
 
@@ -258,7 +257,7 @@ def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
     try:
         journal = Journal(path)
     except OSError as error:
-        # A worker that sees another file system: its tests run all the same.
+        # A worker on another file system: its tests run nevertheless.
         lost = f"{path}: {error.strerror}"
         if hasattr(config, "workeroutput"):
             config.workeroutput["kwait_report_lost"] = lost

@@ -101,7 +101,7 @@ class OwnedRegistration:
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return "" once the namespace may be created, or the refusal after `seconds`."""
         self._start_lease()
-        return self._quota.take(name, seconds) if self._quota is not None else ""
+        return self._quota.acquire(name, seconds) if self._quota is not None else ""
 
     def end(
         self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool

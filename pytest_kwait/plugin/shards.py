@@ -31,14 +31,13 @@ _counts_key = pytest.StashKey[tuple[int, int]]()
 
 
 class Sharding:
-    """The shard of this run.
+    """The shard of this run, and how tests are split.
 
     Args:
-        shard: which one.
-        algorithm: the name of pytest-split's algorithm; empty where tests are only counted.
-        seconds: recorded durations by the ids of tests.
-        origin: who says which shard it is, for the header.
-        basis: what the tests are split by, for the header.
+        algorithm: the name of pytest-split's algorithm; empty to split by count.
+        seconds: recorded durations by test id.
+        origin: the source of the shard, for the header.
+        basis: the basis of the split, for the header.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Sharding:
         self.basis = basis
 
     def select(self, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-        """Return the tests of this shard in the order that they run, and the others."""
+        """Return the tests of this shard in order, and the others."""
         from pytest_kwait.suite.shards.split import split
 
         shares = split([_make_entry(item) for item in items], self.shard.total, self._place())
@@ -71,7 +70,7 @@ class Sharding:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find out which shard this is, so that one that cannot be meant ends the run at once."""
+    """Determine the shard; an invalid one ends the run at once."""
     handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait_shard")
     if handed is not None:
         from pytest_kwait.suite.shards.split import Shard
@@ -90,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand the shard and what it is made by to a worker of pytest-xdist."""
+    """Pass the shard and its basis to a worker of pytest-xdist."""
     sharding = node.config.stash.get(_sharding_key, None)
     if sharding is not None:
         node.workerinput["kwait_shard"] = {
@@ -101,7 +100,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say which shard this is, who says so, and what the tests are split by."""
+    """Print the shard, its source and the basis of the split."""
     sharding = config.stash.get(_sharding_key, None)
     if sharding is None:
         return None
@@ -110,7 +109,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of this shard; the others are deselected."""
+    """Keep the tests of this shard and deselect the others."""
     sharding = config.stash.get(_sharding_key, None)
     if sharding is None:
         return
@@ -123,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Let a shard that has no test pass: there are just fewer tests than shards."""
+    """Let a shard without tests pass: there are fewer tests than shards."""
     config = session.config
     counts = config.stash.get(_counts_key, None)
     output = getattr(config, "workeroutput", None)
@@ -137,14 +136,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over how many tests a worker has found; all find the same."""
+    """Take over the number of tests that a worker found; all find the same."""
     counts = (getattr(node, "workeroutput", None) or {}).get("kwait_shard")
     if counts is not None:
         node.config.stash[_counts_key] = tuple(counts)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how much of the suite this was: pytest-xdist tells nothing of deselected tests."""
+    """Print the shard's part of the suite: pytest-xdist prints no deselected tests."""
     counts = config.stash.get(_counts_key, None)
     if counts is not None:
         mine, everything = counts
@@ -179,7 +178,7 @@ def _read_sharding(config: pytest.Config) -> Sharding:
 
 
 def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
-    """Return what pytest-split has recorded, and what the tests are split by, as a phrase."""
+    """Return pytest-split's recorded durations, and the basis of the split as a phrase."""
     given = config.getoption("durations_path", None)
     if given is None:
         return None, "by count"
@@ -199,7 +198,7 @@ def _make_entry(item: pytest.Item) -> SplitEntry:
     from pytest_kwait.suite.shards.split import BETWEEN, FIRST, LAST, SplitEntry
 
     owner = namespace_node(item)
-    # What the whole session shares, every shard has of its own.
+    # A session scope is shared within one shard only.
     unit = item.nodeid if isinstance(owner, pytest.Session) else owner.nodeid
     rank = BETWEEN
     if item.get_closest_marker("serial") or item.get_closest_marker("disruptive"):

@@ -67,17 +67,17 @@ class WaitCounter:
         self._lock = threading.Lock()
         self._count = WaitCount()
 
-    def begun(self, wait: ActiveWait) -> None:
+    def on_start(self, wait: ActiveWait) -> None:
         """Record the start of a wait."""
 
-    def over(self, wait: ActiveWait) -> None:
+    def on_end(self, wait: ActiveWait) -> None:
         """Count a finished wait."""
         outermost = not wait.inner
         seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
         with self._lock:
             self._count.add([int(outermost), seconds, int(wait.failed_early), wait.retries])
 
-    def taken(self) -> list[Any] | None:
+    def take_count(self) -> list[Any] | None:
         """Return the counts since the last call; None if there are none."""
         with self._lock:
             count, self._count = self._count, WaitCount()
@@ -101,7 +101,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach each phase's counts to its report, which arrives even if the worker crashes."""
     report = yield
-    numbers = item.config.stash[_counter_key].taken()
+    numbers = item.config.stash[_counter_key].take_count()
     if numbers is not None:
         vars(report)["kwait_waits"] = numbers
     return report
@@ -124,7 +124,7 @@ class _Adder:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Add the counts outside of tests, or pass them to the controller."""
     config = session.config
-    numbers = config.stash[_counter_key].taken()
+    numbers = config.stash[_counter_key].take_count()
     if numbers is None:
         return
     output = getattr(config, "workeroutput", None)

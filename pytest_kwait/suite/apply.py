@@ -1,4 +1,4 @@
-"""Apply and create manifests; track the objects that the namespace does not take with it."""
+"""Apply and create manifests; track the objects outside of the test's namespace."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ __all__ = ["ManifestWriter"]
 
 
 class ManifestWriter:
-    """Applies and creates objects, and remembers those that do not go away with the namespace.
+    """Applies and creates objects; tracks those that are not deleted with the namespace.
 
     Args:
-        session: the requests.
-        namespace: where what names no namespace goes.
-        owner: whose labels and annotations what lies elsewhere gets.
-        owned: whether the namespace goes away with everything in it.
-        deadline: makes the limit of one request.
-        established: called with the name of a CustomResourceDefinition; returns once it is
-            served.
-        gone: called with kind, namespace, name and UID of what is being deleted; returns once it
-            is gone.
+        namespace: the namespace of objects that name none.
+        owner: the owner of objects outside of the namespace.
+        owned: whether the namespace is deleted with everything in it.
+        deadline: returns the deadline of one request.
+        established: waits until the CustomResourceDefinition of a name is served.
+        gone: waits until the object of a kind, namespace, name and UID is gone.
     """
 
     def __init__(
@@ -58,45 +55,26 @@ class ManifestWriter:
         self._created = CreatedObjects(session)
 
     def apply(self, documents: list[Document]) -> list[dict[str, Any]]:
-        """Apply on the server's side, in order.
-
-        Raises:
-            InvalidManifest: an unknown kind, or an object without a name.
-            ApiError: refused by the server; a note names the manifest.
-            WaitFailed: a kind's definition is there, and can no longer be established.
-            WaitTimeout: one of the same name is being deleted, and does not go away.
-        """
+        """Apply documents server-side, in order."""
         for document in documents:
             if "name" not in document.object["metadata"]:
                 raise InvalidManifest(document.place, "apply needs metadata.name; create does not")
         return self._each(documents, self._apply)
 
     def create(self, documents: list[Document]) -> list[dict[str, Any]]:
-        """Create, in order.
-
-        Raises:
-            InvalidManifest: an unknown kind.
-            ApiError: refused by the server, or there already; a note names the manifest.
-            WaitFailed: a kind's definition is there, and can no longer be established.
-            WaitTimeout: one of the same name is being deleted, and does not go away.
-        """
+        """Create the objects of documents, in order."""
         return self._each(documents, self._create)
 
     def keep(self) -> list[str]:
-        """Leave what does not go away with the namespace; note on it that and for how long.
-
-        Returns:
-            what could not be noted, each with its reason.
-        """
+        """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
         notes = kept_annotations(self._session.clock.time())
         return self._created.keep(notes, self._deadline)
 
     def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
-        """Ask for the deletion of what does not go away with the namespace, last made first.
+        """Request the deletion of tracked objects, last created first.
 
         Args:
-            see_off: called with each that is not gone at once, before the next one; None to wait
-                for nothing.
+            see_off: waits for one object before the next deletion; None to wait for none.
 
         Returns:
             what could not be deleted, each with its reason.
@@ -129,7 +107,7 @@ class ManifestWriter:
             definition = self._definition(document.object)
             if definition is None:
                 raise InvalidManifest(document.place, str(error)) from None
-        # Discovery tells of a kind some time after its definition says that it is established.
+        # Discovery lists a kind some time after its definition is established.
         try:
             self._established(definition)
         except (WaitFailed, WaitTimeout) as error:
@@ -144,7 +122,7 @@ class ManifestWriter:
         )
 
     def _definition(self, obj: dict[str, Any]) -> str | None:
-        """Return the name of the definition that promises the kind; None as far as one may know."""
+        """Return the name of the definition of a kind; None if it is not known."""
         group, version = split_api_version(obj["apiVersion"])
         if "." not in group:
             return None
@@ -166,10 +144,11 @@ class ManifestWriter:
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         outlives = self._outlives(resource, namespace)
-        # Who says finalizers means what is there: giving them up lets it go.
+        # A manifest with finalizers means the existing object: removing them completes its
+        # deletion.
         meant = "finalizers" in obj["metadata"]
         while True:
-            # What was there before us must be there after us, and without our labels.
+            # Objects that existed before stay, without our labels.
             there = self._found(resource, obj, namespace) if outlives else None
             if there is not None and _is_terminating(there) and not meant:
                 self._wait_for_deletion(resource, namespace, there)
@@ -235,7 +214,7 @@ class ManifestWriter:
             raise
 
     def _outlives(self, resource: Resource, namespace: str | None) -> bool:
-        """Whether what is written there stays when our namespace goes."""
+        """Whether an object there remains when our namespace is deleted."""
         return not (resource.namespaced and self._owned and namespace == self._namespace)
 
     def _found(
@@ -257,7 +236,7 @@ class ManifestWriter:
     ) -> dict[str, Any]:
         registration, heartbeat = self._owner.registration, ""
         if registration is not None:
-            # A janitor must know of the kind before there is anything of it to be left behind.
+            # The Lease names the kind before its first object exists, for the janitor.
             heartbeat = registration.place()
             registration.record(format_kind(resource))
         now = self._session.clock.time()

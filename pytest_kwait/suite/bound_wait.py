@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["BoundCacheSync", "BoundWait", "TimeBudget", "WaitDefaults", "check_call"]
 
 _MIN_TIMEOUT = 0.1
-"""Seconds left to a wait that starts with no time to spare: enough for a look at the state."""
+"""Minimum seconds of a wait: enough for one look at the state."""
 
 
 class TimeBudget(NamedTuple):
-    """What something around a wait leaves to it.
+    """The time that an outer limit leaves to a wait.
 
     Args:
         seconds: from now.
-        reason: what must not be overrun, as a phrase.
+        reason: the outer limit, as a phrase.
     """
 
     seconds: float
     reason: str
 
     def fit(self, asked: float) -> tuple[float, str]:
-        """Return a limit that ends in time, and what to say of it; nothing where it was so.
+        """Return a limit that ends within the budget, and a note if it was cut.
 
         Args:
-            asked: the limit in seconds as it would be without this.
+            asked: the limit in seconds.
         """
         if asked <= self.seconds:
             return asked, ""
@@ -59,14 +59,12 @@ class TimeBudget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitDefaults:
-    """What a bound wait fills in.
+    """The client, namespace, settings and limits that a bound wait fills in.
 
     Args:
-        client: the client to wait with.
-        namespace: where, unless the call names another; None for waits that have none.
-        settings: the settings of the test.
+        namespace: None for waits without a namespace.
         timeouts: seconds by name of the timeout table.
-        time_budget: what the test's own limit leaves; None without one.
+        time_budget: returns the time left to the current test; None without a limit.
     """
 
     client: ApiClient
@@ -76,7 +74,7 @@ class WaitDefaults:
     time_budget: Callable[[], TimeBudget | None] = lambda: None
 
     def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of one call: its own, then those that the settings give."""
+        """Return the options of a call, completed from the settings."""
         options: dict[str, Any] = {
             "timeout": self.settings.timeout or self.timeouts[wait.timeout],
             "poll": self._poll(),
@@ -89,8 +87,8 @@ class WaitDefaults:
         return {name: value for name, value in options.items() if value is not None}
 
     def _poll(self) -> float | None:
-        # A table that was replaced in a conftest has its say where nobody set the option; where
-        # nobody said anything, a wait may have a pause of its own.
+        # The table may be replaced in a conftest; it counts unless the option is set. Without
+        # either, a wait may have its own interval.
         if self.settings.source("poll") != DEFAULT_SOURCE:
             return self.settings.poll
         pause = self.timeouts["poll"]
@@ -98,12 +96,7 @@ class WaitDefaults:
 
 
 class BoundWait:
-    """Calls a wait with client, namespace and settings filled in.
-
-    Args:
-        wait: which one.
-        defaults: what to fill in.
-    """
+    """Calls a wait with client, namespace and settings filled in."""
 
     def __init__(self, wait: Wait, defaults: WaitDefaults) -> None:
         self.wait = wait
@@ -116,18 +109,17 @@ class BoundWait:
         return f"<{self.wait.name}({self.wait.usage}){where}>"
 
     def __call__(self, *args: Any, namespace: str | None = None, **options: Any) -> Any:
-        """Wait, and return what the function of the same name returns.
+        """Wait, and return the result of the function of the same name.
 
         Args:
             *args: its arguments after client and namespace.
-            namespace: where to look instead of the test's own namespace.
-            **options: its keyword arguments; they win over every setting.
+            namespace: another namespace than the test's own.
+            **options: its keyword arguments; they override every setting.
 
         Raises:
-            WaitTimeout: it did not come within the limit.
-            WaitFailed: it can no longer come.
-            ApiError: the server refuses to show it.
-            InvalidArgument: an argument cannot be meant.
+            WaitTimeout: the condition did not come true within the limit.
+            WaitFailed: the condition can no longer come true.
+            ApiError: the server refuses.
         """
         __tracebackhide__ = True
         first: list[Any] = [self.defaults.client] if self.wait.bound else []
@@ -148,7 +140,7 @@ class BoundWait:
             raise
 
     def _fit(self, options: dict[str, Any]) -> str:
-        """Cut the limit to what is left around the wait; say so if that was needed."""
+        """Cut the limit to the time budget, with a note if needed."""
         time_budget = self.defaults.time_budget()
         if time_budget is None:
             return ""
@@ -162,11 +154,7 @@ class BoundWait:
 
 
 def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Return if a wait's marker can be meant; sends no request.
-
-    Raises:
-        InvalidArgument: an argument is missing, not known or cannot be meant.
-    """
+    """Check the arguments of a wait's marker; sends no request."""
     from pytest_kwait.apimachinery.validation import check_namespace
 
     wait = WAITS[name]
@@ -203,12 +191,10 @@ def _option_names() -> tuple[str, ...]:
 
 
 class BoundCacheSync(BoundWait):
-    """The wait for informers, which takes the names of resources as well.
+    """The wait for informers, which also takes resource names.
 
     Args:
-        wait: the catalogue's line.
-        defaults: what to fill in.
-        informers: the informers of the test's bench, asked for when a name is given.
+        informers: returns the informers of the test; called if a name is given.
     """
 
     def __init__(
@@ -218,11 +204,11 @@ class BoundCacheSync(BoundWait):
         self._informers = informers
 
     def __call__(self, *synced: Any, namespace: str | None = None, **options: Any) -> Any:
-        """Wait until all have synced; a name stands for that resource's informer on the bench.
+        """Wait until all informers have synced; a name stands for the test's informer of it.
 
         Args:
-            *synced: as for `pytest_kwait.wait_for_cache_sync`, or names of resources.
-            namespace: not taken: informers know where they look.
+            *synced: as for `pytest_kwait.wait_for_cache_sync`, or resource names.
+            namespace: not supported: informers have their own.
             **options: `name`, `stop`, `timeout`.
 
         Raises:

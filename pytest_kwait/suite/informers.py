@@ -24,13 +24,12 @@ _SHOWN_EVENTS = 10
 
 
 class Informers(Mapping[str, "SharedInformer"]):
-    """Informers that were started, by their resources' names: `kwait.informers["pods"]`.
+    """Started informers, by resource name: `kwait.informers["pods"]`.
 
-    Can be given to `wait_for_cache_sync` as a whole.
+    `wait_for_cache_sync` takes this object as a whole.
 
     Args:
-        client: the client they list and watch with.
-        namespace: where they look; None for everywhere.
+        namespace: the namespace; None for all.
         **options: those of `SharedInformerFactory`.
     """
 
@@ -42,10 +41,10 @@ class Informers(Mapping[str, "SharedInformer"]):
         self._by_name: dict[str, SharedInformer] = {}
 
     def start(self, *resources: str) -> list[SharedInformer]:
-        """Start the informers of resources, those that run already excepted, and return them all.
+        """Start the informers of resources that do not run yet, and return them all.
 
         Args:
-            *resources: any name that kubectl knows a resource by.
+            *resources: resource names as in kubectl.
 
         Raises:
             InvalidArgument: the server has no such resource.
@@ -69,7 +68,7 @@ class Informers(Mapping[str, "SharedInformer"]):
             self._factory = None
 
     def _add(self, informer: SharedInformer) -> None:
-        """Take note of an informer that is asked for, perhaps not for the first time."""
+        """Add an informer, unless it is there."""
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
@@ -92,13 +91,13 @@ class Informers(Mapping[str, "SharedInformer"]):
 
 @dataclass(frozen=True, slots=True)
 class InformerEvent:
-    """One thing that an informer told its handlers.
+    """One event that an informer passed to its handlers.
 
     Args:
-        what: what happened to the object.
-        object: the object after it; for `deleted` its final state, or the last known one.
-        old: the object before it, of `updated` alone.
-        initial: whether it was there before the informer began to watch.
+        what: the kind of event.
+        object: the object after it; for `deleted` its final or last known state.
+        old: the object before it, for `updated` only.
+        initial: whether the object was in the first list.
     """
 
     what: Literal["added", "updated", "deleted"]
@@ -113,7 +112,7 @@ class InformerEvent:
 
     @property
     def namespace(self) -> str | None:
-        """The object's namespace; None for what has none."""
+        """The object's namespace; None for cluster-scoped kinds."""
         namespace: str | None = self.object["metadata"].get("namespace")
         return namespace
 
@@ -122,11 +121,11 @@ class InformerEvent:
 
 
 class EventHistory:
-    """A handler that writes down what it is told.
+    """A handler that records events.
 
     Args:
-        of: whose history it is, for messages.
-        clock: the time that waits are limited by.
+        of: the resource, for messages.
+        clock: the clock of the waits.
     """
 
     def __init__(self, of: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -136,19 +135,19 @@ class EventHistory:
         self._events: list[InformerEvent] = []
 
     def on_add(self, obj: dict[str, Any], is_in_initial_list: bool) -> None:
-        """Write down an object that is new."""
+        """Record a new object."""
         self._write(InformerEvent("added", obj, initial=is_in_initial_list))
 
     def on_update(self, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Write down a change."""
+        """Record a change."""
         self._write(InformerEvent("updated", new, old))
 
     def on_delete(self, obj: dict[str, Any]) -> None:
-        """Write down a deletion."""
+        """Record a deletion."""
         self._write(InformerEvent("deleted", obj))
 
     def events(self, name: str | None = None) -> list[InformerEvent]:
-        """Return what was told so far, of one name if it is given, the earliest first."""
+        """Return the recorded events, of one name if it is given, oldest first."""
         with self._told:
             return [event for event in self._events if name is None or event.name == name]
 
@@ -158,7 +157,7 @@ class EventHistory:
         timeout: Duration,
         name: str | None = None,
     ) -> list[InformerEvent]:
-        """Return the events once a condition on them is true; asked after each of them.
+        """Return the events once a condition on them is true; checked after each event.
 
         Raises:
             WaitTimeout: it was not within the time; shows the latest events.
@@ -194,11 +193,10 @@ class EventHistory:
 
 
 class RecordedInformers(Informers):
-    """Informers that keep the history of what they told their handlers.
+    """Informers that record the history of their events.
 
     Args:
-        client: the client they list and watch with.
-        namespace: where they look; None for everywhere.
+        namespace: the namespace; None for all.
         **options: those of `SharedInformerFactory`.
     """
 
@@ -209,11 +207,11 @@ class RecordedInformers(Informers):
         """The handlers that keep the histories, to wait until they were told what is there."""
 
     def events(self, resource: str, name: str | None = None) -> list[InformerEvent]:
-        """Return what was told of a resource so far, the earliest first.
+        """Return the events of a resource so far, oldest first.
 
         Args:
-            resource: the name that its informer was started by.
-            name: of one object only.
+            resource: the name with which its informer was started.
+            name: only events of this object.
 
         Raises:
             KeyError: no such informer was started.
@@ -228,16 +226,16 @@ class RecordedInformers(Informers):
         name: str | None = None,
         timeout: Duration = 30.0,
     ) -> list[InformerEvent]:
-        """Return the events of a resource once they are what a function wants them to be.
+        """Return the events of a resource once a condition on them is true.
 
-        A cache follows the server by milliseconds, so a test that has just changed something
-        waits for its informer to tell of it. Sends no request.
+        A cache lags the server by milliseconds, so a test waits here for its own changes. Sends no
+        request.
 
         Args:
-            resource: the name that its informer was started by.
+            resource: the name with which its informer was started.
             condition: called with the events so far, at once and after each further one.
-            name: of one object only.
-            timeout: how long to wait at most.
+            name: only events of this object.
+            timeout: the limit.
 
         Raises:
             WaitTimeout: the condition did not come true in time; shows the latest events.

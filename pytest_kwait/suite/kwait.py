@@ -62,12 +62,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRequest:
-    """One more namespace.
+    """The checked arguments of `create_namespace`.
 
     Args:
-        name: what it is called by its test; a part of its name.
-        labels: labels that it is to have.
-        pod_security: what pods may do in it; None for what they may in all.
+        name: the name given by the test; a part of the namespace's name.
+        labels: further labels.
+        pod_security: the enforced level; None for the run's setting.
     """
 
     name: str
@@ -76,11 +76,7 @@ class NamespaceRequest:
 
 
 def parse_namespace_request(name: Any, labels: Any, pod_security: Any) -> NamespaceRequest:
-    """Return what the arguments of `create_namespace` ask for.
-
-    Raises:
-        InvalidArgument: one of them cannot be meant.
-    """
+    """Check the arguments of `create_namespace`."""
     level = None if pod_security is None else parse_pod_security(pod_security, "pod_security")
     return NamespaceRequest(read_dns_label(name, "name", None), _check_labels(labels), level)
 
@@ -102,24 +98,22 @@ def _check_labels(labels: Any) -> dict[str, str]:
 
 
 _LIMIT_REACHED = 0.5
-"""Seconds left of a test's limit at which something was ended by it."""
+"""Seconds left of a test's limit below which a timeout is attributed to it."""
 
-# `list` is a verb of the bench, so its class body cannot name the type.
+# `Kwait.list` hides the builtin type in the class body.
 Objects = list[dict[str, Any]]
 Problems = list[str]
 
 
 class Kwait:
-    """A place in a cluster: `apply`, `get`, `delete`, `logs`, `wait_for`…, all in one namespace.
+    """A client for one namespace, with the verbs and waits of a test.
 
     Args:
-        cluster: where it is.
-        client: the client that it uses.
-        namespace: the namespace that everything without one goes to.
-        owner: whose it is, for the labels of what it makes elsewhere.
-        defaults: settings, timeouts and limits in force when a verb is called.
-        folders: where relative paths of manifests are looked for, when a verb is called.
-        owned: whether the namespace goes away after the bench, with everything in it.
+        namespace: the namespace of calls that name none.
+        owner: the owner of created objects, for their labels.
+        defaults: returns the settings, timeouts and limits in force when a verb is called.
+        folders: returns the folders against which manifest paths are resolved.
+        owned: whether the namespace is deleted at the end, with everything in it.
         namespace_maker: creates further namespaces of the test; None where the run creates none.
     """
 
@@ -155,7 +149,7 @@ class Kwait:
         )
         self._owned = owned
         self.left: Problems = []
-        """What was asked to go when it was closed, and was still there when its time was up."""
+        """Messages about objects that still existed at the end of `close`."""
 
     def __repr__(self) -> str:
         return f"<Kwait {self.namespace} on {self.cluster.provider}>"
@@ -172,44 +166,41 @@ class Kwait:
 
     @property
     def wait_for(self) -> BoundWait:
-        """The general wait on this bench: `kwait.wait_for("job/pi", "condition=Complete")`."""
+        """The general wait: `kwait.wait_for("job/pi", "condition=Complete")`."""
         return self._bound("wait_for")
 
     def apply(self, *sources: Source) -> Objects:
-        """Apply manifests on the server's side, in order; return what the server made of them.
+        """Apply manifests server-side, in order; return the resulting objects.
 
-        What follows a CustomResourceDefinition waits until the server serves it (`crd`, 1 minute),
-        and so does a kind that the server does not know yet, but has a definition of. Where one of
-        the same name is being deleted, this waits until that is gone (`pod_client_deletion`, 3
-        minutes), unless the manifest says finalizers: then it is meant for the one that goes.
+        Objects of a kind that is not served yet wait for its CustomResourceDefinition (`crd`, 1
+        minute). If an object of the same name is being deleted, this waits until it is gone
+        (`pod_client_deletion`, 3 minutes), unless the manifest sets finalizers: then it applies to
+        that object.
 
         Args:
             *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts, lists.
 
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
-            ApiError: refused by the server; a note names the manifest.
-            WaitFailed: a kind has a definition, which can no longer be established.
-            WaitTimeout: one of the same name is being deleted, and does not go away; or a
-                definition is not served.
+            ApiError: the server refuses; a note names the manifest.
+            WaitFailed: a definition can no longer be established.
+            WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         return self._writer.apply(read_manifests(sources, self._folders()))
 
     def create(self, *sources: Source) -> Objects:
-        """Create the objects of manifests, in order; return them as the server made them.
+        """Create the objects of manifests, in order; return them as created.
 
-        Where one of the same name is being deleted, or a kind is not served yet, this waits as
-        `apply` does.
+        This waits for definitions and deletions as `apply` does.
 
         Args:
-            *sources: as for `apply`; `metadata.generateName` will do.
+            *sources: as for `apply`; `metadata.generateName` is supported.
 
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
-            ApiError: refused by the server, or there already; a note names the manifest.
-            WaitFailed: a kind has a definition, which can no longer be established.
-            WaitTimeout: one of the same name is being deleted, and does not go away; or a
-                definition is not served.
+            ApiError: the server refuses, or the object exists; a note names the manifest.
+            WaitFailed: a definition can no longer be established.
+            WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         return self._writer.create(read_manifests(sources, self._folders()))
 
@@ -220,22 +211,20 @@ class Kwait:
         labels: Mapping[str, str] | None = None,
         pod_security: str | None = None,
     ) -> Kwait:
-        """Make one more namespace for this test; return a bench there, once pods can start in it.
+        """Create a further namespace for this test; return its `Kwait` once pods can start in it.
 
-        It is labelled, kept and removed as the test's own namespace is. Waits of fixtures look
-        there with `namespace=bench.namespace`.
+        It is labelled, kept and removed like the test's own namespace. Wait fixtures use it with
+        `namespace=other.namespace`.
 
         Args:
-            name: what to call it, a DNS label; its name has run, worker and test as well, so that
-                every test may have one of the same name.
-            labels: labels that it is to have.
-            pod_security: the Pod Security Standard that it enforces, as `--kwait-pod-security`;
-                None for what that says.
+            name: a DNS label; the namespace's name also contains run, worker and test.
+            labels: further labels.
+            pod_security: the enforced level, as for `--kwait-pod-security`; None for that
+                setting.
 
         Raises:
-            InvalidArgument: an argument that cannot be meant.
-            ClusterError: the cluster refuses it, or the run makes no namespaces.
-            WaitTimeout: it did not get what every namespace gets; it is deleted.
+            ClusterError: the cluster refuses it, or the run creates no namespaces.
+            WaitTimeout: it did not get its default objects; it is deleted again.
         """
         request = parse_namespace_request(name, labels, pod_security)
         if self._namespace_maker is None:
@@ -251,23 +240,22 @@ class Kwait:
         condition: ConditionInput | HeldPredicate | None = None,
         **options: Any,
     ) -> Objects:
-        """Create the objects of manifests; return them once each is what its kind is made for.
+        """Create the objects of manifests; return them once each has reached its condition.
 
-        Pods are then ready, Jobs complete, workloads rolled out: as `pytest_kwait.create_and_wait`
-        has it.
+        By default Pods are ready, Jobs complete, workloads rolled out, as for
+        `pytest_kwait.create_and_wait`.
 
         Args:
-            *sources: as for `apply`; `metadata.generateName` will do.
-            condition: what each is to satisfy, as for `wait_for`; None for what its kind is made
-                for, which some kinds do not have.
-            **options: the options of every wait; the limit (`pod`) is each object's.
+            *sources: as for `apply`; `metadata.generateName` is supported.
+            condition: a condition as for `wait_for`; None for the default of the kind.
+            **options: options of every wait; the limit (`pod`) is per object.
 
         Raises:
             InvalidManifest: a manifest cannot be used; names file, document and line.
-            InvalidArgument: an argument that cannot be meant, or a kind that needs a condition.
-            ApiError: refused by the server, or there already; a note names the manifest.
-            WaitFailed: it can no longer come.
-            WaitTimeout: it did not come within the limit.
+            InvalidArgument: an invalid argument, or a kind without a default condition.
+            ApiError: the server refuses, or the object exists; a note names the manifest.
+            WaitFailed: the condition can no longer come true.
+            WaitTimeout: the condition did not come true within the limit.
         """
         from pytest_kwait.framework.operations.create import check_awaitable
 
@@ -284,12 +272,12 @@ class Kwait:
         """Return one object.
 
         Args:
-            target: `kind/name`, in any of the names that kubectl knows a kind by.
-            namespace: where, unless on this bench.
+            target: `kind/name`, with any name of the kind that kubectl knows.
+            namespace: another namespace.
 
         Raises:
-            ApiError: there is none (status 404), or the server does not show it.
-            InvalidArgument: no `kind/name`, or an unknown kind; names near ones.
+            ApiError: not found (status 404), or refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
         """
         resource, name = self._target(target)
         return self._ask(
@@ -309,14 +297,14 @@ class Kwait:
         """Return all objects of a kind.
 
         Args:
-            kind: in any of the names that kubectl knows it by.
-            selector: labels, as text or mapping.
-            field_selector: fields, as text or mapping.
-            namespace: where, unless on this bench.
+            kind: any name of the kind that kubectl knows.
+            selector: label selector, as text or mapping.
+            field_selector: field selector, as text or mapping.
+            namespace: another namespace.
 
         Raises:
-            ApiError: the server does not show them.
-            InvalidArgument: an unknown kind; names near ones.
+            ApiError: refused.
+            InvalidArgument: an unknown kind.
         """
         resource = self._resolve(kind)
         listed = self._ask(
@@ -338,17 +326,17 @@ class Kwait:
         grace_period: int | None = None,
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
     ) -> None:
-        """Ask for the deletion of an object; `wait_for(target, "delete")` waits until it is gone.
+        """Request the deletion of an object; `wait_for(target, "delete")` waits until it is gone.
 
         Args:
             target: `kind/name`.
-            namespace: where, unless on this bench.
-            grace_period: seconds it may take to stop; None for its own time.
-            propagation: `Background`, `Foreground` or `Orphan`: what happens to what it owns.
+            namespace: another namespace.
+            grace_period: seconds; None for the object's own.
+            propagation: how dependents are treated.
 
         Raises:
-            ApiError: there is none (status 404), or the server refuses.
-            InvalidArgument: no `kind/name`, or an unknown kind; names near ones.
+            ApiError: not found (status 404), or refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
         """
         resource, name = self._target(target)
         if propagation not in ("Background", "Foreground", "Orphan"):
@@ -371,11 +359,11 @@ class Kwait:
 
         Args:
             target: `kind/name`; None for all.
-            namespace: where, unless on this bench.
+            namespace: another namespace.
 
         Raises:
-            ApiError: the server does not show them.
-            InvalidArgument: no `kind/name`, or an unknown kind; names near ones.
+            ApiError: refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
         """
         fields = None
         if target is not None:
@@ -399,19 +387,19 @@ class Kwait:
         timestamps: bool = False,
         namespace: str | None = None,
     ) -> str:
-        """Return what a container of a pod has written so far.
+        """Return the log of a container.
 
         Args:
             pod: its name, or `pod/name`.
-            container: which one; None if there is only one.
-            previous: of the run before this one.
-            tail: only so many lines from the end.
-            since: only what is not older, in seconds.
-            timestamps: whether each line starts with its time.
-            namespace: where, unless on this bench.
+            container: its name; None if the pod has only one.
+            previous: the log of its previous run.
+            tail: only the last lines, so many.
+            since: only lines of the last seconds.
+            timestamps: whether each line begins with its time.
+            namespace: another namespace.
 
         Raises:
-            ApiError: there is no such pod or container, or it has not started.
+            ApiError: no such pod or container, or it has not started.
         """
         name = self._pod(pod)
         return self._ask(
@@ -436,19 +424,19 @@ class Kwait:
         timeout: Duration | None = None,
         namespace: str | None = None,
     ) -> ExecResult:
-        """Run a command in a container and return how it ended; any exit code is an answer.
+        """Run a command in a container and return its result; a non-zero exit code is no error.
 
         Args:
             pod: its name, or `pod/name`.
             *command: the program and its arguments; no shell is added.
-            container: which one; None if there is only one.
-            stdin: what the command reads; None for nothing.
-            timeout: how long it may take; None for the table's `single_call`.
-            namespace: where, unless on this bench.
+            container: its name; None if the pod has only one.
+            stdin: the command's input; None for none.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
 
         Raises:
             ApiError: the command could not be started.
-            DeadlineExceeded: it did not end in time; says what it has written.
+            DeadlineExceeded: it did not end in time; the message contains its output.
         """
         if not command:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
@@ -464,21 +452,21 @@ class Kwait:
     def port_forward(
         self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
     ) -> PortForward:
-        """Return a local port that ends in a pod, until it is closed or the bench is.
+        """Forward a local port to a pod, until the forward or this object is closed.
 
         Args:
             pod: its name, or `pod/name`; it must be running.
             port: the port in the pod.
-            local_port: the local port; 0 for any that is free: `.port` tells.
-            namespace: where, unless on this bench.
+            local_port: 0 for any free port, given by `.port`.
+            namespace: another namespace.
 
         Raises:
-            ApiError: there is no such pod, or it is not running.
+            ApiError: no such pod, or it is not running.
             OSError: the local port is taken.
         """
         name = self._pod(pod)
         where = namespace or self.namespace
-        # The deadline of a forward is its life; only asking for the pod must end soon.
+        # A forward has no deadline; only the request for the pod has.
         self._ask(lambda deadline: self._session.get(PODS, name, where, deadline=deadline))
         forward = self._session.port_forward(
             where,
@@ -490,59 +478,56 @@ class Kwait:
         return self._forwards.enter_context(forward)
 
     def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
-        """Scale an object; return it once it has exactly so many pods, all Running and ready.
+        """Scale an object; return it once it has exactly this number of ready, Running pods.
 
         Args:
             target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
-            replicas: how many pods; 0 or more.
+            replicas: 0 or more.
             **options: `namespace`, and the options of every wait.
 
         Raises:
-            ApiError: it is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or a kind that has no scale.
-            WaitFailed: it can no longer come.
-            WaitTimeout: it did not come within the limit (`controlled_pods`).
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or a kind without a scale.
+            WaitFailed: the condition can no longer come true.
+            WaitTimeout: it did not come true within the limit (`controlled_pods`).
         """
         return cast("dict[str, Any]", self._verb("scale")(target, replicas, **options))
 
     def restart(self, target: str, **options: Any) -> dict[str, Any]:
-        """Have all pods of a workload replaced; return it once that is rolled out.
+        """Replace all pods of a workload; return it once it is rolled out.
 
         Args:
             target: `deployment/web`, `statefulset/web` or `daemonset/web`.
             **options: `namespace`, and the options of every wait.
 
         Raises:
-            ApiError: it is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or a workload that cannot be
-                restarted.
-            WaitFailed: it can no longer come.
-            WaitTimeout: it did not come within the limit (`deployment`).
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or a workload that cannot be restarted.
+            WaitFailed: the rollout can no longer complete.
+            WaitTimeout: it did not complete within the limit (`deployment`).
         """
         return cast("dict[str, Any]", self._verb("restart")(target, **options))
 
     def rolling_update(
         self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
     ) -> Objects:
-        """Delete the pods of a controller one by one; return those that came in their place.
+        """Delete the pods of a controller one by one; return their replacements.
 
-        All of it ends before the test's own limit, pauses included.
+        It ends before the test's own limit, pauses included.
 
         Args:
-            target: `rc/web`, or any other controller of pods.
+            target: `rc/web`, or another controller of pods.
             update_period: the pause after each pod; 0 or more.
             strict: whether each replacement must be ready before the next deletion.
-            **options: `within`, the limit of all of it, `namespace`, and the options of every wait.
-                Unless they are set, what is back is polled for every 5 s; with `strict` it is
+            **options: `within`, the limit of the whole update, `namespace`, and the options of
+                every wait. By default replacements are polled for every 5 s; with `strict` they are
                 watched.
 
         Raises:
-            ApiError: the controller is not there, or the server refuses.
-            InvalidArgument: an argument that cannot be meant, or pauses that take too long.
-            WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is
-                stuck.
-            WaitTimeout: the count, or a replacement, did not come within the limit
-                (`rolling_update`).
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or pauses longer than the limit.
+            WaitFailed: the controller was deleted, or with `strict` a replacement is stuck.
+            WaitTimeout: a replacement did not come within the limit (`rolling_update`).
         """
         defaults = self._defaults()
         if not strict and defaults.settings.source("mode") == DEFAULT_SOURCE:
@@ -566,33 +551,29 @@ class Kwait:
         return cast("Objects", replaced)
 
     def delete_and_wait(self, target: str, **options: Any) -> None:
-        """Delete an object; return once it is gone, for a controller with all of its pods.
+        """Delete an object; return once it is gone, for a controller with all its pods.
 
         Args:
-            target: `kind/name`, in any of the names that kubectl knows a kind by.
+            target: `kind/name`, with any name of the kind that kubectl knows.
             **options: `grace_period`, `propagation`, `namespace`, and the options of every wait.
 
         Raises:
-            ApiError: it is not there (status 404), or the server refuses.
-            InvalidArgument: an argument that cannot be meant.
-            WaitTimeout: something is left at the limit (`pod_deletion`).
+            ApiError: not found (status 404), or refused.
+            WaitTimeout: it is not gone within the limit (`pod_deletion`).
         """
         self._verb("delete_and_wait")(target, **options)
 
     def close(self, *, keep: bool = False) -> Problems:
-        """Stop forwards and informers, and delete what was made outside of a namespace of our own.
+        """Stop forwards and informers, and delete objects created outside of the test's namespace.
 
-        Args:
-            keep: whether to delete nothing, and to note on it for how long it stays.
-
-        Returns:
-            what could not be deleted or noted, each with its reason.
+        Returns the objects that could not be deleted or annotated, each with its reason. With
+        `keep` nothing is deleted: the objects get an annotation with their expiry.
         """
         self._forwards.close()
         self.informers.stop()
         if keep:
             return self._writer.keep()
-        # Where the next test works in the same namespace it is not to meet what this one has made.
+        # The next test uses the same namespace and must not find these objects.
         return self._writer.delete(None if self._owned else self._wait_for_deletions())
 
     def _target(self, target: str) -> tuple[Resource, str]:
@@ -643,7 +624,7 @@ class Kwait:
         wait(resource, name, uid, namespace=namespace, **options)
 
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
-        """Return what waits until an object is gone, for all of them within one limit."""
+        """Return a function that waits until an object is gone, with one limit for all."""
         limit = self.settings.deletion_wait
         if not limit:
             return None
@@ -665,13 +646,13 @@ class Kwait:
 
 
 def _shorter_limit(given: Duration | None, left: float) -> Duration:
-    """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
+    """Return the shorter of two limits, in tenths of seconds for messages."""
     left = max(math.floor(left * 10) / 10, 0.1)
     return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)
 
 
 def _with_types(resource: Resource, listed: ObjectList) -> Objects:
-    """Return the objects of a list with what the API leaves out of those of built-in kinds."""
+    """Return the objects of a list with `apiVersion` and `kind`, which the API omits."""
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [typed | item.object for item in listed.items]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM_NAMESPACE", "Readiness"]
 
 SYSTEM_NAMESPACE = "kube-system"
-"""Where the pods are that a cluster itself needs."""
+"""The namespace of the cluster's own pods."""
 
 _NOT_READY = "the cluster is not ready for tests"
 _ADVICE = (
@@ -46,10 +46,7 @@ class Readiness:
     ready, as tests of the API alone need none.
 
     Args:
-        cluster: which one.
-        settings: the settings of the run.
-        dump: keeps what is in the cluster when it is not ready, and returns where, as a line; empty
-            for nowhere.
+        dump: writes a dump of a cluster that is not ready, and returns its place as a line.
 
     Source: e2e.go setupSuite. Upstream takes any error for ready pods if it saw few others last.
     """
@@ -70,12 +67,12 @@ class Readiness:
         """What there is to tell of a cluster that tests are run on, a line each."""
 
     def problem(self, test: str) -> str:
-        """Return why tests may not use the cluster; empty where they may.
+        """Return why tests may not use the cluster; empty if they may.
 
-        Whoever asks first waits, and all who ask meanwhile with him.
+        The first caller waits, and later callers wait for its result.
 
         Args:
-            test: who asks; the first one is told in full, the others whom that was told.
+            test: the calling test; only the first one gets the full message.
         """
         with self._lock:
             if self._problem is None:

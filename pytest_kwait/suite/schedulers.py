@@ -28,23 +28,21 @@ __all__ = ["RunningScheduler", "choose_algorithm"]
 
 _log = logging.getLogger(__name__)
 
-# The API takes 128 characters for the name of who reports, a hyphen and the name of the host.
+# The API limits the reporting instance to 128 characters: name, hyphen, host name.
 _MAX_NAME_LENGTH = 63
 
 PlacementFunction: TypeAlias = Callable[[Mapping[str, Any], "NodeLister"], str]
 
 
 class RunningScheduler:
-    """A scheduler, known to pods by its name, running until it is stopped.
+    """A scheduler with a name of its own, running until it is stopped.
 
     Args:
-        client: the client that it uses.
-        algorithm: how it places pods.
-        name: what pods ask for by `spec.schedulerName`; None for a name that nobody else has.
+        name: its `spec.schedulerName`; None for a unique one.
         options: further options of `ConfigFactory`.
 
     Raises:
-        InvalidArgument: a name that is none, or an option that cannot be meant.
+        InvalidArgument: an invalid name or option.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class RunningScheduler:
         if name is not None and len(check_name("name", name)) > _MAX_NAME_LENGTH:
             raise InvalidArgument("name", name, f"at most {_MAX_NAME_LENGTH} characters")
         self.name = name or f"kwait-scheduler-{secrets.token_hex(4)}"
-        """To be put into the `spec.schedulerName` of pods."""
+        """The `spec.schedulerName` of its pods."""
         factory = ConfigFactory(client, scheduler_names={self.name: algorithm}, **options)
         self.config = factory.create()
         """What it is made of: its queue, its cache, its informers."""
@@ -72,22 +70,17 @@ class RunningScheduler:
         return f"<scheduler {self.name}>"
 
     def start(self) -> None:
-        """Begin; pods have their turn once the caches have synced."""
+        """Start it; pods are scheduled once the caches have synced."""
         self.config.informers.start()
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has begun and has not ended."""
+        """Whether it was started and has not stopped."""
         return self._thread.is_alive()
 
     def bind(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
-        """Bind a pod as a scheduler without a binder of its own does: for use in such a binder.
-
-        Args:
-            pod: the pod.
-            node: the node's name.
-            deadline: when it must be done.
+        """Bind a pod as the default binder does; for use in custom binders.
 
         Raises:
             KwaitError: the server refused, or was not reached in time.
@@ -95,11 +88,7 @@ class RunningScheduler:
         self._binds(pod, node, deadline=deadline)
 
     def stop(self) -> str | None:
-        """End it and wait for that, at most for the time of a request; more often does nothing.
-
-        Returns:
-            what went wrong while it ran, as a sentence; None for nothing.
-        """
+        """Stop it, and wait for at most one request; return why it stopped by itself, if it did."""
         self._stop()
         if self._thread.ident is not None:
             self._thread.join()
@@ -119,7 +108,7 @@ class RunningScheduler:
 
 
 class _FunctionAlgorithm:
-    """A function in the place of an algorithm."""
+    """Adapts a function to the algorithm's interface."""
 
     def __init__(self, places: PlacementFunction) -> None:
         self._places = places
@@ -133,15 +122,15 @@ def choose_algorithm(
     priorities: Mapping[Any, int] | None = None,
     algorithm: SchedulingAlgorithm | PlacementFunction | None = None,
 ) -> SchedulingAlgorithm:
-    """Return the algorithm that is meant: one that is given whole, or made of the parts given.
+    """Return the given algorithm, or one made of predicates and priorities.
 
     Args:
-        predicates: what keeps pods from nodes; None for kube-scheduler's default.
-        priorities: what makes a node better than others, with weights; None for the default.
-        algorithm: something with a method `schedule(pod, node_lister)`, or such a function.
+        predicates: None for kube-scheduler's default.
+        priorities: with weights; None for the default.
+        algorithm: an object with `schedule(pod, node_lister)`, or such a function.
 
     Raises:
-        InvalidArgument: both a whole and parts, an unknown name, or no algorithm at all.
+        InvalidArgument: both an algorithm and parts, or an unknown name.
     """
     if algorithm is None:
         parts: dict[str, Any] = {"predicates": predicates, "priorities": priorities}

@@ -21,10 +21,10 @@ class Ears:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def begun(self, wait: ActiveWait) -> None:
+    def on_start(self, wait: ActiveWait) -> None:
         self.heard.append(f"begun {wait.subject}")
 
-    def over(self, wait: ActiveWait) -> None:
+    def on_end(self, wait: ActiveWait) -> None:
         self.heard.append(f"over {wait.subject}")
 
 

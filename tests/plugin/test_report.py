@@ -110,7 +110,7 @@ def test_what_a_killed_worker_had_recorded_is_in_the_report(
         + """
 class Killer:
     # Told after what records has been: however slow the machine is, the wait has begun by then.
-    def begun(self, wait):
+    def on_start(self, wait):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 def test_zz_killed(kwait, wait_for_pod_running, wait_for_pod_ready):

@@ -50,14 +50,14 @@ def test_waits_are_counted_once_over() -> None:
     waits = Waits()
     waits.wait(3.0)
     waits.wait(4.0)
-    assert waits.counter.taken() == [2, 7.0, 0, 4]
-    assert waits.counter.taken() is None
+    assert waits.counter.take_count() == [2, 7.0, 0, 4]
+    assert waits.counter.take_count() is None
 
 
 def test_a_wait_within_a_wait_is_a_part_of_it() -> None:
     waits = Waits()
     waits.wait(3.0, lambda: (waits.wait(4.0), None)[1])
-    assert waits.counter.taken() == [1, 7.0, 0, 4]
+    assert waits.counter.take_count() == [1, 7.0, 0, 4]
 
 
 def test_waits_side_by_side_are_several() -> None:
@@ -69,7 +69,7 @@ def test_waits_side_by_side_are_several() -> None:
         thread.join()
 
     waits.wait(1.0, beside)
-    counted: Any = waits.counter.taken()
+    counted: Any = waits.counter.take_count()
     assert counted[0] == 2
 
 

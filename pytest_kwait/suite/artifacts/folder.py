@@ -139,7 +139,7 @@ class ArtifactFolder:
             note = f"# cut: the {which} {allowed} of {len(content)} bytes\n".encode()
             content = note + part
         try:
-            self._put(name, content)
+            self._write_file(name, content)
         except OSError as error:
             self.trouble = self.trouble or str(error)
 
@@ -152,7 +152,7 @@ class ArtifactFolder:
             self._left = max(self._left, MAX_FILE_SIZE)
             self.write(PROBLEMS_FILE, "".join(f"{line}\n" for line in lines), redacted=True)
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _write_file(self, name: str, content: bytes) -> None:
         path = self.path.joinpath(*name.split("/"))
         path.parent.mkdir(parents=True, exist_ok=True)
         stem, number = path.stem, 1

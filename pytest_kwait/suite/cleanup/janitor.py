@@ -53,17 +53,14 @@ __all__ = ["Janitor", "Leftover", "RunFindings", "Scanner", "SweepResult"]
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An object that a run has made.
+    """An object created by a run.
 
     Args:
-        resource: its kind.
-        scope: the namespace that was looked at to find it; None for all.
-        namespace: where it is; None for cluster-scoped kinds.
-        name: its name.
-        uid: its identity.
-        terminating: whether it is being deleted already.
-        blocked: what its status says keeps it, if it is a namespace.
-        provenance: who made it.
+        scope: the namespace that was listed; None for all.
+        namespace: None for cluster-scoped kinds.
+        terminating: whether it is being deleted.
+        blocked: for a namespace: what its status says blocks its deletion.
+        provenance: its owner and state.
     """
 
     resource: Resource
@@ -83,7 +80,7 @@ class Leftover:
         obj: Mapping[str, Any],
         provenance: Provenance,
     ) -> Leftover:
-        """Return what an object of the server is as a leftover."""
+        """Return an object of the server as a leftover."""
         metadata = obj["metadata"]
         conditions = (obj.get("status") or {}).get("conditions") or []
         blocked = [
@@ -107,12 +104,12 @@ class Leftover:
 
     @property
     def heartbeat(self) -> str:
-        """Namespace/name of the Lease that says whether its run lives; empty for none."""
+        """Namespace/name of its run's Lease; empty for none."""
         return self.provenance.heartbeat
 
     @property
     def belonging(self) -> CreatedObject:
-        """What it is to be deleted by."""
+        """Its identity for deletion."""
         return CreatedObject(self.resource, self.namespace, self.name, self.uid)
 
     def __str__(self) -> str:
@@ -122,12 +119,10 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """What is known of one run.
+    """The Lease and liveness of one run.
 
     Args:
-        lease: its Lease.
-        life: the judgement.
-        now: the server's time then; None if it did not tell.
+        now: the server's time of the decision; None if unknown.
     """
 
     lease: RunLease
@@ -150,7 +145,7 @@ class RunFindings:
 
 @dataclass(slots=True)
 class SweepResult:
-    """What one sweep has found and done.
+    """The findings and actions of one sweep.
 
     Args:
         dry_run: whether nothing was changed.
@@ -175,7 +170,7 @@ class SweepResult:
     """How many objects have our label and are not ours."""
 
     def revived(self, place: str) -> None:
-        """Note that a run showed life after it was judged."""
+        """Record that a run showed life after it was taken for dead."""
         self.runs = [
             RunFindings(each.lease, Liveness.LIVES, each.now) if each.lease.place == place else each
             for each in self.runs
@@ -183,11 +178,11 @@ class SweepResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything that was to go is going, or gone where that was awaited."""
+        """Whether all leftovers are being deleted, or gone where that was awaited."""
         return not (self.problems or self.staying)
 
     def summary(self) -> str:
-        """Return what was done in one line; empty if there was nothing to do."""
+        """Return a summary in one line; empty if there was nothing to do."""
         if not (self.going or self.leases or self.problems):
             return ""
         spaces = sum(each.resource == NAMESPACES for each in self.going)
@@ -238,12 +233,11 @@ def _format_count(count: int, what: str) -> str:
 
 
 class Scanner:
-    """Asks a cluster for what carries our label, and believes only what fits together.
+    """Finds objects with our label, and ignores those whose provenance does not match.
 
     Args:
-        client: the client.
-        namespace: where Leases are looked for if those of all namespaces are not shown.
-        run: the id of the only run to look at; None for all.
+        namespace: the namespace of Leases if not all can be listed.
+        run: the id of a single run; None for all.
     """
 
     def __init__(self, client: ApiClient, namespace: str, run: str | None) -> None:
@@ -261,7 +255,7 @@ class Scanner:
         sweep: SweepResult | None,
         deadline: Deadline,
     ) -> list[Leftover]:
-        """Return what runs of ours have made of a kind; everywhere if that is shown."""
+        """Return the runs' objects of a kind, in all namespaces if that is allowed."""
         scopes = [None, namespace] if resource.namespaced and namespace else [None]
         for scope in scopes:
             try:
@@ -276,7 +270,7 @@ class Scanner:
         return []
 
     def leases(self, deadline: Deadline) -> list[RunLease]:
-        """Return the Leases of runs; those of one namespace if not all are shown."""
+        """Return the Leases of runs; those of one namespace if not all can be listed."""
         selector = f"{self._selector},{LABEL_MANAGED_BY}={MANAGED_BY}"
         try:
             objects = self._list(LEASES, self._lease_scope, selector, deadline)
@@ -290,7 +284,7 @@ class Scanner:
     def look_up(
         self, place: str, leases: dict[str, RunLease], sweep: SweepResult, deadline: Deadline
     ) -> None:
-        """Ask for one Lease that was not among those that were shown."""
+        """Read one Lease that was not listed."""
         namespace, _, name = place.partition("/")
         try:
             obj = request_with_retry(
@@ -309,7 +303,7 @@ class Scanner:
             leases[place] = lease
 
     def resolve(self, kind: str, sweep: SweepResult, deadline: Deadline) -> Resource | None:
-        """Return the kind that a run has noted; None if the server has it no more."""
+        """Return the kind of a name in a Lease; None if the server no longer has it."""
         try:
             return request_with_retry(
                 lambda deadline: self._session.resolve(kind, deadline=deadline), deadline
@@ -328,7 +322,7 @@ class Scanner:
         found = []
         for obj in objects:
             if obj["metadata"].get("ownerReferences"):
-                # It goes with its owner, and came by our label through it.
+                # A dependent: its owner passed on the label, and its deletion deletes it.
                 continue
             provenance = read_provenance(resource, obj)
             if provenance is not None:
@@ -355,22 +349,21 @@ class Scanner:
 
 
 _POLL_INTERVAL = 2.0
-"""Seconds between two looks while Leases are watched, or deletions awaited."""
+"""Seconds between two requests while Leases or deletions are watched."""
 
 _FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
-"""Groups of what can keep everything else from being deleted."""
+"""Groups whose objects can block the deletion of others."""
 
 
 class Janitor:
-    """Looks for what runs have left, judges it, and removes what nobody needs.
+    """Finds leftovers of runs, decides which runs are dead, and deletes theirs.
 
     Args:
-        client: the client.
-        namespace: where Leases are looked for if those of all namespaces are not shown.
-        run: the id of the only run to look at; None for all.
+        namespace: the namespace of Leases if not all can be listed.
+        run: the id of a single run; None for all.
         dry_run: whether to change nothing.
-        kept: whether to remove what was kept by runs that are over before it expires.
-        tell: called with what is going on when it takes time.
+        kept: whether to delete kept objects of dead runs before they expire.
+        tell: called with progress messages.
     """
 
     def __init__(
@@ -393,20 +386,20 @@ class Janitor:
     def sweep(
         self, deadline: Deadline, *, watch: bool = False, all_kinds: bool = False
     ) -> SweepResult:
-        """Look, judge, and ask for the deletion of what is left.
+        """Find leftovers and request their deletion.
 
         Args:
-            deadline: when it must be over.
-            watch: whether to watch the Leases that cannot be judged at one look.
-            all_kinds: whether to look at every kind that the server has, not only at those that
-                the Leases of dead runs name.
+            watch: whether to watch Leases that cannot be decided at once.
+            all_kinds: whether to list every kind of the server, not only those named by Leases
+                of dead runs.
 
         Raises:
-            ApiError: neither namespaces nor Leases are shown, or the server does not answer.
-            DeadlineExceeded: there was no answer in time.
+            ApiError: neither namespaces nor Leases can be listed, or the server does not
+                answer.
+            DeadlineExceeded: no answer in time.
         """
         sweep = SweepResult(dry_run=self._dry_run)
-        # Namespaces first: whatever is there has a Lease that is older.
+        # Namespaces first: each of them is newer than its Lease.
         found = self._scan.find(NAMESPACES, None, sweep, deadline)
         leases = {lease.place: lease for lease in self._scan.leases(deadline)}
         for place in {each.heartbeat for each in found if each.heartbeat} - set(leases):
@@ -418,7 +411,7 @@ class Janitor:
                 found.append(leftover)
                 place = leftover.heartbeat
                 if place and place not in looked_up:
-                    # Its run may have begun since the Leases were read.
+                    # Its run may have started after the Leases were read.
                     looked_up.add(place)
                     self._scan.look_up(place, leases, sweep, deadline)
                     if place in leases:
@@ -429,17 +422,16 @@ class Janitor:
     def sweep_own(
         self, place: str, kinds: Iterable[str], deadline: Deadline, *, keep: bool = False
     ) -> SweepResult:
-        """Remove what is left of a run that knows itself to be over, but for its Lease.
+        """Remove the leftovers of a run that has ended, except its Lease.
 
         Args:
             place: namespace/name of its Lease.
-            kinds: what it noted there.
-            deadline: when it must be over.
-            keep: whether to leave it for people to look at, with a note of how long.
+            kinds: the kinds recorded there.
+            keep: whether to keep them, annotated with their expiry.
 
         Raises:
-            ApiError: namespaces are not shown, or the server does not answer.
-            DeadlineExceeded: there was no answer in time.
+            ApiError: namespaces cannot be listed, or the server does not answer.
+            DeadlineExceeded: no answer in time.
         """
         sweep = SweepResult(dry_run=self._dry_run)
         found = self._scan.find(NAMESPACES, None, sweep, deadline)
@@ -456,12 +448,7 @@ class Janitor:
         return sweep
 
     def wait(self, sweep: SweepResult, deadline: Deadline) -> None:
-        """Return once everything that was to go is gone; what is not is noted with its reasons.
-
-        Args:
-            sweep: what was asked for.
-            deadline: how long to wait.
-        """
+        """Wait until deleted leftovers are gone; records those that remain with reasons."""
         going = list(sweep.going)
         while going:
             staying = []
@@ -498,10 +485,10 @@ class Janitor:
             seen = clock.monotonic()
             while watchman.undecided(seen) and limit.remaining > pause:
                 clock.sleep(pause)
-                # When it was asked counts: what changes after the answer is not seen.
+                # The time of the request counts: later changes are not seen.
                 seen = clock.monotonic()
                 watchman.look(self._scan.leases(deadline))
-            lives |= {each.place: watchman.judge(each, seen) for each in open_ones}
+            lives |= {each.place: watchman.decide(each, seen) for each in open_ones}
         sweep.runs = [
             RunFindings(leases[place], life, self._scan.now) for place, life in lives.items()
         ]
@@ -515,7 +502,7 @@ class Janitor:
         sweep: SweepResult,
         deadline: Deadline,
     ) -> list[tuple[Resource, str]]:
-        """Return the kinds to look at, and where if they are not shown everywhere."""
+        """Return the kinds to list, and their namespaces if not all can be listed."""
         kinds: dict[Resource, str] = {}
         for place, life in lives.items():
             lease = leases[place]
@@ -542,7 +529,7 @@ class Janitor:
         sweep: SweepResult,
         deadline: Deadline,
     ) -> None:
-        # Who has nothing left but a Lease is looked at as well.
+        # Runs with nothing but a Lease are decided as well.
         dead = {place for place, life in lives.items() if life in (Liveness.DEAD, Liveness.ENDED)}
         gone = {
             each.heartbeat
@@ -576,7 +563,7 @@ class Janitor:
                 staying.add(each.heartbeat)
                 sweep.problems.append(f"{each} could not be deleted: {problem}")
         for place, version in fences.items():
-            # It is still needed where it tells what kinds to look at.
+            # The Lease is still needed for the kinds that it names.
             if version is not None and not (leases[place].kinds and place in staying):
                 self._delete_lease(leases[place], version, sweep, deadline)
 
@@ -590,11 +577,7 @@ class Janitor:
         sweep.problems += belongings.keep(notes, lambda: deadline)
 
     def _fence(self, lease: RunLease, deadline: Deadline) -> str | None:
-        """Tell the run that it counts as dead; None if it has shown life since it was judged.
-
-        Returns:
-            the resourceVersion of the Lease that says so.
-        """
+        """Mark a run as dead in its Lease; return its new version, None if the run is alive."""
         if self._dry_run:
             return lease.version
         change = {
@@ -615,7 +598,7 @@ class Janitor:
             if error.status in (404, 409):
                 return None
             if error.status == 403:
-                # Nobody may write it, so it tells nobody either.
+                # The Lease cannot be written, so it cannot be marked.
                 return lease.version
             raise
         return str(told["metadata"]["resourceVersion"])

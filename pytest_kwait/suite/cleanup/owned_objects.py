@@ -58,13 +58,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:
-    """One object that must be deleted.
+    """An object that must be deleted.
 
     Args:
-        resource: its kind.
-        namespace: where it is; None for cluster-scoped kinds.
-        name: its name.
-        uid: its identity: a namesake made by somebody else stays.
+        namespace: None for cluster-scoped kinds.
+        uid: its UID: another object of the same name is not deleted.
     """
 
     resource: Resource
@@ -78,25 +76,21 @@ class CreatedObject:
 
 
 class CreatedObjects:
-    """Objects to delete at the end, last made first.
-
-    Args:
-        session: the requests.
-    """
+    """Objects to delete at the end, last created first."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._objects: list[CreatedObject] = []
 
     def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
-        """Remember an object as the server returned it."""
+        """Add an object as the server returned it."""
         metadata = obj["metadata"]
         self.remember(
             CreatedObject(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
         )
 
     def remember(self, belonging: CreatedObject) -> None:
-        """Remember an object by its identity."""
+        """Add an object by its identity."""
         if belonging not in self._objects:
             self._objects.append(belonging)
 
@@ -108,12 +102,12 @@ class CreatedObjects:
         deadline: Callable[[], Deadline],
         see_off: Callable[[CreatedObject], None] | None = None,
     ) -> list[str]:
-        """Ask for the deletion of everything that was added; forgets what is on its way.
+        """Request the deletion of all objects; forgets those that are being deleted.
 
         Args:
-            deadline: makes the limit of one request.
-            see_off: called with what is not gone at once, before what was made before it is asked
-                to go; with what it owns it goes then as a whole. None to wait for nothing.
+            deadline: returns the deadline of one request.
+            see_off: waits for one object, deleted with its dependents, before the next
+                deletion; None to wait for none.
 
         Returns:
             what could not be deleted, each with its reason.
@@ -132,11 +126,11 @@ class CreatedObjects:
         return problems
 
     def keep(self, notes: Mapping[str, str], deadline: Callable[[], Deadline]) -> list[str]:
-        """Leave everything that was added, with a note on each; forget it.
+        """Annotate all objects as kept, and forget them.
 
         Args:
-            notes: the annotations to add.
-            deadline: makes the limit of one request.
+            notes: the annotations.
+            deadline: returns the deadline of one request.
 
         Returns:
             what could not be noted, each with its reason.
@@ -144,7 +138,7 @@ class CreatedObjects:
         problems = []
         while self._objects:
             belonging = self._objects.pop()
-            # The UID holds the note off a namesake of somebody else.
+            # The UID protects another object of the same name.
             change = {"metadata": {"uid": belonging.uid, "annotations": notes}}
             try:
                 request_with_retry(partial(self._note, belonging, change), deadline())
@@ -164,14 +158,14 @@ class CreatedObjects:
 
 
 def delete_by_uid(session: Session, belonging: CreatedObject, deadline: Deadline) -> str | None:
-    """Ask for the deletion of one object; None if it is on its way or gone, else what kept it."""
+    """Request the deletion of one object; return the failure, if any."""
     return _request_deletion(session, belonging, deadline, "Background")[0]
 
 
 def _request_deletion(
     session: Session, belonging: CreatedObject, deadline: Deadline, policy: Propagation
 ) -> tuple[str | None, bool]:
-    """Return what kept an object from going, and whether it was still there on its way."""
+    """Return the failure of a deletion, and whether the object still exists."""
     try:
         answer = request_with_retry(
             lambda deadline: session.delete(
@@ -185,7 +179,7 @@ def _request_deletion(
             deadline,
         )
     except ApiError as error:
-        # Gone already, or a namesake with another UID, which is not ours.
+        # Gone already, or another object of the same name.
         return None if error.status in (404, 409) else str(error), False
     except DeadlineExceeded as error:
         return str(error), False
@@ -193,7 +187,7 @@ def _request_deletion(
 
 
 def _may_have_dependents(resource: Resource) -> bool:
-    """Whether objects of a kind may have others that go with them: workloads, custom resources."""
+    """Whether objects of a kind may have dependents: workloads, custom resources."""
     if resource == REPLICATION_CONTROLLERS or resource.group in ("apps", "batch"):
         return True
     return "." in resource.group and not resource.group.endswith(".k8s.io")
@@ -215,10 +209,10 @@ LABEL_RUN = "pytest-kwait/run"
 LABEL_OWNER = "pytest-kwait/owner"
 LABEL_SHARD = "pytest-kwait/shard"
 ANNOTATION_PREFIX = "pytest-kwait/"
-"""What the names of all annotations begin with."""
+"""Prefix of all annotations."""
 
 KEPT_LIFETIME = 24 * 3600.0
-"""Seconds after which a namespace that nobody deleted may be taken for left behind."""
+"""Seconds after which a kept object has expired."""
 
 _MAX_NAME_LENGTH = 63
 _MAX_RUN_LENGTH = 24
@@ -242,16 +236,16 @@ class RunRegistration(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who a namespace is for; no two owners of any run have the same name.
+    """The owner of a namespace; names of different owners differ.
 
     Args:
         run: the id of the run.
         test: the id of the test, class, module or session, or the name given to the factory.
-        title: what of it a reader should see in the name.
+        title: the readable part of the name.
         worker: the xdist worker; empty without xdist.
-        shard: the part of the suite that this machine runs; empty without shards.
+        shard: the run's shard; empty without shards.
         attempt: 1 for the first namespace of this test, 2 when it runs again.
-        nonce: keeps apart runs that were given the same id; random for each process.
+        nonce: distinguishes runs with the same id; random for each process.
         registration: registers the run in the cluster; None where the cluster ends with the run.
     """
 
@@ -280,23 +274,23 @@ class Owner:
 
     @property
     def digest(self) -> str:
-        """A hash of everything that makes this owner different from others."""
+        """A hash of all that distinguishes this owner."""
         return _digest(self.run, self.shard, self.worker, self.test, str(self.attempt), self.nonce)
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
+        """The labels of owned objects: hashes, since label values are restricted."""
         labels = {LABEL_RUN: run_label_value(self.run), LABEL_OWNER: _digest(self.test)[:16]}
         if self.shard:
             labels[LABEL_SHARD] = shard_label_value(self.shard)
         return labels
 
     def annotations(self, now: float, heartbeat: str = "") -> dict[str, str]:
-        """Return the same to read, and when what belongs to this owner has expired.
+        """Return the readable facts, and the time at which an owned object expires.
 
         Args:
             now: seconds since the epoch.
-            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
+            heartbeat: namespace/name of the run's Lease; empty for none.
         """
         readable = {
             "run": self.run,
@@ -311,21 +305,20 @@ class Owner:
         return {ANNOTATION_PREFIX + name: value for name, value in readable.items() if value}
 
     def seal(self, resource: Resource, namespace: str | None, name: str) -> str:
-        """A hash that ties an object to this owner: a copy of it elsewhere does not fit.
+        """A hash that ties an object to this owner; it does not fit a copy of the object.
 
         Args:
-            resource: its kind.
-            namespace: where it is; None for cluster-scoped kinds.
-            name: its name; what a name is generated from with a `*`.
+            namespace: None for cluster-scoped kinds.
+            name: its name, or the prefix of `generateName` with a `*`.
         """
         return _digest(self.digest, resource.qualified, namespace or "", name)[:32]
 
     def derive(self, name: str, number: int) -> Owner:
-        """Return the same owner for one more namespace.
+        """Return the owner of a further namespace.
 
         Args:
-            name: what it is called; a reader should see it in its name.
-            number: keeps apart those that are called the same.
+            name: the name given by the test.
+            number: distinguishes namespaces of the same name.
         """
         return replace(
             self, title=f"{name} {self.title}", nonce=f"{self.nonce}.{name}.{number}".lstrip(".")
@@ -338,8 +331,8 @@ class Owner:
 
         Args:
             now: seconds since the epoch.
-            heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
-            labels: labels that it is to have as well.
+            heartbeat: namespace/name of the run's Lease; empty for none.
+            labels: further labels.
         """
         seal = {ANNOTATION_PREFIX + "seal": self.seal(NAMESPACES, None, self.name)}
         return {
@@ -354,24 +347,24 @@ class Owner:
 
 
 def run_label_value(run: str) -> str:
-    """Return the value of the label that all of a run's objects carry."""
+    """Return the value of the label of all objects of a run."""
     return _digest(run)[:16]
 
 
 def shard_label_value(shard: str) -> str:
-    """Return the value of the label that all objects of one part of the suite carry."""
+    """Return the value of the label of all objects of a shard."""
     return _slug(shard)[:_MAX_NAME_LENGTH].strip("-")
 
 
 def run_lease_name(run: str, nonce: str) -> str:
-    """Return the name of the Lease that says whether a run lives."""
+    """Return the name of the Lease of a run."""
     return "-".join(
         filter(None, ("kwait", run[:_MAX_RUN_LENGTH].strip("-"), _digest(run, nonce)[:8]))
     )
 
 
 def kept_annotations(now: float) -> dict[str, str]:
-    """Return the annotations of what is left on purpose, and for how long.
+    """Return the annotations of a kept object.
 
     Args:
         now: seconds since the epoch.
@@ -392,14 +385,13 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who made an object.
+    """The owner and state of an object, as its annotations record them.
 
     Args:
-        owner: whose it is; without the title, which is not noted.
-        heartbeat: namespace/name of the Lease that says whether the run lives; empty where the
-            run could not make one.
-        kept: whether it was left on purpose.
-        expires: seconds since the epoch after which it may go in any case.
+        owner: without the title, which is not recorded.
+        heartbeat: namespace/name of the run's Lease; empty for none.
+        kept: whether it was kept on purpose.
+        expires: seconds since the epoch after which it may be deleted in any case.
     """
 
     owner: Owner
@@ -419,10 +411,8 @@ def with_seal(
     """Return a copy of an object with the labels, annotations and seal of an owner.
 
     Args:
-        owner: whose it is to be.
-        resource: its kind.
-        obj: the object, with a name or what to generate one from.
-        namespace: where it is to be; None for cluster-scoped kinds.
+        obj: the object, with a name or `generateName`.
+        namespace: None for cluster-scoped kinds.
         now: seconds since the epoch.
         heartbeat: namespace/name of the run's Lease; empty for none.
     """
@@ -434,12 +424,7 @@ def with_seal(
 
 
 def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | None:
-    """Return who made an object; None unless everything that it says of itself fits together.
-
-    Args:
-        resource: its kind.
-        obj: the object as the server has it.
-    """
+    """Return the provenance of an object; None unless labels, annotations and seal match."""
     metadata = obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     notes = metadata.get("annotations") or {}

@@ -1,19 +1,18 @@
 """The Lease of a run: renewal, liveness of other runs, duplicate run ids.
 
-The Lease is created when the run first creates something in the cluster, renewed slowly by
-the process that owns the run (the controller under pytest-xdist), and deleted at the run's
-end: two requests for a run that ends before the first renewal. Its times are the server's,
-from the Date header of its responses, so no machine's clock is trusted. It lists the kinds
-that the run creates outside of its namespaces, each before the first object is created: the
-janitor asks for no others.
+The Lease is created when the run first creates something in the cluster, renewed by the process
+that owns the run (the controller under pytest-xdist), and deleted at the run's end: two requests
+for a short run. Its times are the server's, from the Date header of its responses, so no machine's
+clock is trusted. It lists the kinds that the run creates outside of its namespaces, each before the
+first object is created: the janitor lists no others.
 
-A Lease is judged in two ways. At once: its last renewal is older than twice its duration,
-both by the server's clock. By watching: it has not changed for its whole duration by our
+A Lease is dead at once if its last renewal is older than twice its duration, both by the server's
+clock. Otherwise it is watched: it is dead if it does not change for its whole duration by our
 monotonic clock. A caller without time to watch leaves undecided Leases alone.
 
-Two runs with one id: each creates its Lease before it lists others, so at least one sees
-the other. A run that was killed and restarts under its id finds its old Lease, and watches
-it until a renewal would have been due.
+Two runs with one id: each creates its Lease before it lists others, so at least one sees the other.
+A run that was killed and restarts under its id finds its old Lease, and watches it until a renewal
+would have been due.
 """
 
 from __future__ import annotations
@@ -74,31 +73,31 @@ RENEW_INTERVAL = 30.0
 """Seconds between two renewals."""
 
 RENEWALS_PER_DURATION = 4
-"""How many intervals a Lease lasts: so many renewals may fail."""
+"""Renewal intervals per duration: so many renewals may fail."""
 
 LEASE_NAMESPACE = "default"
-"""Where the Lease is unless the run was given a namespace: a namespace that cannot be deleted."""
+"""The namespace of the Lease by default: one that cannot be deleted."""
 
 _REQUEST_TIMEOUT = 15.0
-"""Seconds that the first request may take; after that the run goes on without a sign of life."""
+"""Seconds for the first request; after that the run continues without a Lease."""
 
 _MAX_CLOCK_SKEW = 2.0
-"""Seconds that two clocks may differ before the Lease is written again."""
+"""Maximum difference of two clocks before the Lease is written again."""
 
 
 class RunLeaseRenewer:
-    """The Lease of one run, renewed in a thread of its own from when it is first asked for.
+    """The Lease of one run, renewed in a thread from its first use.
 
-    Nothing here raises because of the cluster: a run without a sign of life is still a run. What
-    went wrong is in `problem`.
+    Errors of the cluster are not raised: a run continues without a Lease, and `problem` has the
+    error.
 
     Args:
-        client: the client; for this object alone.
+        client: used by this object alone.
         run: the id of the run.
-        nonce: keeps apart runs that were given the same id.
+        nonce: distinguishes runs with the same id.
         interval: seconds between two renewals.
-        namespace: where the Lease is to be.
-        shard: the part of the suite that this machine runs; empty without shards.
+        namespace: the namespace of the Lease.
+        shard: the run's shard; empty without shards.
     """
 
     def __init__(
@@ -132,12 +131,12 @@ class RunLeaseRenewer:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that were noted."""
+        """The recorded kinds."""
         return tuple(self._kinds)
 
     def place(self) -> str:
-        """Return namespace/name of the Lease, made if need be; empty where there can be none."""
-        # A renewal that hangs holds the lock: nobody else is to wait for it.
+        """Return namespace/name of the Lease, created if needed; empty if it cannot exist."""
+        # A hanging renewal holds the lock; other threads do not wait for it.
         if not self._begun:
             with self._lock:
                 if not self._begun:
@@ -146,7 +145,7 @@ class RunLeaseRenewer:
         return f"{self._namespace}/{self._name}" if self._exists else ""
 
     def record(self, kind: str) -> None:
-        """Note that an object of a kind is about to be made; a request for each new kind."""
+        """Record a kind before its first object is created; a request for each new kind."""
         self.place()
         with self._lock:
             if kind in self._kinds:
@@ -163,10 +162,10 @@ class RunLeaseRenewer:
                 )
 
     def end(self, *, leave: bool = False) -> None:
-        """Stop renewing, and remove the Lease.
+        """Stop renewing, and delete the Lease.
 
         Args:
-            leave: whether to leave it as a note of where to look for what stays in the cluster.
+            leave: whether to keep it, as a list of kinds for the janitor.
         """
         self._ended.set()
         if self._thread is not None:
@@ -211,7 +210,7 @@ class RunLeaseRenewer:
             try:
                 self._renew()
             except (KwaitError, DeadlineExceeded) as error:
-                # The next beat may do; the Lease lasts for several.
+                # A later renewal may succeed; the Lease lasts for several.
                 self.problem = f"the Lease {self._namespace}/{self._name} was not renewed: {error}"
 
     def _renew(self) -> None:
@@ -223,7 +222,7 @@ class RunLeaseRenewer:
             except ApiError as error:
                 if error.status != 404:
                     raise
-                # Somebody has removed it: what we made must not be taken for a dead run's.
+                # The Lease was deleted: without it our objects would count as a dead run's.
                 self._create()
                 return
         if ((lease.get("metadata") or {}).get("annotations") or {}).get(
@@ -235,7 +234,7 @@ class RunLeaseRenewer:
         try:
             self._ask("POST", LEASES.path(self._namespace), self._manifest(), _REQUEST_TIMEOUT)
         except ApiError as error:
-            # An earlier try whose answer got lost: nobody else makes one of this name.
+            # An earlier attempt whose response was lost: the name is unique.
             if error.reason != "AlreadyExists":
                 raise
 
@@ -288,7 +287,7 @@ class RunLeaseRenewer:
 
 
 def read_server_time(headers: Mapping[str, str]) -> float | None:
-    """Return when the server answered, by its own clock; None if it did not say."""
+    """Return the server's time of a response; None if it is missing."""
     try:
         return parsedate_to_datetime(str(headers.get("date"))).timestamp()
     except ValueError:
@@ -296,16 +295,16 @@ def read_server_time(headers: Mapping[str, str]) -> float | None:
 
 
 def format_kind(resource: Resource) -> str:
-    """Return the name of a kind that is noted: `plural.version.group`, `plural.v1.` for core."""
+    """Return the name of a recorded kind: `plural.version.group`, `plural.v1.` for core."""
     return f"{resource.plural}.{resource.version}.{resource.group}"
 
 
 OVERDUE_FACTOR = 2.0
-"""How many times its duration a renewal must be old to count as the last one at one look."""
+"""Durations after which the last renewal counts as overdue at one look."""
 
 
 class Liveness(Enum):
-    """What is known of a run."""
+    """The liveness of a run."""
 
     LIVES = "lives"
     """Its Lease was renewed while somebody watched."""
@@ -325,15 +324,12 @@ class RunLease:
     """The Lease of a run.
 
     Args:
-        namespace: where it is.
-        name: its name.
-        uid: its identity.
         version: its resourceVersion.
         run: the id of the run.
-        duration: seconds that it lasts after a renewal.
-        renewed: when it was renewed last: seconds since the epoch, by the server's clock.
-        ended: whether the run has said that it is over.
-        kinds: what the run made outside of its namespaces: `plural.version.group`.
+        duration: seconds that it is valid after a renewal.
+        renewed: the last renewal: seconds since the epoch, by the server's clock.
+        ended: whether the run has marked it as ended.
+        kinds: kinds of objects outside of its namespaces: `plural.version.group`.
     """
 
     namespace: str
@@ -348,14 +344,14 @@ class RunLease:
 
     @property
     def place(self) -> str:
-        """Namespace and name, as the run's objects name it."""
+        """Namespace/name."""
         return f"{self.namespace}/{self.name}"
 
     def liveness_at(self, now: float | None) -> Liveness:
-        """Judge without watching.
+        """Return the liveness without watching.
 
         Args:
-            now: the server's time; None if it does not tell.
+            now: the server's time; None if unknown.
         """
         if self.ended:
             return Liveness.ENDED
@@ -365,11 +361,7 @@ class RunLease:
 
 
 def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
-    """Return the Lease of a run; None for one of somebody else, whatever it calls itself.
-
-    Args:
-        obj: the Lease as the server has it.
-    """
+    """Return a Lease as a run's; None if it is not one."""
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     run, nonce = (
@@ -399,11 +391,10 @@ def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
 
 
 class LivenessWatch:
-    """Judges Leases by watching whether they change.
+    """Decides the liveness of Leases by watching whether they change.
 
     Args:
-        leases: what is watched.
-        started: seconds of the monotonic clock when they were read.
+        started: when they were read, by the monotonic clock.
     """
 
     def __init__(self, leases: list[RunLease], started: float) -> None:
@@ -413,26 +404,25 @@ class LivenessWatch:
 
     @property
     def duration(self) -> float:
-        """Seconds that must be watched at most."""
+        """Maximum seconds to watch."""
         return max((lease.duration for lease in self._first.values()), default=0.0)
 
     def look(self, leases: list[RunLease]) -> None:
-        """Note which have changed since they were first read.
+        """Record which Leases have changed since they were first read.
 
         Args:
-            leases: those that are there now.
+            leases: their present state.
         """
         for lease in leases:
             first = self._first.get(lease.place)
             if first is not None and (first.uid, first.version) != (lease.uid, lease.version):
                 self._lives.add(lease.place)
 
-    def judge(self, lease: RunLease, now: float) -> Liveness:
-        """Say what is known of a run.
+    def decide(self, lease: RunLease, now: float) -> Liveness:
+        """Return the liveness of a run.
 
         Args:
-            lease: its Lease.
-            now: seconds of the monotonic clock when all were last looked at.
+            now: when all were last read, by the monotonic clock.
         """
         if lease.place in self._lives:
             return Liveness.LIVES
@@ -440,18 +430,18 @@ class LivenessWatch:
         return Liveness.DEAD if seen >= lease.duration else Liveness.UNDECIDED
 
     def undecided(self, now: float) -> list[RunLease]:
-        """Return those of which nothing is known yet.
+        """Return the undecided Leases.
 
         Args:
-            now: seconds of the monotonic clock when all were last looked at.
+            now: when all were last read, by the monotonic clock.
         """
         return [
-            lease for lease in self._first.values() if self.judge(lease, now) is Liveness.UNDECIDED
+            lease for lease in self._first.values() if self.decide(lease, now) is Liveness.UNDECIDED
         ]
 
 
 _LATE_FACTOR = 1.5
-"""How many intervals after a renewal the next one must have come."""
+"""Intervals after a renewal by which the next one must have come."""
 
 _POLL_INTERVAL = 1.0
 
@@ -460,9 +450,8 @@ class DuplicateRun(NamedTuple):
     """Another run of the same id.
 
     Args:
-        lease: its Lease.
-        holder: who holds that: host and process.
-        created: when it was made, as the server has it.
+        holder: its host and process.
+        created: its creation time by the server.
     """
 
     lease: RunLease
@@ -471,15 +460,15 @@ class DuplicateRun(NamedTuple):
 
     @property
     def overdue(self) -> float:
-        """Seconds after a renewal by which the next one must have come if it lives."""
+        """Seconds after a renewal by which the next one must have come."""
         return _LATE_FACTOR * self.lease.duration / RENEWALS_PER_DURATION
 
     def message(self, run: str, source: str) -> str:
-        """Say what is wrong, and what to do.
+        """Return the error message, with a way out.
 
         Args:
             run: the id.
-            source: where this run has it from.
+            source: the source of this run's id.
         """
         return (
             f"two runs go by the id {run!r} (from {source}): this one, and one that {self.holder} "
@@ -496,23 +485,22 @@ def find_duplicate_run(
     deadline: Deadline,
     tell: Callable[[str], object] = lambda line: None,
 ) -> DuplicateRun | None:
-    """Return an earlier run of the same id and shard that goes on; None if there is none.
+    """Return an earlier, living run of the same id and shard; None if there is none.
 
-    Nobody is found where Leases may not be listed: but for their id, the two never meet.
+    If Leases cannot be listed, none is found.
 
     Args:
-        session: the requests.
         run: the id.
-        shard: our part of the suite; empty without shards. Other parts of a run share its id.
+        shard: our shard; other shards of a run share its id.
         place: namespace/name of our own Lease.
-        deadline: when it must be over; whoever has not shown life by then counts as dead.
-        tell: called with one line where somebody must be watched.
+        deadline: a run without a sign of life by then counts as dead.
+        tell: called with one line if a Lease must be watched.
     """
     clock = deadline.clock
     try:
         duplicates, now = _list_runs(session, run, shard, place, deadline)
         own = duplicates.pop(place, None)
-        # Those that came later see us, and give way.
+        # Later runs find our Lease and end.
         open_ones = {
             each: duplicate
             for each, duplicate in duplicates.items()
@@ -549,7 +537,7 @@ def find_duplicate_run(
 def _list_runs(
     session: Session, run: str, shard: str, place: str, deadline: Deadline
 ) -> tuple[dict[str, DuplicateRun], float | None]:
-    """Return the runs of an id by the place of their Lease, our own as well; and the time there."""
+    """Return the runs of an id by the place of their Lease, and the server's time."""
     answer = request_with_retry(
         lambda deadline: session.request(
             "GET",

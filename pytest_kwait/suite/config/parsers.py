@@ -51,7 +51,7 @@ class PodSecurity(NamedTuple):
 
     Args:
         level: one of `LEVELS`.
-        version: of which Kubernetes release, `latest` or `v1.30`; empty for the server's default.
+        version: a Kubernetes release, `latest` or `v1.30`; empty for the server's default.
     """
 
     level: str
@@ -59,7 +59,7 @@ class PodSecurity(NamedTuple):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of a namespace that is held to it.
+        """The labels of a namespace that enforces it.
 
         Source: pod-security-admission/api/constants.go.
         """
@@ -70,16 +70,7 @@ class PodSecurity(NamedTuple):
 
 
 def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodSecurity:
-    """Return a level from `LEVEL` or `LEVEL:VERSION`.
-
-    Args:
-        value: what was given.
-        what: what it was given for.
-        source: where it came from; None for a call's argument.
-
-    Raises:
-        InvalidArgument: it is neither.
-    """
+    """Parse `LEVEL` or `LEVEL:VERSION`."""
     if isinstance(value, PodSecurity):
         return value
     level, colon, version = value.partition(":") if isinstance(value, str) else ("", "", "")
@@ -94,18 +85,15 @@ def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodS
 
 Reader = Callable[[Any, str, str | None], Any]
 
-# Compiled where it is used: most runs read no label.
+# Compiled on use: most runs parse no label.
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
-    """`did you mean poll? ` when a known name is near, else an empty text.
+    """Return `did you mean poll? ` if a known name is similar, else an empty text.
 
-    Args:
-        name: what was given.
-        known: what is valid.
-        prefix: what all of them start with, which therefore does not make them alike.
+    The common `prefix` of all names does not count as similarity.
     """
     from difflib import get_close_matches
 
@@ -115,22 +103,22 @@ def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
 
 
 def read_duration(value: Any, what: str, source: str | None) -> float:
-    """Seconds of a duration; zero is one."""
-    # Not at the top: most runs set no duration, and loading the plugin must cost next to nothing.
+    """Parse a duration of zero or more; return seconds."""
+    # Imported on use: most runs set no duration, and loading the plugin must be cheap.
     from pytest_kwait.apimachinery.durations import to_seconds
 
     return to_seconds(value, what=what, source=source)
 
 
 def read_positive_duration(value: Any, what: str, source: str | None) -> float:
-    """Seconds of a duration above zero."""
+    """Parse a duration above zero; return seconds."""
     from pytest_kwait.apimachinery.durations import to_seconds
 
     return to_seconds(value, what=what, source=source, allow_zero=False)
 
 
 def read_choice(*valid: str) -> Reader:
-    """Return a reader of one of `valid`."""
+    """Return a parser of one of `valid`."""
 
     def read(value: Any, what: str, source: str | None) -> str:
         if value not in valid:
@@ -142,7 +130,7 @@ def read_choice(*valid: str) -> Reader:
 
 
 def read_bool(value: Any, what: str, source: str | None) -> bool:
-    """Return a truth value: Python's own, or `true` and `false` in any case."""
+    """Parse a bool, or `true` and `false` in any case."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in {"true", "false"}:
@@ -151,7 +139,7 @@ def read_bool(value: Any, what: str, source: str | None) -> bool:
 
 
 def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
-    """Return names, in which `*` stands for any part, from text with commas between them."""
+    """Parse a comma-separated list of names with `*` for any part."""
     names = value.split(",") if isinstance(value, str) else []
     if not names or not all(name.strip() for name in names):
         valid = "use names with commas between them and * for any part, for example kind-*,staging"
@@ -160,7 +148,7 @@ def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
 
 
 def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
-    """Return keys of taints, as a tuple or from text with commas; an empty text has none."""
+    """Parse a tuple or comma-separated list of taint keys; an empty text has none."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, str):
@@ -177,14 +165,14 @@ def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
 
 
 def read_limit(value: Any, what: str, source: str | None) -> int:
-    """Return a whole number, 0 or more, or -1 for no limit."""
+    """Parse a whole number, 0 or more, or -1 for no limit."""
     if re.fullmatch(r"-1|\d{1,9}", str(value).strip(), re.ASCII):
         return int(value)
     raise InvalidArgument(what, value, "use a whole number, 0 or more, or -1", source)
 
 
 def read_scale(value: Any, what: str, source: str | None) -> float:
-    """Return a finite number above zero."""
+    """Parse a finite number above zero."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -195,7 +183,7 @@ def read_scale(value: Any, what: str, source: str | None) -> float:
 
 
 def read_positive_int(value: Any, what: str, source: str | None) -> int:
-    """Return a whole number above zero."""
+    """Parse a whole number above zero."""
     text = str(value)
     if isinstance(value, bool) or not re.fullmatch("[1-9][0-9]{0,8}", text):
         raise InvalidArgument(what, value, "use a whole number above zero", source)
@@ -203,7 +191,7 @@ def read_positive_int(value: Any, what: str, source: str | None) -> int:
 
 
 def read_dns_label(value: Any, what: str, source: str | None) -> str:
-    """Return a name as Kubernetes wants it for a namespace: an RFC 1123 label."""
+    """Parse an RFC 1123 label."""
     if not isinstance(value, str) or not re.fullmatch(_DNS_LABEL, value):
         raise InvalidArgument(
             what,
@@ -215,14 +203,14 @@ def read_dns_label(value: Any, what: str, source: str | None) -> str:
 
 
 def read_path(value: Any, what: str, source: str | None) -> Path:
-    """Return the path of a file; whether it is there is for its user to find out."""
+    """Parse a path; its existence is checked where it is used."""
     if not isinstance(value, (str, Path)) or not str(value):
         raise InvalidArgument(what, value, "use the path of a file", source)
     return Path(value).expanduser()
 
 
 def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
-    """Return the paths of reports, each of a form that can be written, from a list of them."""
+    """Parse paths of reports with a supported ending."""
     paths = []
     for name in value if isinstance(value, (list, tuple)) else [value]:
         if not isinstance(name, str) or Path(name).suffix.lower() not in (".html", ".json"):
@@ -233,26 +221,26 @@ def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
 
 
 def read_text(value: Any, what: str, source: str | None) -> str:
-    """Any text that is not empty."""
+    """Parse a text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidArgument(what, value, "use a text that is not empty", source)
     return value.strip()
 
 
 def read_shard(value: Any, what: str, source: str | None) -> Any:
-    """Which part of the suite is asked for: a `shards.AskedShard`."""
+    """Parse a shard."""
     from pytest_kwait.suite.shards.split import parse_shard
 
     return parse_shard(value, what, source)
 
 
 def read_pod_security(value: Any, what: str, source: str | None) -> Any:
-    """What pods may do in the namespaces of the run: a `pod_security.PodSecurity`."""
+    """Parse the level enforced in the run's namespaces."""
     return parse_pod_security(value, what, source)
 
 
 def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]:
-    """Seconds by name of the timeout table; from a mapping, or from `NAME=DURATION,…` text."""
+    """Parse limits of the timeout table from a mapping or `NAME=DURATION,…` text."""
     pairs: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         pairs.extend(value.items())

@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 DEFAULT_SOURCE = "default"
-"""The source of a value that nobody gave."""
+"""The source of a default value."""
 
 
 class Setting:
-    """A value, where it came from, and the text to show for it."""
+    """A value, its source, and its text for messages."""
 
     __slots__ = ("given", "source", "value")
 
@@ -48,8 +48,8 @@ class Settings:
     """The settings in force, for a run or for one test.
 
     Args:
-        values: by name, only those that somebody gave.
-        timeouts: seconds by name of the timeout table, only those that somebody gave.
+        values: given values by name.
+        timeouts: given seconds by name of the timeout table.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class Settings:
         source: Callable[[SettingDefinition], str],
         timeouts: Any = None,
     ) -> Settings:
-        """Return these settings with a nearer layer on top.
+        """Return these settings overridden by a further layer.
 
         Args:
             given: raw values by name; None counts as not given.
-            source: says where the value of a definition came from.
+            source: returns the source of a definition's value.
             timeouts: raw `NAME=DURATION` text or mapping; a list of them is merged in order.
 
         Raises:
-            InvalidArgument: a name is not known, or a value cannot be read.
+            InvalidArgument: an unknown name or an invalid value.
         """
         values, limits = dict(self._values), dict(self._timeouts)
         for name, raw in given.items():
@@ -102,7 +102,7 @@ class Settings:
         """Return the value in force with its source.
 
         Raises:
-            InvalidArgument: there is no setting of that name.
+            InvalidArgument: an unknown name.
         """
         if name not in SETTING_DEFINITIONS:
             near = suggest_name(name, list(SETTING_DEFINITIONS))
@@ -116,15 +116,15 @@ class Settings:
         return Setting(SETTING_DEFINITIONS[name].default, DEFAULT_SOURCE)
 
     def source(self, name: str) -> str:
-        """Where the value of a setting came from, for example `env KWAIT_POLL`."""
+        """The source of a setting's value, for example `env KWAIT_POLL`."""
         return self.setting(name).source
 
     def given_source(self, name: str) -> str | None:
-        """Where the value of a setting came from; None for the default."""
+        """The source of a setting's value; None for the default."""
         return self.source(name) if name in self._values else None
 
     def changed(self) -> Iterator[tuple[str, Setting]]:
-        """Name and value of each setting that somebody gave, in the order of the help."""
+        """Names and values of given settings, in the order of the help."""
         for name in SETTING_DEFINITIONS:
             if name in self._values:
                 yield name, self._values[name]
@@ -133,67 +133,67 @@ class Settings:
 
     @property
     def cluster(self) -> str:
-        """Where the cluster comes from."""
+        """The source of the cluster."""
         return cast("str", self.setting("cluster").value)
 
     @property
     def kubeconfig(self) -> Path | None:
-        """The kubeconfig that was given."""
+        """The given kubeconfig."""
         return cast("Path | None", self.setting("kubeconfig").value)
 
     @property
     def context(self) -> str | None:
-        """The context that was given."""
+        """The given context."""
         return cast("str | None", self.setting("context").value)
 
     @property
     def allowed_contexts(self) -> tuple[str, ...] | None:
-        """The contexts that tests may run on, as patterns; None for any."""
+        """Patterns of contexts in which tests may run; None for any."""
         return cast("tuple[str, ...] | None", self.setting("allowed_contexts").value)
 
     @property
     def timing(self) -> Literal["fast", "real"]:
-        """How long the pauses of the embedded cluster are."""
+        """The timing of the embedded cluster."""
         return cast('Literal["fast", "real"]', self.setting("timing").value)
 
     @property
     def poll(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between requests in poll mode."""
         return cast("float", self.setting("poll").value)
 
     @property
     def mode(self) -> Literal["watch", "poll"]:
-        """How waits look."""
+        """How waits observe the cluster."""
         return cast('Literal["watch", "poll"]', self.setting("mode").value)
 
     @property
     def fail_fast(self) -> bool:
-        """Whether waits end when what they wait for can no longer come."""
+        """Whether waits fail early."""
         return cast("bool", self.setting("fail_fast").value)
 
     @property
     def grace(self) -> float | None:
-        """Seconds a trouble that may pass must last; None leaves it to the cluster's time."""
+        """Seconds that a problem must last before a wait fails early; None for the default."""
         return cast("float | None", self.setting("grace").value)
 
     @property
     def timeout(self) -> float | None:
-        """Seconds each wait of the test may take; None leaves it to the table."""
+        """Seconds of each wait of the test; None for the timeout table."""
         return cast("float | None", self.setting("timeout").value)
 
     @property
     def stable_for(self) -> float | None:
-        """Seconds that what is awaited must hold; None for not at all."""
+        """Seconds that conditions must hold; None for none."""
         return cast("float | None", self.setting("stable_for").value)
 
     @property
     def timeout_scale(self) -> float:
-        """What every limit of the table is multiplied with."""
+        """Factor for every limit of the timeout table."""
         return cast("float", self.setting("timeout_scale").value)
 
     @property
     def namespace(self) -> str | None:
-        """The existing namespace to use; None to make one."""
+        """The existing namespace to use; None to create namespaces."""
         return cast("str | None", self.setting("namespace").value)
 
     @property
@@ -203,83 +203,83 @@ class Settings:
 
     @property
     def pod_security(self) -> PodSecurity | None:
-        """What pods may do in the namespaces of the run; None to leave it to the cluster."""
+        """The level enforced in the run's namespaces; None for the cluster's default."""
         return cast("PodSecurity | None", self.setting("pod_security").value)
 
     @property
     def namespace_limit(self) -> int:
-        """How many namespaces the run may have at a time."""
+        """Maximum number of namespaces at a time."""
         return cast("int", self.setting("namespace_limit").value)
 
     @property
     def namespace_rate(self) -> float:
-        """How many namespaces the run may make a second."""
+        """Maximum number of namespaces created per second."""
         return cast("float", self.setting("namespace_rate").value)
 
     @property
     def deletion_wait(self) -> float:
-        """Seconds that the end of the run waits until its namespaces are gone."""
+        """Seconds that the end of the run waits for deletions of namespaces."""
         return cast("float", self.setting("deletion_wait").value)
 
     @property
     def keep(self) -> str:
-        """Which namespaces stay after their tests."""
+        """Which namespaces are kept after their tests."""
         return cast("str", self.setting("keep").value)
 
     @property
     def run_id(self) -> str | None:
-        """The name that the run was given; None for a random one."""
+        """The given id of the run; None for a random one."""
         return cast("str | None", self.setting("run_id").value)
 
     @property
     def shard(self) -> RequestedShard | None:
-        """The part of the suite that is asked for; None for all of it."""
+        """The requested shard; None for the whole suite."""
         return cast("RequestedShard | None", self.setting("shard").value)
 
     @property
     def session_waits(self) -> bool:
-        """Whether tests wait until an existing cluster is ready for them."""
+        """Whether tests wait until an existing cluster is ready."""
         return cast("bool", self.setting("session_waits").value)
 
     @property
     def allowed_not_ready_nodes(self) -> int:
-        """How many nodes may be not ready before the first test; -1 for any number."""
+        """Nodes that may be not ready before the first test; -1 to skip the check."""
         return cast("int", self.setting("allowed_not_ready_nodes").value)
 
     @property
     def non_blocking_taints(self) -> tuple[str, ...]:
-        """Keys of taints that nodes may have before the first test."""
+        """Taints that do not make a node count as not ready."""
         return cast("tuple[str, ...]", self.setting("non_blocking_taints").value)
 
     @property
     def min_startup_pods(self) -> int:
-        """How many system pods must be ready before the first test; -1 not to look at them."""
+        """System pods that must be ready before the first test; -1 to skip the check."""
         return cast("int", self.setting("min_startup_pods").value)
 
     @property
     def artifacts(self) -> Path | None:
-        """Where failed tests write what there is to know of them; None for nowhere."""
+        """The folder for artifacts; None for none."""
         return cast("Path | None", self.setting("artifacts").value)
 
     @property
     def heartbeat(self) -> float:
-        """Seconds between two signs of life of the run."""
+        """Seconds between two renewals of the run's Lease."""
         return cast("float", self.setting("heartbeat").value)
 
     @property
     def janitor(self) -> bool:
-        """Whether the run removes what dead runs have left."""
+        """Whether the run deletes objects of dead runs."""
         return cast("bool", self.setting("janitor").value)
 
     @property
     def is_existing(self) -> bool:
-        """Whether the run uses a cluster that it does not start itself."""
+        """Whether the run uses a cluster that it does not start."""
         named = self.kubeconfig is not None or self.context is not None
         return self.cluster == "existing" or (self.cluster == "auto" and named)
 
     @property
     def report(self) -> tuple[Path, ...]:
-        """Where reports of the waits are written to; empty for none."""
+        """The paths of reports."""
         return cast("tuple[Path, ...]", self.setting("report").value)
 
     def timeouts(self) -> Timeouts:

@@ -52,7 +52,7 @@ class _CandidateProgram:
             **told["options"],
             on_started_leading=self._lead,
             on_stopped_leading=lambda: None,
-            on_new_leader=lambda name: self._say(sees=name),
+            on_new_leader=lambda name: self._print_message(sees=name),
         )
 
     def run(self, ctx: Context) -> None:
@@ -67,11 +67,11 @@ class _CandidateProgram:
             self._until = max(self._until, self._elector.lease_deadline.at)
             if ctx.err() is not None:
                 break
-            self._say(led=now, until=self._until)
+            self._print_message(led=now, until=self._until)
             ctx.wait(_ACT_INTERVAL)
-        self._say(lost=min(now, self._until))
+        self._print_message(lost=min(now, self._until))
 
-    def _say(self, **facts: object) -> None:
+    def _print_message(self, **facts: object) -> None:
         with self._lock:
             sys.stdout.write(json.dumps(facts) + "\n")
             sys.stdout.flush()

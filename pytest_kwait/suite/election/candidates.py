@@ -215,7 +215,7 @@ class Candidate:
         except OSError:
             self._relay.close()
             raise
-        self._listener = threading.Thread(target=self._listen, name=identity, daemon=True)
+        self._listener = threading.Thread(target=self._read_output, name=identity, daemon=True)
         self._listener.start()
 
     def __repr__(self) -> str:
@@ -358,20 +358,20 @@ class Candidate:
         states = ["paused"] * self._paused + ["cut off"] * self._cut
         return f"{doing} ({', '.join(states)})" if states else doing
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         stream = self._process.stdout
         for line in stream or ():
             text = line.decode(errors="replace").rstrip()
             with self._changed:
                 if text.startswith(_MESSAGE_PREFIXES):
-                    self._note(json.loads(text))
+                    self._handle_message(json.loads(text))
                 elif text:
                     self.said.append(text)
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
 
-    def _note(self, facts: Mapping[str, Any]) -> None:
+    def _handle_message(self, facts: Mapping[str, Any]) -> None:
         if "sees" in facts:
             self.seen.append(facts["sees"])
         elif "lost" in facts:

@@ -43,15 +43,15 @@ __all__ = [
 ]
 
 LABEL_LOCK = ANNOTATION_PREFIX + "lock"
-"""The label of all that the lock is written in: `queue` for the lock itself, else `member`."""
+"""The label of the lock's Leases: `queue` or `member`."""
 
 LOCK_NAME = "kwait-serial"
-"""The name of the Lease with the queue; it is there only while somebody is in the queue."""
+"""The name of the Lease of the queue, which exists while the queue is not empty."""
 
 _QUEUE, _MEMBER = "queue", "member"
 
 QUEUE_SELECTOR = f"{LABEL_LOCK}={_QUEUE}"
-"""What the queue is watched by."""
+"""The label selector of the queue."""
 
 _MAX_TEXT_LENGTH = 200
 
@@ -61,12 +61,11 @@ class Ticket:
     """One place in the queue.
 
     Args:
-        id: what tells it from all others.
-        member: the UID of the Lease of who holds it; it counts for nothing without that Lease.
+        id: its unique id.
+        member: the UID of its holder's Lease, without which it is void.
         name: the name of that Lease.
-        who: whom people know the member by.
-        test: what it is for.
-        shared: whether others that are shared may go in beside it.
+        who: the readable name of the holder.
+        shared: whether other shared tickets may hold the lock at the same time.
     """
 
     id: str
@@ -82,17 +81,17 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process that takes part.
+    """One participating process.
 
     Args:
         name: the name of its Lease.
-        uid: its identity.
-        version: its resourceVersion: it lives as long as that changes.
-        duration: seconds that it lasts unchanged.
-        out: whether it is in no test that uses the cluster, and has promised to ask before the
-            next; a member that is not out may be in one at any time.
-        who: whom people know it by.
-        test: what it was in when it was last renewed; may be empty.
+        uid: the UID of its Lease.
+        version: its resourceVersion: it is alive while that changes.
+        duration: seconds after which it has expired if it is unchanged.
+        out: whether it runs no test on the cluster and asks before the next; otherwise it
+            may run one at any time.
+        who: its readable name.
+        test: its test at the last renewal; may be empty.
         lease: the whole object.
     """
 
@@ -111,12 +110,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """Everything there was at one moment.
+    """The state of the lock at one moment.
 
     Args:
-        lock: the Lease with the queue; None for an empty queue.
-        queue: who wants in or is in, in the order of asking.
-        members: all members by UID.
+        lock: the Lease of the queue; None for an empty queue.
+        queue: the tickets in order.
+        members: the members by UID.
     """
 
     lock: Mapping[str, Any] | None
@@ -125,15 +124,15 @@ class LockState:
 
     @property
     def held(self) -> bool:
-        """Whether the first in the queue is in."""
+        """Whether the first ticket of the queue holds the lock."""
         return bool(((self.lock or {}).get("spec") or {}).get("holderIdentity"))
 
     def blocked_by(self, ahead: Sequence[Ticket], members: Sequence[Member]) -> str:
-        """Say whom somebody waits for.
+        """Return the message about who holds the lock or comes first.
 
         Args:
-            ahead: the tickets before his.
-            members: those that are in, if there are none.
+            ahead: the earlier tickets.
+            members: the members that are in, if there are no earlier tickets.
         """
         if ahead:
             more = f" ({len(ahead) - 1} more in the queue)" if len(ahead) > 1 else ""
@@ -144,10 +143,10 @@ class LockState:
 
 
 def read_lock_state(objects: Iterable[Mapping[str, Any]]) -> LockState:
-    """Return what Leases with the label of the lock say.
+    """Return the state of the lock from its Leases.
 
     Args:
-        objects: all of them in one namespace, as one list has shown them.
+        objects: all Leases of the lock, from one list.
     """
     lock: Mapping[str, Any] | None = None
     members: dict[str, Member] = {}
@@ -163,7 +162,7 @@ def read_lock_state(objects: Iterable[Mapping[str, Any]]) -> LockState:
 
 
 def read_queue(lock: Mapping[str, Any] | None) -> tuple[Ticket, ...]:
-    """Return the queue that a Lease says; places that cannot be read are left out."""
+    """Return the tickets of a Lease; invalid ones are skipped."""
     notes = ((lock or {}).get("metadata") or {}).get("annotations") or {}
     try:
         places = json.loads(notes.get(ANNOTATION_PREFIX + "queue") or "[]")
@@ -184,19 +183,19 @@ def build_lock_lease(
 ) -> dict[str, Any]:
     """Return the Lease of a queue that is not empty.
 
-    Its owners are the members in the queue: once they are all gone, it is the garbage collector's.
+    Its owners are the members in the queue: the garbage collector deletes it after them.
 
     Args:
-        lock: what is there; None for nothing.
-        queue: who is to be in it.
-        now: the time, for people.
-        held: whether the first in the queue is in.
+        lock: the present Lease; None for none.
+        queue: the tickets.
+        now: the time, for readers.
+        held: whether the first ticket holds the lock.
     """
     found = (lock or {}).get("metadata") or {}
     if held:
         spec: Mapping[str, Any] = {"holderIdentity": str(queue[0]), "acquireTime": now}
     else:
-        # Who comes behind the holder leaves that as it is.
+        # A process behind the holder does not change that.
         spec = (lock or {}).get("spec") or {} if read_queue(lock)[:1] == (queue[0],) else {}
     owners = {each.member: each.name for each in queue}
     return {
@@ -225,16 +224,14 @@ def build_member_lease(
     out: bool,
     owner: Mapping[str, str] | None,
 ) -> dict[str, Any]:
-    """Return the Lease of a member that joins.
+    """Return the Lease of a new member.
 
     Args:
-        name: its name.
-        who: whom people know it by.
-        test: what it is for.
-        duration: seconds that it lasts unchanged.
-        now: the time, for people.
+        who: its readable name.
+        duration: seconds after which it has expired if it is unchanged.
+        now: the time, for readers.
         out: see `Member`.
-        owner: name and UID of the Lease of its run, with which it goes; None for none.
+        owner: name and UID of its run's Lease, its owner; None for none.
     """
     return {
         "apiVersion": LEASES.api_version,
@@ -255,12 +252,12 @@ def build_member_lease(
 
 
 def build_changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[str, Any]:
-    """Return the Lease of a member with another state, at the version that was seen.
+    """Return the Lease of a member with another state, at the version read.
 
     Args:
-        member: as it was seen.
-        test: what it is in; empty for nothing.
-        now: the time, for people.
+        member: as it was read.
+        test: empty for none.
+        now: the time, for readers.
         out: see `Member`.
     """
     metadata = dict(member.lease["metadata"])
@@ -278,7 +275,7 @@ def build_changed_member(member: Member, test: str, now: str, *, out: bool) -> d
 
 
 def build_owner_reference(name: str, uid: str) -> dict[str, str]:
-    """Return what ties an object to a Lease."""
+    """Return an owner reference to a Lease."""
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "name": name, "uid": uid}
 
 
@@ -306,26 +303,24 @@ def _member_annotations(test: str, out: bool) -> dict[str, str]:
 
 
 def shorten_text(text: str) -> str:
-    """Return a text that is not too long for a queue of many."""
+    """Return a text cut to fit into a long queue."""
     return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."
 
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that one request may take."""
+"""Seconds for one request."""
 
 
 class LockLeases:
     """Reads and writes the Leases of the lock for one process.
 
-    Every call ends by its deadline and raises `ApiError` or `DeadlineExceeded` when it has failed;
-    what it was to do may have been done all the same.
+    A call ends by its deadline and raises `ApiError` or `DeadlineExceeded`; the change may have
+    been made nevertheless.
 
     Args:
-        session: the requests.
-        namespace: where the Leases are.
-        who: whom people know this process by.
-        duration: seconds that a member lasts unrenewed; rounded up.
-        owner: name and UID of the Lease of the run; None for none.
+        who: the readable name of this process.
+        duration: seconds after which an unrenewed member has expired; rounded up.
+        owner: name and UID of the run's Lease; None for none.
     """
 
     def __init__(
@@ -345,18 +340,18 @@ class LockLeases:
 
     @property
     def clock(self) -> Clock:
-        """The time of this process."""
+        """The clock of this process."""
         return self._session.clock
 
     def snapshot(self, deadline: Deadline) -> LockState:
-        """Return everything there is now."""
+        """Return the present state."""
         listed = self._session.list(
             LEASES, self._namespace, label_selector=LABEL_LOCK, deadline=self._soon(deadline)
         )
         return read_lock_state(item.object for item in listed.items)
 
     def join(self, test: str, deadline: Deadline, *, out: bool) -> Member:
-        """Become a member, under a name that nobody has had before."""
+        """Create a member with a new name."""
         name = f"kwait-member-{os.urandom(5).hex()}"
         lease = build_member_lease(
             name, self.who, test, self.duration, self._now(), out=out, owner=self._owner
@@ -365,17 +360,17 @@ class LockLeases:
         return self._member(made)
 
     def change(self, member: Member, test: str, deadline: Deadline, *, out: bool) -> Member:
-        """Renew a member; refused unless it is as it was seen."""
+        """Renew a member; refused unless it is unchanged."""
         lease = build_changed_member(member, test, self._now(), out=out)
         made = self._session.replace(LEASES, lease, self._namespace, deadline=self._soon(deadline))
         return self._member(made)
 
     def remove_member(self, member: Member, deadline: Deadline) -> None:
-        """Remove a member if it is still as it was seen; one that has shown life stays."""
+        """Delete a member if it is unchanged."""
         self._delete(member.name, member.uid, member.version, deadline)
 
     def leave(self, member: Member, deadline: Deadline) -> None:
-        """Remove a member whatever it has become."""
+        """Delete a member in any state."""
         self._delete(member.name, member.uid, None, deadline)
 
     def write(
@@ -386,17 +381,7 @@ class LockLeases:
         *,
         held: bool = False,
     ) -> Mapping[str, Any] | None:
-        """Change the queue; refused as a conflict unless it is as it was seen.
-
-        Args:
-            snapshot: what it was decided on.
-            queue: who is to be in it.
-            deadline: when the answer must be here.
-            held: whether the first in the queue is in.
-
-        Returns:
-            the Lease as it is then; None for an empty queue.
-        """
+        """Change the queue and return its Lease, if any; a conflict unless it is unchanged."""
         lock = snapshot.lock
         if queue:
             lease = build_lock_lease(lock, queue, self._now(), held=held)
@@ -425,7 +410,7 @@ class LockLeases:
                 deadline=self._soon(deadline),
             )
         except ApiError as error:
-            # Gone already, or not as it was seen.
+            # Gone already, or changed.
             if error.status not in (404, 409):
                 raise
 

@@ -80,10 +80,10 @@ __all__ = [
 ]
 
 RENEWALS_PER_DURATION = 3
-"""How often a member is renewed within the time that it lasts."""
+"""Renewals of a member within its duration."""
 
 CONFLICT_PAUSE = 0.02
-"""Seconds after which who was second looks again, at most."""
+"""Maximum seconds before the loser of a conflict retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ class Hold:
     """What this process holds the lock for.
 
     Args:
-        test: what for.
-        member: the UID of the member that it holds it as.
-        ticket: what is to be given back; None for shared.
+        member: the UID of the member that holds it.
+        ticket: the ticket to return; None if shared without one.
     """
 
     test: str
@@ -102,12 +101,9 @@ class Hold:
 
 
 class LockMember:
-    """The Lease that says that a process takes part: written at the version last seen, or not.
+    """The Lease of this process as a member, written only at the version last read.
 
-    Who writes holds the pen; who reads needs nothing.
-
-    Args:
-        leases: the requests.
+    Writers hold the write lock; readers need none.
     """
 
     def __init__(self, leases: LockLeases) -> None:
@@ -119,7 +115,7 @@ class LockMember:
         """Held for a few steps that must not be torn, never while somebody is asked."""
         self.member: Member | None = None
         """As it was last seen or written; None if this process takes no part."""
-        # Tried, not waited for, since that would be a wait that knows no clock.
+        # Polled, since blocking would be a wait without a clock.
         self._write_lock = threading.Lock()
         self._uncertain: str | None = None
         self._valid_until = self._renew_at = 0.0
@@ -127,18 +123,18 @@ class LockMember:
 
     @property
     def valid(self) -> bool:
-        """Whether nobody can have removed it: as long as it lasts since the last renewal."""
+        """Whether no other process can have removed it: it was renewed within its duration."""
         return self.member is not None and self._clock.monotonic() < self._valid_until
 
     @property
     def due(self) -> bool:
-        """Whether it must be renewed, or an earlier write whose answer was lost be overtaken."""
+        """Whether it must be renewed, or overwrite an earlier write whose response was lost."""
         member = self.member
         doubtful = member is not None and member.version == self._uncertain
         return doubtful or self._clock.monotonic() >= self._renew_at
 
     def look(self, deadline: Deadline) -> LockState:
-        """Return what there is; note what of it is ours and since when the rest is as it is."""
+        """Return the state; records our member, and since when the others are unchanged."""
         snapshot = self._leases.snapshot(deadline)
         now = self._clock.monotonic()
         sights = {}
@@ -154,31 +150,31 @@ class LockMember:
         return snapshot
 
     def join(self, test: str, deadline: Deadline, *, out: bool) -> None:
-        """Begin to take part."""
+        """Create our member."""
         begun = self._clock.monotonic()
         self._written(self._leases.join(test, deadline, out=out), begun)
 
     def change(self, member: Member, test: str, deadline: Deadline, *, out: bool) -> None:
-        """Renew our Lease as it was seen."""
-        # Until the answer is here it may have been done, or be done later.
+        """Renew our member at the version read."""
+        # Without a response the write may happen now, later or never.
         self._uncertain = member.version
         begun = self._clock.monotonic()
         self._written(self._leases.change(member, test, deadline, out=out), begun)
 
     def leave(self, deadline: Deadline) -> None:
-        """Take part no more."""
+        """Delete our member."""
         member, self.member = self.member, None
         if member is not None:
             self._leases.leave(member, deadline)
 
     def has_expired(self, member: Member) -> bool:
-        """Whether somebody has been seen unchanged for as long as that lasts."""
+        """Whether a member has been unchanged for its duration."""
         _, since = self._observed[member.uid]
         return self._clock.monotonic() - since >= member.duration
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the pen, once whoever has it has had its answer."""
+        """Hold the write lock; waits for the current writer."""
         while not self.acquire_write_lock():
             self._clock.wait(threading.Event(), CONFLICT_PAUSE)
         try:
@@ -187,35 +183,35 @@ class LockMember:
             self.release_write_lock()
 
     def acquire_write_lock(self) -> bool:
-        """Take the pen if nobody has it."""
+        """Take the write lock if it is free."""
         return self._write_lock.acquire(blocking=False)
 
     def release_write_lock(self) -> None:
-        """Give the pen back."""
+        """Release the write lock."""
         self._write_lock.release()
 
     def _written(self, member: Member, begun: float) -> None:
         with self.guard:
             self.member, self._uncertain = member, None
-            # It lasts at least from before it was sent.
+            # Valid from before the request was sent.
             self._valid_until = begun + self._leases.duration
             self._renew_at = begun + self.pace
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether it is certain that nothing was done, because what is there is not what was seen."""
+    """Whether a write certainly did not happen, because the object had changed."""
     return isinstance(error, ApiError) and error.status in (404, 409)
 
 
 _POLL_INTERVAL = 0.5
-"""Seconds between two looks of who waits, where nothing that it watches changes before."""
+"""Maximum seconds between two looks of a waiting process."""
 
 _REQUEST_TIMEOUT = 15.0
-"""Seconds that giving back, or finding out whether anything was lost, may take."""
+"""Seconds for releasing, or for finding out whether the lock was lost."""
 
 
 class LockTimeout(KwaitError):
-    """The lock did not become free in time; the text says who has it."""
+    """The lock was not acquired in time; the text names its holders."""
 
 
 class _Step(Enum):
@@ -224,13 +220,11 @@ class _Step(Enum):
 
 
 class ClusterLock:
-    """The lock as one process has it, for one test at a time.
+    """The cluster lock for one process, held for one test at a time.
 
-    `share`, `seize`, `lost` and `release` are for the thread that runs tests; `tend` is called by
-    another one, each `pace` seconds and when `noticed` has returned True.
-
-    Args:
-        leases: the requests.
+    `acquire_shared`, `acquire_exclusive`, `lost` and `release` are for the thread that runs tests;
+    another thread calls `maintain` every `pace` seconds and when `on_queue_change` has returned
+    True.
     """
 
     def __init__(self, leases: LockLeases) -> None:
@@ -241,7 +235,7 @@ class ClusterLock:
         """Seconds between two renewals."""
         self._woken = threading.Event()
         self._hold: Hold | None = None
-        # Whether we are in and may go on without a request.
+        # Whether this process is in and needs no request.
         self._open = False
         self._queue: tuple[Ticket, ...] = ()
         self._last = LockState(None, (), {})
@@ -254,19 +248,17 @@ class ClusterLock:
 
     @property
     def duration(self) -> int:
-        """Seconds after which a member that is not renewed has vanished."""
+        """Seconds after which an unrenewed member has expired."""
         return self._leases.duration
 
-    def share(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
-        """Hold the lock together with others; without a request as long as nobody wants it alone.
+    def acquire_shared(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
+        """Hold the lock with others; without a request unless a process wants it alone.
 
         Args:
-            test: what for.
-            deadline: when to give up.
-            tell: called with whom this waits for, as often as that is looked up.
+            tell: called with the names of the holders after each look.
 
         Raises:
-            LockTimeout: it did not become free in time.
+            LockTimeout: it was not acquired in time.
             ApiError: the server refuses what this needs.
         """
         with self._own.guard:
@@ -280,14 +272,14 @@ class ClusterLock:
     def acquire_exclusive(
         self, test: str, deadline: Deadline, tell: Callable[[str], object]
     ) -> None:
-        """Hold the lock alone; arguments and errors as for `share`."""
+        """Hold the lock alone; arguments and errors as for `acquire_shared`."""
         with self._own.writing():
             self._acquire(False, test, deadline, tell)
 
     def lost(self) -> bool:
-        """Whether others were let in since it was acquired, or it cannot be found out.
+        """Whether the lock was lost since it was acquired, or that is unknown.
 
-        Asks the server only if this process did not renew its Lease in time.
+        Sends a request only if this process did not renew its Lease in time.
         """
         hold = self._hold
         if hold is None:
@@ -313,21 +305,17 @@ class ClusterLock:
         return True
 
     def release(self) -> bool:
-        """Give back what is held; does nothing if nothing is.
-
-        Returns:
-            whether it was still there to be given back, as far as could be found out.
-        """
+        """Release the lock, if held; return whether it was still held, as far as is known."""
         with self._own.guard:
             hold, self._hold = self._hold, None
         if hold is None or hold.ticket is None:
             return True
         with self._own.writing():
-            # What was seen when it was acquired is mostly still so.
+            # The state at acquisition is usually unchanged.
             return self._give_back(hold.ticket, hold.member, self._last)
 
     def on_queue_change(self, queue: Sequence[Ticket]) -> bool:
-        """Hear what a watch says of the queue; return whether `tend` has anything to do."""
+        """Handle a change of the queue; return whether `maintain` has work."""
         with self._own.guard:
             self._queue = tuple(queue)
             todo = self._needs_cleanup or self._in_the_way
@@ -335,28 +323,28 @@ class ClusterLock:
         return todo
 
     def maintain(self, *, look: bool = False) -> None:
-        """Renew the Lease; between tests make room for who wants the lock alone.
+        """Renew the Lease; between tests go out for processes that want the lock alone.
 
         Args:
-            look: whether to look although no watch says that anything has changed.
+            look: whether to look without an event of the watch.
         """
         if not self._own.acquire_write_lock():
-            # Whoever has it renews as well.
+            # Its holder renews as well.
             return
         try:
-            self._tend(Deadline.after(_REQUEST_TIMEOUT, self._clock), look)
+            self._maintain(Deadline.after(_REQUEST_TIMEOUT, self._clock), look)
         except (ApiError, DeadlineExceeded):
-            # Next time; if there is none in time, others find out by themselves.
+            # Retried at the next renewal; without one the Lease expires.
             return
         finally:
             self._own.release_write_lock()
 
     def leave(self, deadline: Deadline) -> None:
-        """Take part no more: remove the Lease, and with it all that this process holds.
+        """Delete our member, and with it everything that this process holds.
 
         Raises:
-            ApiError: the server refuses it.
-            DeadlineExceeded: there was no answer in time.
+            ApiError: refused.
+            DeadlineExceeded: no answer in time.
         """
         with self._own.writing():
             self._open = False
@@ -401,7 +389,7 @@ class ClusterLock:
     def _advance(
         self, snapshot: LockState, shared: bool, test: str, ticket: str, deadline: Deadline
     ) -> _Step | str:
-        """Do the one thing that is next; return whom this waits for if there is none."""
+        """Do the next step; if there is none, return the names of the holders."""
         queue, me = snapshot.queue, self._own.member
         test = shorten_text(test)
         if me is None:
@@ -450,13 +438,13 @@ class ClusterLock:
     def _granted(self, hold: Hold) -> _Step:
         with self._own.guard:
             if not self._own.valid:
-                # Paused just now: somebody may have waited for that.
+                # After a pause of this process another may have waited for it.
                 return _Step.ACTED
             self._hold = hold
             self._open = hold.ticket is None
         return _Step.GRANTED
 
-    def _tend(self, limit: Deadline, look: bool) -> None:
+    def _maintain(self, limit: Deadline, look: bool) -> None:
         with self._own.guard:
             todo = look or self._needs_cleanup or self._in_the_way
             test = "" if self._hold is None else self._hold.test
@@ -482,7 +470,7 @@ class ClusterLock:
             self._queue = tuple(rest)
             leaving = self._in_the_way
             if leaving:
-                # Whoever begins a test from here on asks first.
+                # Processes that begin a test from here on ask first.
                 self._open = False
         if leaving:
             self._own.change(me, "", limit, out=True)
@@ -494,16 +482,7 @@ class ClusterLock:
         return snapshot
 
     def _give_back(self, ticket: str, holder: str, seen: LockState | None) -> bool:
-        """Take a ticket out of the queue; `tend` does if this cannot in time.
-
-        Args:
-            ticket: the ticket.
-            holder: the UID of the member that had it.
-            seen: what to try it on first; None to look.
-
-        Returns:
-            whether it was still there, as far as could be found out.
-        """
+        """Return a ticket, or leave that to `maintain`; False if it was no longer queued."""
         limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
         unsure = False
         while not limit.expired:
@@ -535,7 +514,7 @@ class ClusterLock:
 
     @property
     def _needs_cleanup(self) -> bool:
-        """Whether a ticket of ours is in the queue that nobody wants."""
+        """Whether the queue contains an unused ticket of ours."""
         member, kept = self._own.member, self._kept
         return member is not None and any(
             each.member == member.uid and each.id != kept for each in self._queue
@@ -543,13 +522,13 @@ class ClusterLock:
 
     @property
     def _in_the_way(self) -> bool:
-        """Whether somebody waits for us though we are in no test."""
+        """Whether another process waits for us although we run no test."""
         member = self._own.member
         return self._hold is None and self._wanted and member is not None and not member.out
 
     @property
     def _kept(self) -> str | None:
-        """The ticket that we hold the lock by."""
+        """The ticket of the current hold."""
         hold = self._hold
         return None if hold is None else hold.ticket
 
@@ -559,18 +538,17 @@ class ClusterLock:
 
 
 _LEAVE_TIMEOUT = 5.0
-"""Seconds that the end may take."""
+"""Seconds for leaving."""
 
 
 class LockRenewer:
-    """The lock of a process, with the threads that renew it and watch its queue.
+    """A process's lock, with the threads that renew it and watch its queue.
 
     Args:
-        client: the client; for this object alone.
-        namespace: where the Leases are.
-        who: whom people know this process by.
-        duration: seconds after which this process has vanished if it does not renew its Lease.
-        owner: name and UID of the Lease of the run; None for none.
+        client: used by this object alone.
+        who: the readable name of this process.
+        duration: seconds after which this process has expired if it is not renewed.
+        owner: name and UID of the run's Lease; None for none.
     """
 
     def __init__(
@@ -590,23 +568,23 @@ class LockRenewer:
         self._thread = threading.Thread(target=self._run, name="kwait lock", daemon=True)
         self._informer = SharedInformer(
             ListWatch(session, LEASES, namespace, label_selector=QUEUE_SELECTOR),
-            # What goes wrong with the watch delays others, and ends no test.
+            # A failing watch delays other processes, but ends no test.
             on_error=lambda error: None,
             name="the queue of serial tests",
         )
         self._informer.add_event_handler(
-            add=self._heard,
-            update=lambda old, new: self._heard(new),
-            delete=lambda obj: self._heard(None),
+            add=self._on_queue_event,
+            update=lambda old, new: self._on_queue_event(new),
+            delete=lambda obj: self._on_queue_event(None),
         )
 
     def start(self) -> None:
-        """Begin to watch and to renew."""
+        """Start to watch and to renew."""
         self._informer.start()
         self._thread.start()
 
     def end(self) -> str | None:
-        """Take part no more; return what went wrong, None for nothing."""
+        """Stop and leave; return the error, None for none."""
         self._ended = True
         self._wake.set()
         self._informer.stop()
@@ -622,7 +600,7 @@ class LockRenewer:
         self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return problem
 
-    def _heard(self, lock: Mapping[str, Any] | None) -> None:
+    def _on_queue_event(self, lock: Mapping[str, Any] | None) -> None:
         if self.lock.on_queue_change(read_queue(lock)):
             self._wake.set()
 
@@ -632,5 +610,5 @@ class LockRenewer:
             self._wake.clear()
             if self._ended:
                 return
-            # Who may not watch looks from time to time.
+            # Without the right to watch, the queue is polled.
             self.lock.maintain(look=self._informer.permanent_error is not None)

@@ -51,22 +51,22 @@ __all__ = ["NamespaceDeletions", "NamespaceQuota", "Namespaces"]
 
 _QUOTA_POLL_INTERVAL = 0.5
 _UNLISTED_SECONDS = 5.0
-"""Seconds after which a namespace that was never seen is taken for one that is gone again.
+"""Seconds after which a namespace that was never listed counts as deleted.
 
-Less than a real one takes to go; that of a request that was tried again for longer is counted when
-it is seen.
+Less than a real deletion takes. A namespace whose creation was retried for longer counts once it is
+listed.
 """
 
 
 class NamespaceQuota:
-    """Lets namespaces of one run be made, one after the other.
+    """Limits number and rate of the namespaces of one run.
 
     Args:
-        session: the requests; for this object alone.
+        session: used by this object alone.
         run: the id of the run.
-        limit: how many there may be at a time.
-        rate: how many may be made in a second; as many at once after a pause.
-        sources: where limit and rate were given.
+        limit: the maximum number at a time.
+        rate: the maximum number created per second, which is also the burst.
+        sources: the sources of limit and rate.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class NamespaceQuota:
         self._credit = self._burst
         self._credited = self._clock.monotonic()
         self.problem: str | None = None
-        """Why there is no bound on the number, in one line; None where there is one."""
+        """Why the number is not limited, in one line; None if it is."""
 
-    def take(self, name: str, seconds: float) -> str:
-        """Return once a namespace may be made, or why it may not; empty if it may.
+    def acquire(self, name: str, seconds: float) -> str:
+        """Return "" once a namespace may be created, or the reason for refusal.
 
         Args:
             name: its name.
-            seconds: how long that may last; 0 asks nobody, and tells how things are.
+            seconds: the limit; 0 for an immediate answer without a request.
         """
         deadline = Deadline.after(seconds, self._clock)
-        # Whoever holds the lock is next; it gives up in time.
+        # The lock is released within its holder's limit.
         if not self._lock.acquire(timeout=deadline.remaining):
             return self._reason()
         try:
@@ -116,7 +116,7 @@ class NamespaceQuota:
             self._lock.release()
 
     def _count(self, deadline: Deadline) -> None:
-        """Forget those that are gone, and those that are kept."""
+        """Forget namespaces that are gone or kept."""
         if deadline.expired:
             return
         asked = self._clock.monotonic()
@@ -158,7 +158,7 @@ class NamespaceQuota:
         self._going = sum(bool(there[name].get("deletionTimestamp")) for name in self._seen)
 
     def _paced(self, deadline: Deadline) -> bool:
-        """Return True once one more may be made in this second, False if that is too late."""
+        """Wait for the rate limit; return False if it would take too long."""
         now = self._clock.monotonic()
         self._credit = min(self._burst, self._credit + (now - self._credited) * self._rate)
         self._credited = now
@@ -180,24 +180,23 @@ class NamespaceQuota:
 
 
 MAX_SHOWN = 5
-"""How many namespaces, and how many objects in each, are told by name."""
+"""Maximum number of namespaces, and of objects in each, listed by name."""
 
 _POLL_INTERVAL = 0.5
 _SLOW_POLL_INTERVAL = 2.0
 _REPORT_AFTER = 1.0
-"""Seconds after which it is said that the run waits."""
+"""Seconds after which the wait is reported."""
 
 _REQUEST_TIMEOUT = 15.0
-"""Seconds that finding out what holds them may take."""
+"""Seconds for finding out why namespaces remain."""
 
 _KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
 
 
 class NamespaceDeletions:
-    """The namespaces of one run that were asked to go.
+    """Namespaces of one run whose deletion was requested.
 
     Args:
-        client: the client.
         run: the id of the run.
         going: their UIDs by name.
     """
@@ -209,11 +208,11 @@ class NamespaceDeletions:
         self._listed = True
 
     def wait(self, limit: float, tell: Callable[[str], object]) -> list[str]:
-        """Return once they are gone, or the limit has come.
+        """Wait until they are gone; return lines about those that remain at the limit.
 
         Args:
-            limit: seconds that it may take.
-            tell: called with one line if it takes longer than a moment.
+            limit: seconds.
+            tell: called with one line if it takes long.
 
         Returns:
             what to say of those that are still there, a line each; nothing if there are none.
@@ -235,7 +234,7 @@ class NamespaceDeletions:
                 try:
                     left = self._left(deadline)
                 except (ApiError, DeadlineExceeded):
-                    # What was seen last still holds where the limit came while we asked again.
+                    # The limit came during the request: the last result still holds.
                     if deadline.remaining > 0:
                         raise
         except (ApiError, DeadlineExceeded) as error:
@@ -255,7 +254,7 @@ class NamespaceDeletions:
         return lines
 
     def _left(self, deadline: Deadline) -> list[dict[str, Any]]:
-        """Return those that are still there, whatever of the same names came after them."""
+        """Return those that still exist, by UID."""
         there = self._by_label(deadline) if self._listed else None
         if there is None:
             self._listed = False
@@ -269,7 +268,7 @@ class NamespaceDeletions:
         return left
 
     def _by_label(self, deadline: Deadline) -> list[dict[str, Any]] | None:
-        """Return all of the run in one request; None if they are not shown."""
+        """Return all namespaces of the run by one request; None if listing is refused."""
         query = {"labelSelector": f"{LABEL_RUN}={run_label_value(self._run)}"}
         try:
             answer = request_with_retry(
@@ -295,14 +294,14 @@ class NamespaceDeletions:
             raise
 
     def _holders(self, namespace: dict[str, Any], deadline: Deadline) -> Iterator[str]:
-        """Say what holds a namespace: objects with their finalizers, else what its status says."""
+        """Return why a namespace remains: objects with finalizers, else its status conditions."""
         name = namespace["metadata"]["name"]
         found: list[str] = []
         for plural, group in _remaining_kinds(namespace):
             try:
                 found += self._objects(f"{plural}.{group}" if group else plural, name, deadline)
             except (KwaitError, DeadlineExceeded):
-                # Its status has the kind and the number, and is told below.
+                # Its status has kinds and numbers, reported below.
                 continue
         yield from found[:MAX_SHOWN]
         if len(found) > MAX_SHOWN:
@@ -334,10 +333,7 @@ def _finalizers_of(obj: Mapping[str, Any]) -> str:
 
 
 def _remaining_kinds(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return plural and group of what is left in a namespace.
-
-    Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
-    """
+    """Return plural and group of the kinds remaining in a namespace."""
     condition = get_condition(namespace, "NamespaceContentRemaining") or {}
     if condition.get("status") != "True":
         return []
@@ -357,26 +353,25 @@ def _format_count(things: Sized) -> str:
 
 
 _DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
-"""What every namespace gets, the last to come first."""
+"""Objects that every namespace gets, the last to come first."""
 
 _DEFAULT_OBJECTS_DELAY = 0.25
-"""Seconds in which a new namespace mostly has all of it."""
+"""Seconds in which a new namespace usually gets them."""
 
 _DELETION_TIMEOUT = 2.0
-"""Seconds that a request may take at least which lets a namespace go, however late it is."""
+"""Minimum seconds for the request that deletes a namespace, however late it is."""
 
 _MAX_NAME_ATTEMPTS = 3
-"""How many names are tried where each is taken by somebody else, or on its way out."""
+"""How many names are tried if each is taken or being deleted."""
 
 
 class Namespaces:
-    """The namespaces that this process made and has not deleted.
+    """The namespaces that this process created and has not deleted.
 
     Args:
-        client: the client to make and delete them with.
         timeouts: seconds by name of the timeout table.
-        pod_security: what pods may do in them; None to leave it to the cluster.
-        time_budget: what the limit of the test that runs leaves; None without one.
+        pod_security: the enforced level; None for the cluster's default.
+        time_budget: returns the time left to the current test; None without a limit.
     """
 
     def __init__(
@@ -403,29 +398,28 @@ class Namespaces:
         labels: Mapping[str, str] | None = None,
         pod_security: PodSecurity | None = None,
     ) -> str:
-        """Create the namespace of an owner and return its name once pods can start in it.
+        """Create the namespace of an owner; return its name once pods can start in it.
 
-        Where the run has as many namespaces as it may, it waits until one of them is gone. All of
-        it ends before the limit of the test that runs, with time left to tell why.
+        If the quota is used up, this waits until a namespace is gone. It ends before the limit of
+        the current test.
 
         Args:
-            owner: whom it is for.
             options: options of the waits for the default ServiceAccount and the root CA.
-            labels: labels that it is to have as well.
-            pod_security: what pods may do in it; None for what they may in all.
+            labels: further labels.
+            pod_security: the enforced level; None for the run's setting.
 
         Raises:
-            ApiError: the server cannot be reached, or does not know us.
-            ClusterError: refused by the server, by its authorization or by what checks objects;
-                there was no answer in time; or its turn did not come.
-            WaitTimeout: the namespace did not get what every namespace gets; it is deleted.
+            ApiError: the server cannot be reached, or refuses the credentials.
+            ClusterError: the server refuses it, does not answer in time, or the quota is used
+                up.
+            WaitTimeout: it did not get its default objects; it is deleted again.
         """
         from pytest_kwait.framework.cluster.namespaces import (
             wait_for_default_service_account,
             wait_for_kube_root_ca,
         )
 
-        # The sign of life first: no janitor is to see a namespace without it.
+        # The Lease first: otherwise a janitor could see a namespace without one.
         heartbeat = ""
         if owner.registration is not None:
             heartbeat = owner.registration.place()
@@ -438,7 +432,7 @@ class Namespaces:
         self._made[name] = CreatedObject(NAMESPACES, None, name, made["metadata"]["uid"])
         note = ""
         try:
-            # Without them a pod is refused, or starts without a way to trust the API server.
+            # Without them pods are refused, or cannot trust the API server.
             if not self._has_default_objects(name):
                 for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
                     limit, note = self._limit("service_account_provision")
@@ -451,19 +445,18 @@ class Namespaces:
 
     @property
     def client(self) -> ApiClient:
-        """The client that they are made with."""
+        """The client of the namespaces."""
         return self._client
 
     def existing(self, name: str, source: str) -> str:
-        """Return the name of a namespace that is there and belongs to somebody else.
+        """Return the name of an existing namespace that was not created here.
 
         Args:
-            name: its name.
-            source: where the name was given.
+            source: the source of the name.
 
         Raises:
-            ClusterError: there is none.
-            ApiError: the server does not show it.
+            ClusterError: it does not exist.
+            ApiError: refused.
         """
         try:
             request_with_retry(
@@ -480,15 +473,11 @@ class Namespaces:
         return name
 
     def owns(self, name: str) -> bool:
-        """Whether a namespace was made here, so that everything in it goes with it."""
+        """Whether a namespace was created here, and is deleted with everything in it."""
         return name in self._made
 
     def delete(self, name: str) -> str | None:
-        """Ask for the deletion of a namespace that was made here; None if it is on its way.
-
-        Returns:
-            what kept it, with its name; None for success and for namespaces of others.
-        """
+        """Request the deletion of a namespace created here; return the failure, with its name."""
         belonging = self._made.pop(name, None)
         if belonging is None:
             return None
@@ -501,9 +490,9 @@ class Namespaces:
         return f"namespace {name} could not be deleted: {problem}" if problem else None
 
     def keep(self, name: str) -> str:
-        """Leave a namespace that was made here; return how to look into it.
+        """Keep a namespace created here; return the command to inspect it.
 
-        Its expiry starts anew, from when somebody could begin to look.
+        Its expiry is counted from now.
         """
         belonging = self._made.pop(name, None)
         if belonging is not None:
@@ -517,15 +506,15 @@ class Namespaces:
         return self.hint(name)
 
     def hint(self, name: str) -> str:
-        """Return the command that shows what is in a namespace."""
+        """Return the command that shows the contents of a namespace."""
         return shlex.join(
             ["kubectl", *self._session.kubectl_args, "get", "all,events", "--namespace", name]
         )
 
     def _has_default_objects(self, name: str) -> bool:
-        """Whether a new namespace has what it needs within a moment.
+        """Whether a new namespace gets its default objects within a moment.
 
-        It mostly has: a few looks on an open connection are cheaper than a watch on a new one.
+        A few requests on an open connection are cheaper than a new watch.
         """
         time_budget = self._time_budget()
         moment = (
@@ -567,7 +556,7 @@ class Namespaces:
             raise ClusterError(f"namespace {name} could not be created within {waited}: {reason}")
 
     def _created(self, owner: Owner, heartbeat: str, labels: Mapping[str, str]) -> dict[str, Any]:
-        """Create a namespace under the first of the owner's names that nobody else has."""
+        """Create a namespace under the first free name of an owner."""
         seconds, note = self._limit("single_call")
         deadline = Deadline.after(seconds, self._session.clock)
         taken: ApiError | None = None
@@ -576,7 +565,7 @@ class Namespaces:
             try:
                 made = create_once(self._session, NAMESPACES, manifest, None, deadline)
             except ApiError as error:
-                # Not found: what answered for an earlier try has gone meanwhile.
+                # Not found: the object of an earlier attempt has been deleted meanwhile.
                 if error.reason == "AlreadyExists" or error.status == 404:
                     taken = error
                 elif 400 <= error.status < 500 and error.status != 401:
@@ -607,13 +596,13 @@ class Namespaces:
         )
 
     def removal_command(self, run: str) -> str:
-        """Return the command that removes what a run has kept, once it is over."""
+        """Return the command that removes kept namespaces of a run that has ended."""
         return shlex.join(
             ["kwait", "janitor", "--run-id", run, "--kept", *self._session.kubectl_args]
         )
 
     def _limit(self, timeout: str) -> tuple[float, str]:
-        """Return a limit of the table that ends before the test's own; what to say of it then."""
+        """Return a limit of the timeout table, cut to end before the test's own, with a note."""
         time_budget, asked = self._time_budget(), self._timeouts[timeout]
         return (asked, "") if time_budget is None else time_budget.fit(asked)
 
@@ -622,8 +611,8 @@ class Namespaces:
 
 
 def _forbidden_message(owner: Owner, error: ApiError) -> str:
-    """Say why there is no namespace, and what helps if nobody may make any."""
-    # So says authorization; what checks objects says who it is, and why.
+    """Return the message about a refused namespace, with a way out."""
+    # This is the text of authorization; admission plugins name themselves.
     if error.status == 403 and f'cannot create resource "{NAMESPACES.plural}"' in error.message:
         return (
             f"the run may not create namespaces, and {owner.test} needs one: grant its user "

@@ -1,8 +1,7 @@
 """Rights that a run's identity needs, checked before anything is created.
 
-A right is needed if the run cannot go on without it. Rights on and in a namespace may come
-with the namespace, by a role that its creator is given there; without the other optional
-rights a run goes on with less.
+A required right stops the run if it is missing. Rights on and in a namespace may be granted with
+the namespace, by a role for its creator. Without an optional right the run does less.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ _SUBJECT_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
 _LIMIT = 5.0
-"""Seconds that all answers together may take; what is not known by then is not missed."""
+"""Seconds for all reviews together; rights not known by then count as granted."""
 
 _MAX_PARALLEL = 8
-"""How many reviews are asked for at the same time."""
+"""Maximum number of reviews at the same time."""
 
 _EVERYTHING = {"verb": "*", "group": "*", "resource": "*"}
 
@@ -78,16 +77,14 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Something that one may be allowed.
+    """A right: verb, resource and scope.
 
     Args:
-        verb: what may be done.
-        resource: to what.
-        name: to which one; empty for all.
-        namespace: where; empty for everywhere.
-        subresource: to which part of it; empty for the whole.
+        name: the name of one object; empty for all.
+        namespace: empty for all namespaces.
+        subresource: empty for the resource itself.
         need: how much it is needed.
-        loss: what does not go without it, where all else does.
+        loss: what the run does not do without it.
     """
 
     verb: str
@@ -100,7 +97,7 @@ class Right:
 
     @property
     def place(self) -> str:
-        """What it is a right on, as a phrase."""
+        """The scope of the right, as a phrase."""
         what = self.resource.qualified
         if self.subresource:
             what += f"/{self.subresource}"
@@ -114,7 +111,7 @@ class Right:
     def attributes(self) -> dict[str, str]:
         """The `resourceAttributes` of a SelfSubjectAccessReview.
 
-        A namespace counts as an object of itself, so that a role in it may grant reading it.
+        A namespace counts as an object in itself, so a role in it may grant reading it.
 
         Source: apiserver/pkg/endpoints/request/requestinfo.go NewRequestInfo.
         """
@@ -132,11 +129,11 @@ class Right:
 
 
 class MissingRights(NamedTuple):
-    """What an identity may not do.
+    """Rights that an identity does not have.
 
     Args:
-        refusal: what keeps tests from being run, and what to do about it; empty for nothing.
-        losses: what they are run without, a line each; none where they are not run.
+        refusal: why tests cannot run, and how to solve it; empty if they can.
+        losses: what the run does not do, a line each.
     """
 
     refusal: str = ""
@@ -144,11 +141,7 @@ class MissingRights(NamedTuple):
 
 
 def needed_rights(settings: Settings) -> tuple[Right, ...]:
-    """Return what a run does by itself, whatever its tests do.
-
-    Args:
-        settings: the settings of the run.
-    """
+    """Return the rights that a run needs for itself, whatever its tests do."""
     given = settings.namespace or ""
     rights = [
         *([Right("get", NAMESPACES, given)] if given else _namespace_rights(settings)),
@@ -181,7 +174,7 @@ def needed_rights(settings: Settings) -> tuple[Right, ...]:
 
 
 def _namespace_rights(settings: Settings) -> list[Right]:
-    # What is watched is listed first.
+    # A watch begins with a list.
     looks = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
     return [
         Right("create", NAMESPACES),
@@ -202,15 +195,13 @@ def _rights_on(
 
 
 def find_missing_rights(session: Session, rights: Sequence[Right], place: str) -> MissingRights:
-    """Return who lacks which rights, and what to do about it.
+    """Return the missing rights, and how to grant them.
 
-    Whoever may do everything is asked about nothing else; else all are asked for in parallel. A
-    server that does not say counts as one that allows: it says later, when it refuses something.
+    An identity that may do everything is checked by one review; otherwise all rights are checked in
+    parallel. A review without an answer counts as granted.
 
     Args:
-        session: who asks.
-        rights: what is needed.
-        place: the cluster, for the message.
+        place: the cluster's name in the message.
     """
     deadline = Deadline.after(_LIMIT, session.clock)
     if _is_allowed(session, _EVERYTHING, deadline):
@@ -235,7 +226,7 @@ def find_missing_rights(session: Session, rights: Sequence[Right], place: str) -
 
 
 def _format_rights(rights: Iterable[Right]) -> list[str]:
-    """Return a line for each thing that there are rights on."""
+    """Return a line for each resource of the rights."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
         verbs.setdefault((right.place, right.loss), []).append(right.verb)
@@ -246,7 +237,7 @@ def _format_rights(rights: Iterable[Right]) -> list[str]:
 
 
 def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
-    """Whether something may be done; None if the server does not say."""
+    """Whether the server allows a right; None if it does not answer."""
     spec = {"resourceAttributes": attributes}
     status = _create_review(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
     allowed = status.get("allowed")
@@ -254,7 +245,7 @@ def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline
 
 
 def _identity(session: Session, deadline: Deadline) -> str:
-    """Return as whom the server knows us.
+    """Return the name by which the server knows the identity.
 
     Source: kubectl auth whoami.
     """
@@ -266,7 +257,7 @@ def _identity(session: Session, deadline: Deadline) -> str:
 def _create_review(
     session: Session, resource: Resource, review: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
-    """Return the review with its answer; without one if the server gives none."""
+    """Return the review with its status; without one if the server gives none."""
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **review}
     try:
         return session.create(resource, obj, deadline=deadline)

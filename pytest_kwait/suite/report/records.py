@@ -388,7 +388,7 @@ class WaitRecorder:
         self._unexplained: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
         self._lock = threading.Lock()
 
-    def begun(self, wait: ActiveWait) -> None:
+    def on_start(self, wait: ActiveWait) -> None:
         """Write down that a wait has begun: should it be the last of this process, it is known."""
         self.explain()
         clock = wait.deadline.clock
@@ -406,7 +406,7 @@ class WaitRecorder:
         )
         self.journal.write(JournalEntry(begun=begun))
 
-    def over(self, wait: ActiveWait) -> None:
+    def on_end(self, wait: ActiveWait) -> None:
         """Write down how a wait ended."""
         begun = self._begun.pop(id(wait), None)
         if begun is None:

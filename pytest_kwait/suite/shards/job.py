@@ -207,7 +207,7 @@ class ShardJob:
             for pod in self._pods(name, deadline):
                 self._seen(pod)
         finally:
-            self._rest()
+            self._missing_outcomes()
             if not keep:
                 self._remove(name)
 
@@ -273,7 +273,7 @@ class ShardJob:
             )
         return ShardOutcome(number, name, results, log=results.log)
 
-    def _rest(self) -> None:
+    def _missing_outcomes(self) -> None:
         with self._lock:
             for number in range(1, self._suite.shards + 1):
                 if number not in self._over:

@@ -259,10 +259,10 @@ def test_what_it_is_at_is_told(
     told: list[str] = []
 
     class Onlooker:
-        def begun(self, wait: ActiveWait) -> None:
+        def on_start(self, wait: ActiveWait) -> None:
             told.append(f"{wait.left}: {wait.text}")
 
-        def over(self, wait: ActiveWait) -> None:
+        def on_end(self, wait: ActiveWait) -> None:
             told.append(f"{wait.left}: {wait.text}")
 
     caplog.set_level(logging.INFO, "pytest_kwait.wait")

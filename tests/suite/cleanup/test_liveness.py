@@ -105,9 +105,9 @@ def test_watched_for_its_duration_without_a_change_it_is_dead() -> None:
     watchman = LivenessWatch([_LEASE], 100.0)
     # A run that began since is none of those that are watched.
     watchman.look([_LEASE, dataclasses.replace(_LEASE, name="later", version="9")])
-    assert watchman.judge(_LEASE, 139.9) is Liveness.UNDECIDED
+    assert watchman.decide(_LEASE, 139.9) is Liveness.UNDECIDED
     assert watchman.undecided(139.9) == [_LEASE]
-    assert watchman.judge(_LEASE, 140.0) is Liveness.DEAD
+    assert watchman.decide(_LEASE, 140.0) is Liveness.DEAD
     assert watchman.undecided(140.0) == []
 
 
@@ -116,5 +116,5 @@ def test_a_change_is_life(change: dict[str, Any]) -> None:
     watchman = LivenessWatch([_LEASE], 100.0)
     watchman.look([dataclasses.replace(_LEASE, **change)])
     watchman.look([_LEASE])
-    assert watchman.judge(_LEASE, 999.0) is Liveness.LIVES
+    assert watchman.decide(_LEASE, 999.0) is Liveness.LIVES
     assert watchman.undecided(101.0) == []

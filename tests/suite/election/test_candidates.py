@@ -156,19 +156,19 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     told: list[str] = []
 
     class Onlooker:
-        def begun(self, wait: ActiveWait) -> None:
+        def on_start(self, wait: ActiveWait) -> None:
             told.append(wait.subject)
 
-        def over(self, wait: ActiveWait) -> None:
+        def on_end(self, wait: ActiveWait) -> None:
             told.append(wait.text)
 
-    onlooker = Onlooker()
-    ACTIVE_WAITS.add(onlooker)
+    observer = Onlooker()
+    ACTIVE_WAITS.add(observer)
     try:
         with pytest.raises(WaitTimeout) as caught:
             election.leader()
     finally:
-        ACTIVE_WAITS.remove(onlooker)
+        ACTIVE_WAITS.remove(observer)
     assert caught.value.args[0].startswith("no candidate of lease ci-1/boss led within 200ms: ")
     assert caught.value.__notes__ == [
         "its limit of 1m0s was cut to 200ms to end before the test's own timeout of 5s "

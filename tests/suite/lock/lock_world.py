@@ -154,7 +154,7 @@ class Process:
         self._seen: list[str] = []
         self._idents: list[int] = []
         self.main.start(self._run)
-        self.other.start(self._tend)
+        self.other.start(self._maintain)
         self._follow()
 
     @property
@@ -185,7 +185,7 @@ class Process:
             self.main.sleep(pause)
             asked = self.world.now
             deadline = Deadline.after(self._limit, self.main)
-            acquire = self.lock.share if shared else self.lock.acquire_exclusive
+            acquire = self.lock.acquire_shared if shared else self.lock.acquire_exclusive
             try:
                 acquire(test, deadline, self.said.append)
             except LockTimeout as error:
@@ -198,7 +198,7 @@ class Process:
             span.over = self.world.now
             span.lost |= not self.lock.release()
 
-    def _tend(self) -> None:
+    def _maintain(self) -> None:
         self._idents.append(threading.get_ident())
         while not self.main.over:
             self.other.wait(self._wake, self.lock.pace)

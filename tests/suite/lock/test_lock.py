@@ -108,7 +108,7 @@ def told(reason: str) -> None:
 def test_a_shared_test_after_the_first_asks_nobody(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     for test in ("a", "b", "c"):
-        lock.share(test, soon(requests), told)
+        lock.acquire_shared(test, soon(requests), told)
         assert not lock.lost()
         assert lock.release()
 
@@ -118,7 +118,7 @@ def test_a_shared_test_after_the_first_asks_nobody(requests: Requests) -> None:
 
 def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
-    lock.share("a", soon(requests), told)
+    lock.acquire_shared("a", soon(requests), told)
     lock.release()
     asked = len(requests.asked)
     for test in ("b", "c"):
@@ -205,14 +205,14 @@ def test_tickets_of_nobody_are_removed(requests: Requests) -> None:
     mine.write(mine.snapshot(soon(requests)), [ghost], soon(requests))
     lock = ClusterLock(mine)
 
-    lock.share("a", soon(requests), told)
+    lock.acquire_shared("a", soon(requests), told)
 
     assert requests.leases.queue == []
 
 
 def test_who_leaves_leaves_nothing(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
-    lock.share("a", soon(requests), told)
+    lock.acquire_shared("a", soon(requests), told)
     lock.release()
     lock.leave(soon(requests))
     lock.leave(soon(requests))
@@ -223,7 +223,7 @@ def test_who_leaves_leaves_nothing(requests: Requests) -> None:
 
 def test_who_is_between_tests_makes_room_when_it_hears_of_somebody(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
-    lock.share("a", soon(requests), told)
+    lock.acquire_shared("a", soon(requests), told)
     other = ledger(requests, "you")
     member = other.join("t", soon(requests), out=True)
     ticket = Ticket("t", member.uid, member.name, "you", "t", False)
@@ -250,7 +250,7 @@ def test_what_the_server_refuses_for_good_is_raised(requests: Requests, error: i
 
     requests.after = refuse
     with pytest.raises(ApiError):
-        ClusterLock(ledger(requests)).share("a", soon(requests), told)
+        ClusterLock(ledger(requests)).acquire_shared("a", soon(requests), told)
 
 
 @pytest.mark.parametrize(

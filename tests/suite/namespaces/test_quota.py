@@ -30,7 +30,7 @@ class World:
     def make(self, number: int, seconds: float = 0.0, **notes: str) -> str:
         """Take a turn, and make the namespace if it came; return what was said."""
         owner = Owner("r1", f"t{number}", f"t{number}")
-        said = self.turns.take(owner.name, seconds)
+        said = self.turns.acquire(owner.name, seconds)
         if not said:
             manifest = owner.manifest(0.0)
             manifest["metadata"]["annotations"] |= notes
@@ -85,7 +85,7 @@ def test_what_is_kept_does_not_count() -> None:
 
 def test_one_that_was_never_made_counts_for_a_moment() -> None:
     world = World(limit=1)
-    world.turns.take("kwait-r1-refused", 0.0)
+    world.turns.acquire("kwait-r1-refused", 0.0)
     assert world.make(1, 4.0) != ""
     assert world.make(1, 2.0) == ""
 
