@@ -28,19 +28,14 @@ _COMMANDS = {
 
 
 class Command(Protocol):
-    """What the module of a command has."""
+    """The functions of a command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Say what the command takes."""
+        """Add the command's arguments."""
         ...
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Do it and return the exit status.
-
-        Raises:
-            InvalidArgument: an argument that cannot be meant.
-            KwaitError: it did not work.
-        """
+        """Run the command and return the exit status."""
         ...
 
 
@@ -66,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Reports invalid arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")

@@ -17,12 +17,12 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the command's arguments."""
     add_kubeconfig_argument(parser, "kubeconfig of the cluster to end")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """End the one process that was noted, and remove its files."""
+    """Stop the recorded process, and remove its files."""
     running = StateFile(arguments.kubeconfig.expanduser().absolute())
     process = running.process()
     if process is None:

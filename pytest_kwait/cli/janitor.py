@@ -22,7 +22,7 @@ _TIMEOUT = "5m"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the command's arguments."""
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
@@ -36,37 +36,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--namespace",
         metavar="NAME",
         default="default",
-        help="where to look if the cluster does not show all namespaces (default: default)",
+        help="namespace of run Leases if not all namespaces may be listed (default: default)",
     )
-    parser.add_argument("--run-id", metavar="ID", help="look at this run only (default: at all)")
+    parser.add_argument("--run-id", metavar="ID", help="check this run only (default: all runs)")
     parser.add_argument(
         "--kept",
         action="store_true",
-        help="remove what that run has kept (--kwait-keep) as well, before it expires",
+        help="also remove kept objects (--kwait-keep) of that run before they expire",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be removed, and change nothing"
+        "--dry-run",
+        action="store_true",
+        help="list the objects that would be removed; change nothing",
     )
     parser.add_argument(
         "--no-wait",
         action="store_true",
-        help="judge runs at one look, and return once the deletions are asked for",
+        help="do not watch undecided Leases, nor wait for the deletions",
     )
     parser.add_argument(
         "--all-kinds",
         action="store_true",
-        help="look at every kind that the server has, not only at those that dead runs have noted",
+        help="list every kind of the server, not only those in the Leases of dead runs",
     )
     parser.add_argument(
         "--timeout",
         metavar="DURATION",
         default=_TIMEOUT,
-        help=f"how long all of it may take (default: {_TIMEOUT})",
+        help=f"limit of the whole sweep (default: {_TIMEOUT})",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Sweep once; status 1 if anything that was to go is still there."""
+    """Sweep once; status 1 if anything remains that should be deleted."""
     seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
     _check_name("--namespace", arguments.namespace)
     if arguments.run_id is not None:
@@ -75,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgument(
             "--kept", True, "give --run-id ID as well: what others have kept is theirs to remove"
         )
-    # What talks to clusters costs, and other commands do without it.
+    # Imports of the client are expensive; other commands do without them.
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.cleanup.janitor import Janitor
 

@@ -15,32 +15,32 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the command's arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     merge = actions.add_parser(
         "merge",
-        help="make one report of several",
-        description="Make one report of several; what several of them have is in it once.",
+        help="merge reports",
+        description="Merge reports; records that occur in several of them are kept once.",
     )
     merge.add_argument(
         "files",
         metavar="FILE",
         nargs="+",
         type=Path,
-        help="a report as JSON, or the FILE.partial that a killed run has left",
+        help="a report as JSON, or the FILE.partial of a killed run",
     )
     merge.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         required=True,
-        help="where to: .html is a page to look at, .json can be merged again",
+        help="the merged report: .html is a page, .json can be merged again",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Merge once."""
-    # JSON costs, and other commands do without it.
+    """Merge the reports."""
+    # Imports for JSON are expensive; other commands do without them.
     from pytest_kwait.suite.config.parsers import read_reports
     from pytest_kwait.suite.report.files import check_writable, read_report, write_report
     from pytest_kwait.suite.report.report import list_omissions, merge_reports

@@ -45,16 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = sub.add_argument
-    add("--shards", metavar="N", type=int, required=True, help="how many pods share the suite")
-    add("--image", metavar="IMAGE", help="what the pods run (default: what the template names)")
+    add("--shards", metavar="N", type=int, required=True, help="number of pods")
+    add("--image", metavar="IMAGE", help="image of the pods (default: the template's)")
     add(
         "--command",
         metavar="COMMAND",
         dest="python",
         default="python",
-        help="what starts Python in the image (default: python)",
+        help="command that starts Python in the image (default: python)",
     )
-    add("--parallelism", metavar="N", type=int, help="how many pods at once (default: all)")
+    add("--parallelism", metavar="N", type=int, help="number of pods at a time (default: all)")
     add(
         "--pod-template",
         metavar="FILE",
@@ -62,23 +62,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML of a pod template (metadata, spec); its container `pytest`, or else its first, "
         "runs the tests",
     )
-    add("--service-account", metavar="NAME", help="whose rights the tests have (default: default)")
+    add("--service-account", metavar="NAME", help="service account of the tests (default: default)")
     add("--run-id", metavar="ID", help="name of the run (default: random)")
-    add("--namespace", metavar="NAME", default="default", help="of the Job (default: default)")
+    add(
+        "--namespace",
+        metavar="NAME",
+        default="default",
+        help="namespace of the Job (default: default)",
+    )
     add("--timeout", metavar="DURATION", default=_TIMEOUT, help=f"limit (default: {_TIMEOUT})")
-    add("--keep", action="store_true", help="leave the Job, for an hour")
-    add("--junitxml", metavar="FILE", type=Path, help="where to write the results of all shards")
+    add("--keep", action="store_true", help="keep the Job for an hour")
+    add("--junitxml", metavar="FILE", type=Path, help="JUnit file for the results of all shards")
     add(
         "--report",
         metavar="FILE",
         action="append",
         default=[],
-        help="where to write one report of all shards, .html or .json; repeatable",
+        help="report of all shards, .html or .json; repeatable",
     )
-    add("--output", metavar="DIR", type=Path, help="where to write log and files of each shard")
+    add("--output", metavar="DIR", type=Path, help="folder for log and files of each shard")
     add("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig of the cluster")
     add("--context", metavar="NAME", help="context of the kubeconfig")
-    add("arguments", metavar="PYTEST_ARGUMENT", nargs="*", help="for pytest, after --")
+    add("arguments", metavar="PYTEST_ARGUMENT", nargs="*", help="arguments of pytest, after --")
 
 
 def run(arguments: argparse.Namespace) -> int:

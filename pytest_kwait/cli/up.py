@@ -32,34 +32,34 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the command's arguments."""
     parser.add_argument(
-        "--nodes", metavar="N", type=int, default=2, help="how many nodes it has (default: 2)"
+        "--nodes", metavar="N", type=int, default=2, help="number of nodes (default: 2)"
     )
     parser.add_argument(
         "--port",
         metavar="P",
         type=int,
         default=0,
-        help="port to serve on (default: any that is free)",
+        help="port (default: any free port)",
     )
     parser.add_argument(
         "--address",
         metavar="IP",
         default="",
-        help="address to serve on, 0.0.0.0 for all of this machine's (default: loopback alone)",
+        help="listen address, 0.0.0.0 for all interfaces (default: loopback only)",
     )
     parser.add_argument(
         "--timing",
         choices=("fast", "real"),
         default="fast",
-        help="how long its pauses are: a twentieth of Kubernetes' own, or as long (default: fast)",
+        help="duration of its pauses: a twentieth of Kubernetes' own, or the same (default: fast)",
     )
     parser.add_argument(
         "--token-auth-file",
         metavar="FILE",
         type=Path,
-        help='further users, one a line: token,user,uid or token,user,uid,"group1,group2"',
+        help='further users, one per line: token,user,uid or token,user,uid,"group1,group2"',
     )
     parser.add_argument(
         "--user",
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
-        "--detach", action="store_true", help="return once it is ready, and leave it running"
+        "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
     )
 
 

@@ -33,15 +33,15 @@ __all__ = ["ClusterRequest", "ConnectedCluster"]
 
 @dataclass(frozen=True)
 class ClusterRequest:
-    """The settings that a cluster is chosen by, each with its source for messages.
+    """Settings that choose a cluster, each with its source for messages.
 
     Args:
-        kubeconfig: the kubeconfig that was given; None if none was.
-        context: the context that was given; None for the kubeconfig's current one.
-        kubeconfig_source: where `kubeconfig` came from, for example `env KWAIT_KUBECONFIG`.
-        context_source: where `context` came from.
-        timing: how long the pauses of an embedded cluster are.
-        timing_source: where `timing` came from; None for the default.
+        kubeconfig: None if not given.
+        context: None for the kubeconfig's current one.
+        kubeconfig_source: the source of `kubeconfig`, for example `env KWAIT_KUBECONFIG`.
+        context_source: the source of `context`.
+        timing: the timing of an embedded cluster.
+        timing_source: the source of `timing`; None for the default.
     """
 
     kubeconfig: Path | None = None
@@ -53,7 +53,7 @@ class ClusterRequest:
 
 
 _REQUEST_TIMEOUT = 30.0
-"""Seconds that a server has to answer: many runs may begin at once."""
+"""Seconds for an answer of the server: many runs may start at once."""
 
 
 class ConnectedCluster:
@@ -61,9 +61,8 @@ class ConnectedCluster:
 
     Args:
         target: the context.
-        provider: the name of the provider that it comes from.
-        time_scale: how long its controllers take, as a part of what a real cluster's take.
-        clock: the time that answers are awaited in.
+        provider: the name of its provider.
+        time_scale: the duration of its controllers' work relative to a real cluster's.
     """
 
     def __init__(
@@ -83,12 +82,12 @@ class ConnectedCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """The one file that any client can reach the cluster with."""
+        """The kubeconfig of the cluster."""
         return self._target.kubeconfig
 
     @property
     def context(self) -> str | None:
-        """The context that was named; None for the kubeconfig's current one."""
+        """The given context; None for the kubeconfig's current one."""
         return self._target.context if self._target.pinned else None
 
     @property
@@ -98,13 +97,13 @@ class ConnectedCluster:
 
     @cached_property
     def version(self) -> str:
-        """What the API server calls its version, for example `v1.36.2`; asked for once."""
+        """The API server's version, for example `v1.36.2`; requested once."""
         answer = self._session.server_version(deadline=self._deadline())
         return str(answer.get("gitVersion") or "")
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
-        """The names of the nodes, sorted; asked for once."""
+        """The names of the nodes, sorted; requested once."""
         from pytest_kwait.client.resource import NODES
 
         listed = self._session.list(NODES, deadline=self._deadline())
@@ -112,7 +111,7 @@ class ConnectedCluster:
 
     @cached_property
     def faults(self) -> Faults:
-        """What can be broken in the cluster, which must be an embedded one."""
+        """Faults to inject, on an embedded cluster."""
         from pytest_kwait.clusters.faults import Faults, FaultScope
 
         def place() -> FaultScope:
@@ -128,23 +127,23 @@ class ConnectedCluster:
         container: str = "",
         namespace: str | None = None,
     ) -> ScriptedPods:
-        """Say what containers do instead of their commands, on an embedded cluster.
+        """Script what containers do instead of their commands, on an embedded cluster.
 
         Args:
-            label: of pods that this selector selects, as `app=web`; empty for all.
-            name: of the pod of that name; empty for all.
-            container: of the container of that name; empty for all.
-            namespace: of pods there; the test's by default.
+            label: a label selector, as `app=web`; empty for all pods.
+            name: the name of a pod; empty for all.
+            container: the name of a container; empty for all.
+            namespace: the pods' namespace; the test's by default.
 
         Raises:
-            InvalidArgument: `label` is no selector.
+            InvalidArgument: `label` is not a selector.
         """
         from pytest_kwait.clusters.scripted_pods import script_pods
 
         return script_pods(self.faults, label, name, container, namespace)
 
     def client(self) -> ApiClient:
-        """Make a new official client for the cluster.
+        """Return a new official client for the cluster.
 
         Raises:
             ClusterError: the kubeconfig's credentials or certificates cannot be used.
@@ -176,14 +175,14 @@ class ConnectedCluster:
         return client
 
     def check(self) -> None:
-        """Ask the server for its version in our name; return once it has answered.
+        """Request the server's version with our credentials.
 
         Raises:
-            ClusterError: it cannot be reached, or does not let us in.
+            ClusterError: it cannot be reached, or refuses the credentials.
         """
         deadline = self._deadline()
         try:
-            # Whoever is nobody may read /version but not /api.
+            # Anonymous users may read /version but not /api.
             self._session.request("GET", "/api", deadline=deadline)
             answer = self._session.server_version(deadline=deadline)
         except DeadlineExceeded as error:
@@ -194,7 +193,7 @@ class ConnectedCluster:
         self.__dict__["version"] = str(answer.get("gitVersion") or "")
 
     def stop(self) -> None:
-        """Leave the cluster as it is: it was not started here."""
+        """Do nothing: the cluster was not started here."""
 
     @cached_property
     def _session(self) -> Session:
@@ -206,7 +205,7 @@ class ConnectedCluster:
         return Deadline.after(_REQUEST_TIMEOUT, self._clock)
 
     def _read_token(self, configuration: Any) -> None:
-        """Give the client the token of the moment: the client itself reads the file only once."""
+        """Give the client the current token; the client itself reads the file only once."""
         file = self._target.token_file
         if file is not None:
             token = file.read_text(encoding="utf-8").strip()

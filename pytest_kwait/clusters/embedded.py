@@ -24,13 +24,10 @@ for as much again.
 
 
 class EmbeddedCluster(ConnectedCluster):
-    """An embedded cluster of our own, which ends with us.
+    """An embedded cluster, which ends with this process.
 
     Args:
-        process: the cluster.
-        folder: holds its kubeconfig.
-        timing: the timing that it runs on.
-        clock: the time that answers are awaited in.
+        folder: the folder of its kubeconfig.
     """
 
     def __init__(
@@ -49,7 +46,7 @@ class EmbeddedCluster(ConnectedCluster):
         return self._process.pid
 
     def stop(self) -> None:
-        """End the process and remove its kubeconfig; nothing to do the second time."""
+        """End the process and remove its kubeconfig; may be called again."""
         self._process.stop()
         self._folder.remove()
 
@@ -58,10 +55,9 @@ class EmbeddedProvider:
     """Starts an embedded cluster.
 
     Args:
-        nodes: how many nodes it has.
-        timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
-        port: the port that it serves on; 0 for any that is free.
-        clock: the time that it is awaited in.
+        nodes: the number of nodes.
+        timing: `fast` for pauses twenty times shorter than upstream's, or `real`.
+        port: 0 for any free port.
     """
 
     name = "embedded"
@@ -83,10 +79,10 @@ class EmbeddedProvider:
 
     @classmethod
     def requested(cls, request: ClusterRequest) -> EmbeddedProvider:
-        """Make the provider for a run.
+        """Create the provider for a run.
 
         Raises:
-            InvalidArgument: a kubeconfig or context is given, which it has no use for.
+            InvalidArgument: a kubeconfig or context is given.
         """
         why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
         if request.kubeconfig is not None:
@@ -100,7 +96,7 @@ class EmbeddedProvider:
         """Start the cluster and return it once its nodes are ready.
 
         Raises:
-            ClusterError: it did not become ready; with the last lines of what it said.
+            ClusterError: it did not become ready; with the last lines of its log.
         """
         folder = TempDir()
         process: SimulatorProcess | None = None

@@ -31,12 +31,11 @@ __all__ = ["ExistingCluster", "ExistingProvider"]
 
 
 class ExistingCluster(ConnectedCluster):
-    """A cluster that was there before the run and stays after it.
+    """A cluster that was not started by the run.
 
     Args:
-        target: the context that leads to it.
-        folder: holds a kubeconfig that was merged for the run; None where a file is used as it is.
-        clock: the time that answers are awaited in.
+        target: its context.
+        folder: the folder of a kubeconfig merged for the run; None without one.
     """
 
     def __init__(self, target: Target, folder: TempDir | None, clock: Clock) -> None:
@@ -44,27 +43,26 @@ class ExistingCluster(ConnectedCluster):
         self._folder = folder
 
     def stop(self) -> None:
-        """Leave the cluster as it is, and remove the kubeconfig that was merged for the run."""
+        """Remove the kubeconfig that was merged for the run."""
         if self._folder is not None:
             self._folder.remove()
 
 
 class ExistingProvider:
-    """Finds the cluster by the kubeconfig that is given, else by the standard loading rules.
+    """Finds the cluster by the given kubeconfig, else by the standard loading rules.
 
-    Those rules: the files that KUBECONFIG lists, merged, else `~/.kube/config`, else the service
-    account of the pod that this runs in.
+    These are: the files listed in KUBECONFIG, merged, else `~/.kube/config`, else the service
+    account of the pod in which this runs.
 
     Args:
-        request: the kubeconfig and context that were given, if any.
-        environ: the environment; the process' own by default.
+        request: the given kubeconfig and context.
+        environ: the environment; the process's own by default.
         home: the home folder; the user's own by default.
-        service_account: where a pod finds its credentials.
-        clock: the time that answers are awaited in.
+        service_account: the folder of a pod's credentials.
 
     Raises:
-        InvalidArgument: `fast` timing is asked for, which only an embedded cluster has.
-        ClusterError: no kubeconfig, or none that can be used; it lists the contexts there are.
+        InvalidArgument: `fast` timing, which only an embedded cluster has.
+        ClusterError: no usable kubeconfig; lists the existing contexts.
     """
 
     name = "existing"
@@ -95,14 +93,14 @@ class ExistingProvider:
 
     @property
     def context(self) -> str:
-        """The context that leads to the cluster."""
+        """The context of the cluster."""
         return self._target.context
 
     def start(self) -> ExistingCluster:
         """Return the cluster once it has answered.
 
         Raises:
-            ClusterError: it cannot be reached, or does not let us in.
+            ClusterError: it cannot be reached, or refuses the credentials.
         """
         cluster = ExistingCluster(self._target, self._folder, self._clock)
         cluster.check()

@@ -1,4 +1,4 @@
-"""Faults of an embedded cluster: what can be broken, and the client that requests it.
+"""Faults of an embedded cluster, and the client that requests them.
 
 The client holds a connection: the cluster ends all faults when it is closed.
 """
@@ -34,11 +34,10 @@ _NO_TIMEOUT = 365 * 86_400.0
 
 
 class Fault:
-    """One fault; it ends with `undo`, with its `with` block, or with the test.
+    """One fault; ends with `undo`, with its `with` block, or with the test.
 
     Args:
-        client: where it was made.
-        name: the id that the cluster knows it by; empty where it was over at once.
+        name: its id in the cluster; empty if it was over at once.
     """
 
     def __init__(self, client: FaultClient, name: str) -> None:
@@ -47,7 +46,7 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests, watches or pulls it has met so far; 0 for faults of nodes and time.
+        """The number of requests, watches or pulls it has met; 0 for faults of nodes and time.
 
         Raises:
             KwaitError: it has ended.
@@ -55,11 +54,11 @@ class Fault:
         return self._client.hits(self._name)
 
     def undo(self) -> None:
-        """End it; nothing to do the second time."""
+        """End it; may be called again."""
         self._client.undo(self._name)
 
     def __enter__(self) -> Self:
-        """Give the fault itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,10 +67,9 @@ class Fault:
 
 
 class FaultClient:
-    """The faults that this process has made in one cluster.
+    """The faults of this process in one cluster.
 
     Args:
-        session: makes the requests.
         server: the cluster's address, for messages.
     """
 
@@ -84,7 +82,7 @@ class FaultClient:
         self._names: list[str] = []
 
     def undo_all(self) -> None:
-        """End every fault; the cluster does it by itself where it cannot be asked."""
+        """End every fault; without an answer the cluster ends them with the connection."""
         with self._lock:
             names, self._names = self._names, []
             hold, self._hold, self._holder = self._hold, None, ""
@@ -99,7 +97,7 @@ class FaultClient:
                 guard.release()
 
     def undo(self, name: str) -> None:
-        """End one fault, if it is there."""
+        """End one fault, if it exists."""
         with self._lock:
             if name not in self._names:
                 return
@@ -107,7 +105,7 @@ class FaultClient:
         self._delete(name)
 
     def hits(self, name: str) -> int:
-        """Return what a fault has met."""
+        """Return the number of hits of a fault."""
         if name not in self._names:
             raise KwaitError("this fault has ended, and nobody counts any more")
         return int(self._ask("GET", f"{_API_ROOT}/faults/{name}")["hits"])
@@ -120,7 +118,7 @@ class FaultClient:
                 raise
 
     def make(self, asked: dict[str, Any]) -> Fault:
-        """Make a fault that ends at the latest with the connection that is held for it.
+        """Create a fault that ends with the connection at the latest.
 
         Raises:
             ApiError: the cluster refuses it.
@@ -136,7 +134,7 @@ class FaultClient:
             return Fault(self, name)
 
     def _open(self) -> None:
-        """Open the connection that all faults of the test end with."""
+        """Open the connection with which all faults of the test end."""
         transport = self._session().transport
         path = f"{_API_ROOT}/hold"
         with ExitStack() as unless_open:
@@ -155,7 +153,7 @@ class FaultClient:
                     f"{self._server} {why} ({error.status}); keep the test from running there"
                 ) from error
             unless_open.pop_all()
-        # A stream that is let go of closes its connection.
+        # Releasing a stream closes its connection.
         self._hold = (answer, lines, guard)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -179,12 +177,12 @@ _FAULT_TARGETS = ("namespace", "client", "all")
 
 @dataclass(frozen=True)
 class FaultScope:
-    """The test that faults are made for.
+    """The test for which faults are created.
 
     Args:
-        namespace: the test's namespace; empty where it has none.
-        client: the client that it uses; None where it uses none.
-        alone: whether it has the cluster to itself.
+        namespace: the test's namespace; empty without one.
+        client: the test's client; None without one.
+        alone: whether the test runs alone on the cluster.
     """
 
     namespace: str = ""
@@ -193,17 +191,16 @@ class FaultScope:
 
 
 class Faults:
-    """What can be broken in an embedded cluster; `kwait_cluster.faults` in tests.
+    """Faults of an embedded cluster; `kwait_cluster.faults` in tests.
 
-    Every fault ends when it is undone, when its `with` block ends, and at the latest when its test
-    does: also when that fails or times out, or when its process is killed. Faults of requests and
-    pulls are for the test's own namespace unless they are told otherwise; those that everybody on
-    the cluster feels are for tests that are marked `serial` or `disruptive`.
+    A fault ends when it is undone, when its `with` block ends, and at the latest with its test,
+    also if that fails, times out or is killed. Faults of requests and pulls affect the test's own
+    namespace by default; those that affect the whole cluster require the marker `serial` or
+    `disruptive`.
 
     Args:
-        session: makes the requests.
         server: the cluster's address, for messages.
-        place: gives the test that runs now.
+        place: returns the current test's scope.
     """
 
     def __init__(
@@ -229,23 +226,22 @@ class Faults:
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
     ) -> Fault:
-        """Refuse requests with 429 or 500, as an API server that is overworked or has no storage.
+        """Refuse requests with 429 or 500, like an overloaded API server or one without storage.
 
         Args:
             status: 429 or 500.
-            retry_after: whole seconds that a 429 asks clients to wait; None does not ask.
-            times: how many requests it meets; None for all.
-            whom: `namespace` for requests on objects there, whoever makes them; `client` for all
-                requests of the test's client; `all` for everybody's, in a serial test.
-            namespace: another than the test's.
-            resources: only these, as `pods`; empty for all.
-            verbs: only `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, `update`,
-                `watch`; empty for all.
+            retry_after: seconds of Retry-After for a 429; None for no header.
+            times: the number of requests; None for all.
+            whom: `namespace` for requests on objects there by any client; `client` for all
+                requests of the test's client; `all` for all requests, in a serial test.
+            namespace: another namespace than the test's.
+            resources: only these resources, as `pods`; empty for all.
+            verbs: only these of `create`, `delete`, `deletecollection`, `get`, `list`, `patch`,
+                `update`, `watch`; empty for all.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
-            KwaitError: everybody would feel it, and the test is not serial.
+            ClusterError: not an embedded cluster.
+            KwaitError: it affects the whole cluster, and the test is not serial.
         """
         if status not in (429, 500):
             raise InvalidArgument("status", status, "429 or 500")
@@ -267,20 +263,19 @@ class Faults:
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
     ) -> Fault:
-        """Let requests wait before they are answered; watches before they begin.
+        """Delay responses, and the start of watches.
 
         Args:
-            seconds: how long, as a duration.
-            times: how many requests it meets; None for all.
+            seconds: a duration.
+            times: the number of requests; None for all.
             whom: as for `refuse`.
             namespace: as for `refuse`.
             resources: as for `refuse`.
             verbs: as for `refuse`.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
-            KwaitError: everybody would feel it, and the test is not serial.
+            ClusterError: not an embedded cluster.
+            KwaitError: it affects the whole cluster, and the test is not serial.
         """
         asked = self._scoped("delay", whom, namespace, resources, verbs)
         length = _check_positive("seconds", seconds)
@@ -295,7 +290,7 @@ class Faults:
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
-        """Break the connections of the watches that are open now; `.hits` says how many.
+        """Break the connections of open watches; `.hits` counts them.
 
         Args:
             whom: as for `refuse`.
@@ -303,9 +298,8 @@ class Faults:
             resources: as for `refuse`.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
-            KwaitError: everybody would feel it, and the test is not serial.
+            ClusterError: not an embedded cluster.
+            KwaitError: it affects the whole cluster, and the test is not serial.
         """
         asked = self._scoped("cut_watches", whom, namespace, resources, ())
         return self._client.make({"kind": "cut-watches", **asked})
@@ -317,7 +311,7 @@ class Faults:
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
-        """Forget all revisions up to now: open watches break, and go on from there with a 410.
+        """Drop all revisions up to now: open watches break, and resuming them gets a 410.
 
         Args:
             whom: as for `refuse`.
@@ -325,9 +319,8 @@ class Faults:
             resources: as for `refuse`.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
-            KwaitError: everybody would feel it, and the test is not serial.
+            ClusterError: not an embedded cluster.
+            KwaitError: it affects the whole cluster, and the test is not serial.
         """
         asked = self._scoped("expire_history", whom, namespace, resources, ())
         return self._client.make({"kind": "expired-history", **asked})
@@ -337,16 +330,15 @@ class Faults:
     def slow_pulls(
         self, seconds: float | str, *, image: str = "", namespace: str | None = None
     ) -> Fault:
-        """Let pulls take longer. What a node has is not pulled, unless the policy is `Always`.
+        """Delay image pulls. Images on the node are pulled only with the policy `Always`.
 
         Args:
-            seconds: how much longer, as a duration; real seconds on fast timing too.
-            image: only of images whose full name, as `docker.io/library/nginx:1`, has this in it.
-            namespace: for pods there; the test's by default.
+            seconds: a duration, real seconds on fast timing too.
+            image: only images whose full name, as `docker.io/library/nginx:1`, contains this.
+            namespace: the pods' namespace; the test's by default.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         asked = {"namespace": self._namespace(namespace), "image": image}
         return self._client.make(
@@ -360,16 +352,15 @@ class Faults:
         image: str = "",
         namespace: str | None = None,
     ) -> Fault:
-        """Let pulls fail. What a node has is not pulled, unless the policy is `Always`.
+        """Fail image pulls. Images on the node are pulled only with the policy `Always`.
 
         Args:
-            message: in the container runtime's words; it decides how long waits hope.
+            message: the container runtime's error; waits decide by it when to fail early.
             image: as for `slow_pulls`.
             namespace: as for `slow_pulls`.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         if not message:
             raise InvalidArgument("message", message, "what the container runtime says")
@@ -379,71 +370,63 @@ class Faults:
     def run_out_of_memory(
         self, pod: str, container: str | None = None, *, namespace: str | None = None
     ) -> None:
-        """Have the kernel kill a running container: `OOMKilled`, exit code 137.
+        """Kill a running container as the kernel does: `OOMKilled`, exit code 137.
 
         Args:
-            pod: the pod's name.
-            container: which of its containers; None for the first.
+            pod: its name.
+            container: its name; None for the first.
             namespace: the pod's; the test's by default.
 
         Raises:
-            ApiError: there is no such pod, or the container does not run.
-            ClusterError: the cluster is no embedded one.
+            ApiError: no such pod, or the container is not running.
+            ClusterError: not an embedded cluster.
         """
         asked = {"namespace": self._namespace(namespace), "pod": pod}
         which = {} if container is None else {"container": container}
         self._client.make({"kind": "out-of-memory", **asked, **which})
 
     def rule(self, asked: dict[str, Any], namespace: str | None) -> Fault:
-        """Make a rule for pods; what `kwait_cluster.pods(…)` does.
+        """Create a rule for pods, for `kwait_cluster.pods(…)`.
 
         Args:
-            asked: what it says.
-            namespace: of the pods; None for the test's.
+            asked: the rule.
+            namespace: the pods' namespace; None for the test's.
         """
         return self._client.make({**asked, "namespace": self._namespace(namespace)})
 
-    # -- nodes and time: everybody feels these
+    # -- nodes and time: these affect the whole cluster
 
     def partition_node(self, node: str) -> Fault:
-        """Cut a node off: its pods go on unseen, and the kubelet hears of nothing.
-
-        Args:
-            node: its name.
+        """Cut a node off: its pods keep running, and the kubelet has no connection.
 
         Raises:
-            ApiError: there is no such node.
-            ClusterError: the cluster is no embedded one.
+            ApiError: no such node.
+            ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
         self._alone("partition_node")
         return self._client.make({"kind": "partition", "node": node})
 
     def stop_kubelet(self, node: str) -> Fault:
-        """End a node's kubelet: what runs goes on, nothing is started, restarted or probed.
-
-        Args:
-            node: its name.
+        """Stop a node's kubelet: containers keep running, none is started, restarted or probed.
 
         Raises:
-            ApiError: there is no such node.
-            ClusterError: the cluster is no embedded one.
+            ApiError: no such node.
+            ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
         self._alone("stop_kubelet")
         return self._client.make({"kind": "dead-kubelet", "node": node})
 
     def pressure(self, node: str, resource: Literal["disk", "memory"]) -> Fault:
-        """Let a node run short of something: its condition says so, and it evicts pods in turn.
+        """Put a node under pressure: it gets the condition, and evicts pods.
 
         Args:
-            node: its name.
             resource: `disk` or `memory`.
 
         Raises:
-            InvalidArgument: there is no such resource.
-            ApiError: there is no such node.
-            ClusterError: the cluster is no embedded one.
+            ApiError: no such node.
+            ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
         if resource not in ("disk", "memory"):
@@ -452,16 +435,16 @@ class Faults:
         return self._client.make({"kind": "pressure", "node": node, "resource": resource})
 
     def jump_clock(self, seconds: float | str) -> Fault:
-        """Set the cluster's wall clock ahead, or back; the end of the fault sets it right.
+        """Set the cluster's wall clock forward or back; the end of the fault resets it.
 
-        What stamps and schedules are made of jumps, pauses that have begun do not.
+        Timestamps and schedules jump, pauses that have begun do not.
 
         Args:
-            seconds: how far, as a duration or a number; negative for back.
+            seconds: a duration or a number of seconds; negative for back.
 
         Raises:
-            InvalidArgument: it is no duration, or 0.
-            ClusterError: the cluster is no embedded one.
+            InvalidArgument: not a duration, or 0.
+            ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
         if isinstance(seconds, str):
@@ -475,10 +458,10 @@ class Faults:
         return self._client.make({"kind": "clock-jump", "seconds": length})
 
     def undo_all(self) -> None:
-        """End every fault; the cluster does it by itself where it cannot be asked.
+        """End every fault; without an answer the cluster ends them with the connection.
 
         Raises:
-            ApiError: it could not be asked.
+            ApiError: the request failed.
         """
         named, self._named = self._named, None
         if named is not None:

@@ -25,16 +25,16 @@ __all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]
 
 
 class Cluster(Protocol):
-    """A cluster that answers, and how to reach it."""
+    """A running cluster and its kubeconfig."""
 
     @property
     def provider(self) -> str:
-        """The name of the provider that it comes from."""
+        """The name of its provider."""
         ...
 
     @property
     def kubeconfig(self) -> Path:
-        """The one file that any client can reach it with."""
+        """The kubeconfig of the cluster."""
         ...
 
     @property
@@ -44,22 +44,22 @@ class Cluster(Protocol):
 
     @property
     def time_scale(self) -> float:
-        """How long its controllers take, as a part of what a real cluster's take."""
+        """The duration of its controllers' work relative to a real cluster's."""
         ...
 
     @property
     def version(self) -> str:
-        """What its API server calls its version, for example `v1.36.2`; asked for once."""
+        """The API server's version, for example `v1.36.2`; requested once."""
         ...
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of its nodes, sorted; asked for once."""
+        """The names of its nodes, sorted; requested once."""
         ...
 
     @property
     def faults(self) -> Faults:
-        """What can be broken in it, where it is an embedded one."""
+        """Faults to inject, on an embedded cluster."""
         ...
 
     def pods(
@@ -70,11 +70,11 @@ class Cluster(Protocol):
         container: str = "",
         namespace: str | None = None,
     ) -> ScriptedPods:
-        """Say what containers do instead of their commands, where it is an embedded one."""
+        """Script what containers do instead of their commands, on an embedded cluster."""
         ...
 
     def client(self) -> ApiClient:
-        """Make a new official client for it.
+        """Return a new official client for it.
 
         Raises:
             ClusterError: the kubeconfig's credentials or certificates cannot be used.
@@ -82,28 +82,28 @@ class Cluster(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it, if it was started for this run, and let go of what was made for it."""
+        """Stop it if it was started for this run, and remove temporary files."""
         ...
 
 
 class Provider(Protocol):
-    """A way to come by a cluster: made from a request that it has found to be sound."""
+    """A source of clusters, created from a checked request."""
 
     @property
     def name(self) -> str:
-        """What the provider is called in `--kwait-cluster`."""
+        """The provider's name in `--kwait-cluster`."""
         ...
 
     @property
     def context(self) -> str | None:
-        """The context that leads to a cluster that is there already; None for a new one."""
+        """The context of an existing cluster; None for a new one."""
         ...
 
     def start(self) -> Cluster:
         """Find or start the cluster and return it once it answers.
 
         Raises:
-            ClusterError: there is none to be had; the message says what to do.
+            ClusterError: it cannot be found or started; the message has a way out.
         """
         ...
 
@@ -126,24 +126,22 @@ def choose_provider(
     timing: Timing = "fast",
     timing_source: str | None = None,
 ) -> Provider:
-    """Return the provider that the settings mean; nothing is started and nobody asked yet.
+    """Return the provider for the settings; starts nothing and sends no request.
 
-    `auto` is `existing` where a kubeconfig or a context is given, else `embedded`: a kubeconfig
-    that merely lies around, KUBECONFIG included, is not touched unless `existing` is named.
+    `auto` is `existing` if a kubeconfig or a context is given, else `embedded`: KUBECONFIG and the
+    default kubeconfig are used only with `existing`.
 
     Args:
         cluster: `auto` or one of `PROVIDERS`.
-        kubeconfig: the file to use.
-        context: the context to use.
-        cluster_source: where `cluster` came from, for messages.
-        kubeconfig_source: where `kubeconfig` came from.
-        context_source: where `context` came from.
-        timing: how long the pauses of an embedded cluster are.
-        timing_source: where `timing` came from; None for the default.
+        cluster_source: the source of `cluster`, for messages.
+        kubeconfig_source: the source of `kubeconfig`.
+        context_source: the source of `context`.
+        timing: the timing of an embedded cluster.
+        timing_source: the source of `timing`; None for the default.
 
     Raises:
-        InvalidArgument: there is no such provider, or it has no use for what is given.
-        ClusterError: the kubeconfig or context that was given cannot be used.
+        InvalidArgument: no such provider, or one that does not support an argument.
+        ClusterError: the given kubeconfig or context cannot be used.
     """
     request = ClusterRequest(
         None if kubeconfig is None else Path(kubeconfig),
@@ -169,16 +167,15 @@ def connect(
     provider: str = "existing",
     time_scale: float = 1.0,
 ) -> Cluster:
-    """Return a cluster that somebody else has chosen or started, once it has answered.
+    """Return a cluster that was chosen or started elsewhere, once it has answered.
 
     Args:
-        kubeconfig: its kubeconfig.
-        context: the context to use; None for the current one.
-        provider: the name of the provider that it comes from.
-        time_scale: how long its controllers take, as a part of what a real cluster's take.
+        context: None for the current one.
+        provider: the name of its provider.
+        time_scale: the duration of its controllers' work relative to a real cluster's.
 
     Raises:
-        ClusterError: the kubeconfig cannot be used, or the server does not let us in.
+        ClusterError: the kubeconfig cannot be used, or the server refuses the credentials.
     """
     target = read_kubeconfig(Path(kubeconfig)).target(context)
     cluster = ConnectedCluster(target, provider=provider, time_scale=time_scale)

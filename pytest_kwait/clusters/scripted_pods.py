@@ -20,14 +20,14 @@ __all__ = ["ScriptedPods", "script_pods"]
 
 
 class ScriptedPods:
-    """What containers of some pods do from their next start on; `kwait_cluster.pods(…)` in tests.
+    """Behaviour of some pods' containers from their next start; `kwait_cluster.pods(…)` in tests.
 
-    Each method makes a rule, which holds until it is undone, its `with` block ends, or the test
-    does. A newer rule goes before an older one, and both before the pod's annotations.
+    Each method creates a rule, which holds until it is undone, its `with` block ends, or the test
+    ends. Newer rules precede older ones, and rules precede the pod's annotations.
 
     Args:
         make: sends a rule to the cluster.
-        whom: what the rules say of whom they are for.
+        whom: the rules' selection of pods.
     """
 
     def __init__(self, make: Callable[[dict[str, Any]], Fault], whom: Mapping[str, str]) -> None:
@@ -46,17 +46,16 @@ class ScriptedPods:
         reason: str | None = None,
         message: str | None = None,
     ) -> Fault:
-        """Let them run for a while and end, whatever their commands are.
+        """Run for a while and exit, whatever the command is.
 
         Args:
-            for_: real seconds, or a duration; None for until they are asked to end.
+            for_: real seconds, or a duration; None until they are stopped.
             exit: the exit code.
-            reason: what their state says; None for what a program that ends so has.
+            reason: the reason in their state; None for the one that the exit code has.
             message: their termination message.
 
         Raises:
-            InvalidArgument: a value cannot be meant.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         seconds = None if for_ is None else to_seconds(for_, what="for_")
         code = _check_exit_code(exit)
@@ -70,90 +69,85 @@ class ScriptedPods:
         )  # fmt: skip
 
     def crash_loop(self, exit: int = 1) -> Fault:  # as in `run`
-        """Let them end at once whenever they start.
+        """Exit at once after each start.
 
         Args:
             exit: the exit code.
 
         Raises:
-            InvalidArgument: it is none.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(run=0.0, exit=_check_exit_code(exit))
 
     def hold_pending(self) -> Fault:
-        """Let them never be made: their pods stay Pending, the containers ContainerCreating.
+        """Never start: pods stay Pending, containers ContainerCreating.
 
         Raises:
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(start="never")
 
     def start(self, *, after: Duration) -> Fault:
-        """Let them be made later.
+        """Delay the start of the containers.
 
         Args:
             after: real seconds, or a duration.
 
         Raises:
-            InvalidArgument: it is no duration.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(start=to_seconds(after, what="after"))
 
     def pull(self, *, for_: Duration) -> Fault:
-        """Let their images be pulled, and that take a while, even where the node has them.
+        """Pull the images slowly, even if the node has them.
 
         Args:
             for_: real seconds, or a duration.
 
         Raises:
-            InvalidArgument: it is no duration.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(pull=to_seconds(for_, what="for_"))
 
     def pull_error(self, message: str = "not found") -> Fault:
-        """Let every pull of their images fail.
+        """Fail every pull of the images.
 
         Args:
-            message: in the container runtime's words; it decides how long waits hope.
+            message: the container runtime's error; waits decide by it when to fail early.
 
         Raises:
             InvalidArgument: it is empty.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(pull_error=_check_text("message", message))
 
     def ready(self, *, after: Duration) -> Fault:
-        """Let them be ready a while after they start, whatever their probes are.
+        """Become ready a while after the start, whatever the probes are.
 
         Args:
             after: real seconds, or a duration.
 
         Raises:
-            InvalidArgument: it is no duration.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(ready=to_seconds(after, what="after"))
 
     def never_ready(self) -> Fault:
-        """Let them run and never be ready, whatever their probes are.
+        """Run and never become ready, whatever the probes are.
 
         Raises:
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         return self._rule(ready="never")
 
     def logs(self, lines: Sequence[str]) -> Fault:
-        """Let them write lines when they start, and run on, whatever their commands are.
+        """Write lines at the start, and keep running, whatever the command is.
 
         Args:
-            lines: without their ends.
+            lines: without line ends.
 
         Raises:
-            InvalidArgument: it is no list of lines.
-            ClusterError: the cluster is no embedded one.
+            ClusterError: not an embedded cluster.
         """
         given: Sequence[object] = lines
         if isinstance(given, str) or not all(_is_line(line) for line in given):
@@ -180,17 +174,17 @@ def _check_text(what: str, text: object) -> str | None:
 def script_pods(
     faults: Faults, label: str, name: str, container: str, namespace: str | None
 ) -> ScriptedPods:
-    """Return what makes rules for the pods that are meant.
+    """Return the rules for a selection of pods.
 
     Args:
-        faults: of their cluster.
-        label: a selector; empty for all.
-        name: a pod's; empty for all.
-        container: a container's; empty for all.
-        namespace: theirs; None for the test's.
+        faults: the faults of their cluster.
+        label: a label selector; empty for all.
+        name: a pod's name; empty for all.
+        container: a container's name; empty for all.
+        namespace: None for the test's.
 
     Raises:
-        InvalidArgument: `label` is no selector, or a name is none.
+        InvalidArgument: an invalid selector or name.
     """
     for what, value in (("name", name), ("container", container)):
         if not isinstance(value, str):
