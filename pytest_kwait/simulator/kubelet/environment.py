@@ -284,7 +284,7 @@ def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
 
 
 def extract_resource(api: Cluster, container: Obj, reference: Obj, node_name: str) -> str:
-    """Return a resource of a container as text, in units of the divisor and rounded up.
+    """Return a container's resource as text, in units of the divisor, rounded up.
 
     An unset limit is the node's allocatable amount.
 
