@@ -60,10 +60,10 @@ _MONTHS_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @lru_cache(maxsize=4096)
 def canonicalize_time(text: str, *, micro: bool = False) -> str:
-    """The moment that `text` names, in UTC, to the second or with `micro` to the microsecond.
+    """Return a time in UTC, in seconds or with `micro` in microseconds.
 
     Raises:
-        ValueError: it names none; the text is the server's.
+        ValueError: with the server's message, the time is invalid.
     """
     if (_MICROS if micro else _SECONDS).fullmatch(text):
         _parse_time(text, micro=micro)
@@ -125,7 +125,7 @@ def _parse_time_error(text: str, layout: str, rest: str, element: str) -> ValueE
 
 
 _MAX_STRICT_ERRORS = 100
-# Looked at for every field of every object: names of their own cost half of an enum's.
+# Read for every field of every object: constants are twice as fast as an enum.
 _ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
 _LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
 _RANGES = {
@@ -138,7 +138,7 @@ _RANGES = {
 
 
 class _WrongType(Exception):
-    """A value that its field cannot hold; structs add where it is on its way up."""
+    """A value of a wrong type; each enclosing struct adds its path."""
 
     def __init__(self, given: str, go: str) -> None:
         super().__init__(given)
@@ -147,7 +147,7 @@ class _WrongType(Exception):
         self.path: list[str] = []
 
     def within(self, struct: Struct, field: str, shape: Shape | None) -> None:
-        """Note where it is."""
+        """Add the path of the value."""
         self.path.append(field)
         if shape is not None and shape.field is not None:
             self.path += reversed(shape.field.within)
@@ -159,14 +159,14 @@ class _WrongType(Exception):
 
 
 class _Unreadable(Exception):
-    """A text that is none of its type."""
+    """A text that its type cannot parse."""
 
 
 class Decoder:
-    """The outcome of decoding one object: the clean object and what was wrong but harmless.
+    """Decodes one object and collects the errors of strict decoding.
 
     Args:
-        kind: the kind that the object is decoded into.
+        kind: the kind of the object.
     """
 
     __slots__ = ("_kind", "complaints", "unknown")
@@ -181,12 +181,12 @@ class Decoder:
     def struct(
         self, value: Obj, struct: Struct, path: str = "", *, before: Obj | None = None
     ) -> Obj:
-        """`value` as the server would write it after reading it.
+        """Return `value` as the server writes it after decoding.
 
         Args:
-            value: what is read.
+            value: the raw value.
             struct: its type.
-            path: where it stands.
+            path: its path.
             before: a clean object that it was made of; parts that are still the same are taken from
                 there, and belong to both from then on.
 
@@ -238,7 +238,7 @@ class Decoder:
                     if found or not isinstance(found, list | dict | int | float | str):
                         clean[field] = found
                     elif not shape.cleared or form in (_ANY, _INT_OR_TEXT):
-                        # What is stored does not tell an empty list or map from none.
+                        # Stored objects have no empty lists and maps.
                         empty = shape.null_when_empty and isinstance(found, list | dict)
                         clean[field] = None if empty else found
         except _WrongType as wrong:
@@ -252,7 +252,7 @@ class Decoder:
         return clean
 
     def _list(self, items: list[Any], shape: Shape, path: str, before: list[Any]) -> list[Any]:
-        """A list that was made of another one: what stands where it stood is taken from there."""
+        """Decode a changed list; items at their earlier index are shared."""
         clean, most = [], len(before)
         for at, item in enumerate(items):
             if at < most and item == before[at] and item is not None:
@@ -262,7 +262,7 @@ class Decoder:
         return clean
 
     def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
-        """The fields of an object as they stood in its text; those given again are named."""
+        """Return the fields of an object in order of its text; report duplicates."""
         pairs = value.pairs if isinstance(value, DuplicateKeysObj) else value.items()
         seen: Obj = {}
         for field, item in pairs:
@@ -274,12 +274,12 @@ class Decoder:
             yield field, seen[field]
 
     def add_strict_error(self, text: str) -> None:
-        """Note what strict decoding refuses."""
+        """Add an error of strict decoding."""
         if len(self.complaints) < _MAX_STRICT_ERRORS:
             self.complaints[text] = None
 
     def add_custom_strict_errors(self, obj: Obj) -> None:
-        """Note what is wrong with an object of a custom kind: unknown fields last, by name."""
+        """Add the errors of a custom object: unknown fields last, by name."""
         self.complaints = {}
         self._complain_repeated(obj, "")
         for field in sorted(self.unknown):
@@ -349,7 +349,7 @@ _READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
 
 
 def _find_type_error(value: Obj, struct: Struct) -> str:
-    """What the first type that reads itself cannot read, which goes before any wrong type."""
+    """Return the first error of a type with its own parser; it precedes wrong types."""
     try:
         _check_struct_readable(value, struct)
     except (_WrongType, _Unreadable) as found:
@@ -383,7 +383,7 @@ def _check_readable(item: Any, shape: Shape) -> None:
 
 
 def _json_type_name(item: Any, *, number: bool = False) -> str:
-    """What a decoding error calls a value; where a number was wanted it shows a wrong one."""
+    """Return the name of a value in decoding errors; a wrong number is shown itself."""
     if isinstance(item, bool):
         return "bool"
     if isinstance(item, int | float):
@@ -394,7 +394,7 @@ def _json_type_name(item: Any, *, number: bool = False) -> str:
 
 
 def _merge_duplicates(before: Any, item: Any) -> Any:
-    """What decoding into a place comes to that has been decoded into."""
+    """Merge a duplicate field into the value decoded before."""
     if isinstance(before, dict) and isinstance(item, dict):
         return {**before, **item}
     return item

@@ -33,28 +33,28 @@ _DIGITS = 20
 
 
 def parse_int(text: str) -> int:
-    """The signed number that `text` spells.
+    """Parse a signed 64-bit number.
 
     Raises:
-        ValueError: it spells none that has 64 bits; the text is Go's.
+        ValueError: with Go's message, the number is invalid or out of range.
     """
     return _parse_number("ParseInt", text, _INT, -(2**63), 2**63 - 1)
 
 
 def parse_uint(text: str) -> int:
-    """The number without a sign that `text` spells.
+    """Parse an unsigned 64-bit number.
 
     Raises:
-        ValueError: it spells none that has 64 bits; the text is Go's.
+        ValueError: with Go's message, the number is invalid or out of range.
     """
     return _parse_number("ParseUint", text, _UINT, 0, 2**64 - 1)
 
 
 def atoi(text: str) -> int:
-    """The same as `parse_int`, in another function's name.
+    """As `parse_int`, with `Atoi` in the message.
 
     Raises:
-        ValueError: it spells none that has 64 bits; the text is Go's.
+        ValueError: with Go's message, the number is invalid or out of range.
     """
     return _parse_number("Atoi", text, _INT, -(2**63), 2**63 - 1)
 
@@ -98,7 +98,7 @@ def _has_re2() -> bool:
 
 @lru_cache(maxsize=512)
 def find_pattern_error(pattern: str) -> str:
-    """Why `pattern` is none, as Go says it; empty if it is one."""
+    """Return Go's error for an invalid pattern; empty for a valid one."""
     if not _has_re2():
         return _find_python_error(pattern)
     said = _compile().eval(data={"text": "", "pattern": pattern}).value()
@@ -112,7 +112,7 @@ def find_pattern_error(pattern: str) -> str:
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Whether `pattern` is found in `text`; one that is none is found nowhere."""
+    """Whether `pattern` matches in `text`; an invalid pattern does not."""
     if not _has_re2():
         return not find_pattern_error(pattern) and re.search(pattern, text, re.ASCII) is not None
     return _compile().eval(data={"text": text, "pattern": pattern}).value() is True

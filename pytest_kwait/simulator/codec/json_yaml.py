@@ -40,7 +40,7 @@ class _SyntaxError(Exception):
 
 
 def find_json_error(data: bytes) -> str:
-    """Why `data` is no JSON, in Go's words; empty if it is JSON."""
+    """Return Go's error for invalid JSON; empty for valid JSON."""
     scanner = _Scanner(data)
     try:
         scanner.value()
@@ -53,7 +53,7 @@ def find_json_error(data: bytes) -> str:
 
 
 def quote_character(code: int) -> str:
-    """A character as Go quotes it in errors."""
+    """Quote a character as Go does in errors."""
     if code == ord("'"):
         return r"'\''"
     if code == ord('"'):
@@ -68,14 +68,14 @@ def quote_character(code: int) -> str:
 
 
 class _Scanner:
-    """Reads one value without keeping it; nesting is followed without recursion."""
+    """Validates one JSON value, without recursion."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def wrong(self, where: str) -> None:
-        """Refuse the sign at hand.
+        """Reject the current character.
 
         Raises:
             _Wrong: always.
@@ -83,22 +83,22 @@ class _Scanner:
         raise _SyntaxError(f"invalid character {quote_character(self.look())} {where}")
 
     def look(self) -> int:
-        """The sign at hand.
+        """Return the current character.
 
         Raises:
-            _Wrong: there is none.
+            _Wrong: at the end.
         """
         if self.at >= len(self.data):
             raise _SyntaxError("unexpected end of JSON input")
         return self.data[self.at]
 
     def space(self) -> None:
-        """Go on to what is no space."""
+        """Skip white space."""
         while self.at < len(self.data) and self.data[self.at] in _SPACE:
             self.at += 1
 
     def value(self) -> None:
-        """Read a value with everything in it."""
+        """Read a whole value."""
         open_: list[int] = []
         while True:
             self.space()
@@ -120,7 +120,7 @@ class _Scanner:
                 return
 
     def _next(self, open_: list[int]) -> bool:
-        """Go on to the next value of what is open; returns whether there is one."""
+        """Move to the next value of the open list or object; returns whether there is one."""
         while open_:
             self.space()
             sign, inside = self.look(), open_[-1]
@@ -219,10 +219,10 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_json(data: bytes) -> Any:
-    """The value that `data` spells; what is no UTF-8 in it reads as U+FFFD.
+    """Decode JSON; invalid UTF-8 becomes U+FFFD.
 
     Raises:
-        ValueError: it spells none, or one that is too deep; the text is Go's.
+        ValueError: with Go's message, the JSON is invalid or too deep.
     """
     try:
         value = _decode(data)
@@ -236,7 +236,7 @@ def read_json(data: bytes) -> Any:
 
 
 def check_depth(value: Any, data: bytes = b"{") -> None:
-    """Hold `value`, which `data` spells, to what can be borne.
+    """Check the depth of a decoded value.
 
     Raises:
         ValueError: it is too deep.
@@ -261,7 +261,7 @@ def _too_deep_error(data: bytes) -> ValueError:
 
 
 def _read_leniently(data: bytes) -> Any:
-    """What only the encoding was wrong of: bytes that are no UTF-8, halves of characters."""
+    """Decode JSON with invalid UTF-8 or lone surrogates."""
     text = data.decode(errors="replace")
     try:
         json.loads(text, parse_constant=_refuse_constant)
@@ -274,12 +274,12 @@ def _read_leniently(data: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    """Refuse `NaN` and the like."""
+    """Reject `NaN` and infinities."""
     raise ValueError(name)
 
 
 def _replace_lone_surrogates(text: str) -> str:
-    """`text` with the escapes of halves of characters that stand alone as U+FFFD."""
+    """Replace the escapes of lone surrogates by U+FFFD."""
     if "\\u" not in text:
         return text
     value = json.loads(text)
@@ -299,7 +299,7 @@ def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """A loader with tables of its own, which notes the keys that a map has twice."""
+        """A YAML loader with the server's resolvers that records duplicate keys."""
 
         def __init__(self, stream: bytes) -> None:
             super().__init__(stream)
@@ -326,10 +326,10 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def read_yaml(data: bytes) -> tuple[Any, list[str]]:
-    """The value that `data` spells, as JSON has it, and which keys it gives more than once.
+    """Decode YAML as JSON values; returns the value and its duplicate keys.
 
     Raises:
-        ValueError: it is no YAML.
+        ValueError: the YAML is invalid.
     """
     import yaml
 
@@ -351,7 +351,7 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
 
 
 def _try_json(data: bytes) -> Any:
-    """What JSON reads in `data` at once; None for what only YAML can read, or names as repeated."""
+    """Decode as JSON; None if only YAML can read it or it has duplicate keys."""
     if not data.lstrip().startswith(b"{"):
         return None
     repeated = False
@@ -371,10 +371,10 @@ def _try_json(data: bytes) -> Any:
 
 
 def _check_expansion(value: Any) -> None:
-    """Hold what aliases stand for to what a body could have spelled out.
+    """Limit the expansion of aliases.
 
     Raises:
-        ValueError: it is more, or contains itself; the text is the server's.
+        ValueError: with the server's message, the expansion is too large or recursive.
 
     Source: goyaml.v2/decode.go, `allowedAliasRatio`.
     """
@@ -411,7 +411,7 @@ def _json_key(key: Any) -> str:
 
 
 def write_yaml(value: Any) -> bytes:
-    """`value`, which is decoded JSON, as the server spells it."""
+    """Write decoded JSON as YAML in the server's style."""
     import yaml
 
     return yaml.dump(value, Dumper=_dumper(), allow_unicode=True, sort_keys=True).encode()
@@ -422,7 +422,7 @@ def _dumper() -> type[yaml.SafeDumper]:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """A dumper that quotes texts as the server does."""
+        """A YAML dumper that quotes as the server does."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True

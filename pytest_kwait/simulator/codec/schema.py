@@ -63,7 +63,7 @@ class GoField(NamedTuple):
 
     @property
     def cleared(self) -> bool:
-        """Whether an empty value that was given is left out."""
+        """Whether an empty value is left out."""
         return self.omitted and not self.pointer
 
 
@@ -75,7 +75,7 @@ def _go_data() -> dict[str, Any]:
 
 @cache
 def go_struct(name: str) -> tuple[GoField, ...] | None:
-    """The fields of a struct as Go declares them, None for a type that is none or unknown."""
+    """Return the fields of a Go struct; None for another or unknown type."""
     found = _go_data()["types"].get(name)
     if found is None:
         return None
@@ -97,7 +97,7 @@ def go_struct(name: str) -> tuple[GoField, ...] | None:
 
 @cache
 def go_fields(name: str) -> dict[str, GoField]:
-    """The fields of a struct as JSON shows them: those of inline structs are its own."""
+    """Return the JSON fields of a struct, with those of inline structs."""
     return {field.json: field for field in _flatten_fields(name, ())}
 
 
@@ -110,7 +110,7 @@ def _flatten_fields(name: str, within: tuple[str, ...]) -> Iterator[GoField]:
 
 
 def go_base(name: str) -> str:
-    """What a named type is that is no struct: `string`, `slice string`; else `name`."""
+    """Return the underlying type of a named type: `string`, `slice string`; else `name`."""
     base: str = _go_data()["bases"].get(name, name)
     return base
 
@@ -122,7 +122,7 @@ def go_kinds() -> dict[str, str]:
 
 
 def go_item(go: str) -> str:
-    """Go's name of the items of a list or of the values of a map; empty if the name hides it."""
+    """Return Go's type of the items of a list or map; empty if unknown."""
     match = _CONTAINER.match(go)
     return go[match.end() :] if match else ""
 
@@ -132,7 +132,7 @@ _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
 class Form(Enum):
-    """What a value is made of."""
+    """The form of a value."""
 
     TEXT = "string"
     INTEGER = "integer"
@@ -149,11 +149,11 @@ class Form(Enum):
 
 
 class Shape:
-    """One value's type, as a field, an item of a list or a value of a map has it.
+    """The type of a field, of a list's items or of a map's values.
 
     Args:
         node: the value's schema.
-        go: Go's name of its type, empty where the schema is all there is.
+        go: Go's name of its type, empty if unknown.
         field: the field of Go's struct that it is, None for items, values and custom kinds.
     """
 
@@ -192,19 +192,19 @@ class Shape:
 
     @property
     def struct(self) -> Struct:
-        """The fields, where the form is STRUCT."""
+        """The fields of the form STRUCT."""
         if self._struct is None:
             self._struct = _struct(self._ref) if self._ref else Struct("", self.node)
         return self._struct
 
     @property
     def cleared(self) -> bool:
-        """Whether an empty value counts as none."""
+        """Whether an empty value counts as absent."""
         return self.field is None or self.field.cleared
 
     @property
     def zero(self) -> Any:
-        """The value of what is null where there can be no null."""
+        """The value of a null that is not nullable."""
         return _ZEROS.get(self.form)
 
     @property
@@ -214,13 +214,13 @@ class Shape:
 
     @property
     def map_keys(self) -> list[str]:
-        """The fields that tell items of a `map` list apart."""
+        """The key fields of a `map` list."""
         keys: list[str] = self.node.get("x-kubernetes-list-map-keys", [])
         return keys
 
     @property
     def merge_key(self) -> str:
-        """The field that a strategic merge patch tells items apart by; empty for none."""
+        """The merge key of strategic merge patches; empty for none."""
         return str(self.node.get("x-kubernetes-patch-merge-key", ""))
 
     @property
@@ -230,7 +230,7 @@ class Shape:
 
     @property
     def atomic(self) -> bool:
-        """Whether server-side apply owns the whole value or nothing of it."""
+        """Whether server-side apply owns the value as a whole."""
         if self.form is Form.LIST:
             return self.list_type == "atomic"
         target = schemas()[self._ref] if self._ref else self.node
@@ -320,7 +320,7 @@ _SCALARS = (Form.TEXT, Form.INTEGER, Form.NUMBER, Form.BOOL)
 
 @cache
 def schemas() -> dict[str, Obj]:
-    """All schemas by name, read once and only when first needed."""
+    """Return all schemas by name; read on first use."""
     data: dict[str, Obj] = read_data("schemas.json.gz")
     return data
 
@@ -347,18 +347,18 @@ def _by_kind() -> dict[tuple[str, str, str], str]:
 
 
 def struct_of(group: str, version: str, kind: str) -> Struct:
-    """The type of a built-in kind."""
+    """Return the type of a built-in kind."""
     return _struct(_by_kind()[(group, version, kind)])
 
 
 def is_known(group: str, version: str, kind: str) -> bool:
-    """Whether there is such a built-in kind, served or not."""
+    """Whether a built-in kind exists, served or not."""
     return (group, version, kind) in _by_kind()
 
 
 @cache
 def shape_of(group: str, version: str, kind: str) -> Shape:
-    """The type of a built-in kind as a value's type."""
+    """Return the type of a built-in kind as a value's type."""
     return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
 
 
@@ -381,7 +381,7 @@ def _form(ref: str, target: Obj) -> Form:
 
 
 def _go_name(ref: str, target: Obj, form: Form) -> str:
-    """The Go type that a decoding error names."""
+    """Return the Go type in decoding errors."""
     if ref:
         package, _, name = ref.rpartition(".")
         return f"{package.rpartition('.')[2]}.{name}"

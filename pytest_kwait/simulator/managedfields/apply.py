@@ -67,10 +67,10 @@ _MAX_ANNOTATIONS_SIZE = 256 * 1024
 
 
 def last_applied_fields(live: Obj, shape: Shape) -> Paths:
-    """The fields that kubectl has applied on the client and that are still as it applied them.
+    """Return the fields of kubectl's client-side apply that are unchanged since.
 
     Args:
-        live: the object as it is, without `managedFields`.
+        live: the object without `managedFields`.
         shape: its type.
     """
     try:
@@ -84,9 +84,9 @@ def last_applied_fields(live: Obj, shape: Shape) -> Paths:
 
 
 def update_last_applied(live: Obj, configuration: Obj) -> bool:
-    """Note the configuration in an object that has such a note; whether that changes it.
+    """Update the last-applied annotation of an object that has one; returns whether it changed.
 
-    Together with an object's other annotations it may be too large: then the note goes.
+    The annotation is removed if the annotations become too large.
     """
     annotations = _annotations_or_empty(live)
     if _ANNOTATION not in annotations:
@@ -117,10 +117,10 @@ _TYPE_ERROR = re.compile(
 
 
 def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Caller) -> Obj:
-    """The configuration in the body, which may be YAML and may name no object.
+    """Decode the applied configuration of a body, JSON or YAML, with or without a name.
 
     Raises:
-        StatusError: 400, it is none, or one of something else.
+        StatusError: 400, the body is invalid or for another object.
     """
     try:
         obj, repeated = read_yaml(data)
@@ -179,11 +179,11 @@ def apply_object(
     *,
     force: bool,
 ) -> tuple[Obj, bool]:
-    """Apply; returns the object and whether it is a new one.
+    """Apply a configuration; returns the object and whether it was created.
 
     Raises:
-        StatusError: 409 where another manager owns a field that would change, and `force` is not
-            given; 500 for fields that the kind does not have; whatever a write is refused for.
+        StatusError: 409 if another manager owns a changed field, without `force`; 500 for unknown
+            fields; or the write is invalid or denied.
     """
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
@@ -261,7 +261,7 @@ def apply_object(
 
 
 def _check_types(kind: Kind, configuration: Obj) -> None:
-    """Hold the configuration to the kind's type, then to what its Go type can hold.
+    """Check the configuration against the kind's schema, then against its Go type.
 
     Raises:
         StatusError: 500, as upstream has it.
@@ -284,7 +284,7 @@ def _check_types(kind: Kind, configuration: Obj) -> None:
 
 
 def _conversion_message(why: str) -> str:
-    """What the conversion of an object says of what its decoding would say."""
+    """Return the conversion's message for a decoding error."""
     match = _TYPE_ERROR.fullmatch(why)
     if match is None:
         return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
@@ -301,7 +301,7 @@ def _typed_value_error(kind: Kind, configuration: Obj, why: str) -> StatusError:
 
 
 def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
-    """`live` with `applied` over it, lists item by item where their items have owners."""
+    """Merge `applied` into `live`; lists with keys merge by item."""
     if isinstance(applied, dict) and isinstance(live, dict):
         parts = {element: inner for element, _, inner in iter_children(applied, shape)}
         if not parts:
@@ -334,7 +334,7 @@ def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
 
 
 def _order_as_applied(result: list[Any], order: list[str], shape: Shape | None) -> list[Any]:
-    """The applied items in their order, the others where they stood."""
+    """Order applied items as applied; others keep their places."""
     elements = [element for element, _, _ in iter_children(result, shape)]
     by_element = dict(zip(elements, result, strict=False))
     wanted = iter(order)
@@ -345,7 +345,7 @@ def _order_as_applied(result: list[Any], order: list[str], shape: Shape | None) 
 
 
 def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
-    """Remove what is no longer applied and nobody else owns."""
+    """Remove fields that are no longer applied and have no other owner."""
     prefixes = {path[:length] for path in kept for length in range(1, len(path) + 1)}
     for path in sorted(dropped, key=len):
         if path not in prefixes:
@@ -400,16 +400,16 @@ def check_conflicts(
     force: bool,
     elsewhere: Mapping[str, Paths] | None = None,
 ) -> None:
-    """Hold a change of the fields `touched` to those who own them.
+    """Check the changed fields `touched` for other owners.
 
     Args:
-        others: those who may.
-        touched: the fields, in the version that is written.
-        force: whether it does not matter.
-        elsewhere: the fields as other versions have them, by version.
+        others: the other managers.
+        touched: the fields in the written version.
+        force: take the fields over.
+        elsewhere: the fields in other versions, by version.
 
     Raises:
-        StatusError: 409, somebody else does, and `force` is not given.
+        StatusError: 409, another manager owns one, without `force`.
     """
     versions = elsewhere or {}
     conflicts = [

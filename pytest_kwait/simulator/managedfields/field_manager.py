@@ -61,7 +61,7 @@ _NEVER_OWNED = frozenset(
 
 @dataclass(slots=True)
 class ManagedFieldsEntry:
-    """One entry: a manager, the way it writes, and what it owns."""
+    """An entry of `managedFields`."""
 
     name: str
     operation: str
@@ -72,17 +72,17 @@ class ManagedFieldsEntry:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes two writes be of one manager; appliers are the same in every version."""
+        """The identity of a manager; appliers are the same in every version."""
         version = "" if self.operation == "Apply" else self.api_version
         return self.name, self.operation, version, self.subresource
 
 
 class VersionConverter:
-    """What a write of one version changes for managers who wrote in another one.
+    """Computes the changes of a write in the versions of other managers.
 
     Args:
-        kinds: what the cluster serves.
-        kind: the version that is written.
+        kinds: the kinds of the cluster.
+        kind: the written version.
     """
 
     def __init__(self, kinds: Scheme, kind: Kind) -> None:
@@ -90,7 +90,7 @@ class VersionConverter:
         self._kind = kind
 
     def changes(self, manager: ManagedFieldsEntry, before: Obj, new: Obj) -> Changes | None:
-        """What differs in the manager's version; None where that is no longer served."""
+        """Return the changes in the manager's version; None if it is not served any more."""
         group, _, version = manager.api_version.rpartition("/")
         served = self._kinds.served(group, version) or {}
         other = served.get(self._kind.plural)
@@ -104,7 +104,7 @@ class VersionConverter:
 
 
 def read_managed_fields(obj: Obj) -> list[ManagedFieldsEntry]:
-    """The object's managers."""
+    """Return the object's managers."""
     return [
         ManagedFieldsEntry(
             name=entry.get("manager", ""),
@@ -119,7 +119,7 @@ def read_managed_fields(obj: Obj) -> list[ManagedFieldsEntry]:
 
 
 def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
-    """Make `managers` the object's managers; those that own nothing are left out."""
+    """Set the object's managers, without those that own no field."""
     entries = []
     for manager in sorted(
         (one for one in managers if one.fields),
@@ -144,7 +144,7 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
 
 
 def object_shape(kind: Kind) -> Shape:
-    """The type of the kind's objects."""
+    """Return the type of the kind's objects."""
     if kind.structure is not None:
         shape: Shape = kind.structure.shape
         return shape
@@ -152,7 +152,7 @@ def object_shape(kind: Kind) -> Shape:
 
 
 def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
-    """The paths that a write of this kind can own: neither identity nor what it resets."""
+    """Return the paths that can be owned: without identity and reset fields."""
     kept = paths - _NEVER_OWNED
     if subresource == "status":
         return {path for path in kept if path[0] == "f:status"}
@@ -167,7 +167,7 @@ def _without_managed_fields(obj: Obj) -> Obj:
 
 
 def _blank_object(kind: Kind, shape: Shape) -> Obj:
-    """What an object is before its fields are set: the fields that are always written."""
+    """Return an empty object: the fields that are always written."""
     if kind.structure is not None:
         return {"metadata": {}}
     blank = Decoder(kind).struct({}, shape.struct)
@@ -176,7 +176,7 @@ def _blank_object(kind: Kind, shape: Shape) -> Obj:
 
 
 def _fill_required(value: Obj, shape: Shape) -> None:
-    """Fields that are written even when they are empty exist from the start."""
+    """Add the fields that are written even if empty."""
     for field, inner in shape.struct.fields.items():
         if field in value and inner.form is Form.STRUCT:
             _fill_required(value[field], inner)
@@ -195,9 +195,9 @@ def record_update(
     subresource: str | None = None,
     versions: VersionConverter | None = None,
 ) -> None:
-    """Note in `new` that `caller` set what differs from `old`.
+    """Record `caller` as the manager of the fields of `new` that differ from `old`.
 
-    Those who wrote in another version lose what differs in that one, by `versions`.
+    Managers of other versions lose the fields that differ there, by `versions`.
 
     A client that empties `managedFields` resets it; one that leaves it out does not.
     """

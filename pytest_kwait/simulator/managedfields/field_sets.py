@@ -40,7 +40,7 @@ Paths = set[Path]
 
 
 class Changes(NamedTuple):
-    """What differs between two objects."""
+    """The difference of two objects."""
 
     added: Paths
     modified: Paths
@@ -62,7 +62,7 @@ def _item_element(item: Any, shape: Shape) -> str:
 
 
 def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
-    """The parts of `value` that have owners of their own: element, part, the part's type."""
+    """Yield the separately owned parts of `value`: path element, part, type."""
     if isinstance(value, dict) and is_granular(value, shape):
         for key, part in value.items():
             inner: Shape | None = None
@@ -77,7 +77,7 @@ def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, S
 
 
 def is_granular(value: Any, shape: Shape | None) -> bool:
-    """Whether parts of the value are owned one by one."""
+    """Whether the parts of the value are owned separately."""
     if shape is None or shape.form is Form.ANY:
         return isinstance(value, dict)
     if isinstance(value, list):
@@ -86,7 +86,7 @@ def is_granular(value: Any, shape: Shape | None) -> bool:
 
 
 def field_set_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
-    """The fields that applying `value` claims."""
+    """Return the fields that an apply of `value` owns."""
     found: Paths = set()
     _collect(value, shape, path, found, containers=False)
     return found
@@ -95,7 +95,7 @@ def field_set_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
 def _collect(
     value: Any, shape: Shape | None, path: Path, found: Paths, *, containers: bool
 ) -> None:
-    """Note `value`'s fields; with `containers` those that only hold others as well."""
+    """Collect the fields of `value`, with `containers` their parents, too."""
     if not is_granular(value, shape):
         found.add(path)
         return
@@ -108,7 +108,7 @@ def _collect(
 
 
 def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
-    """What `new` has more, less and otherwise than `old`."""
+    """Compare two objects: added, removed and modified fields."""
     changes = Changes(set(), set(), set())
     _compare(old, new, shape, (), changes)
     return changes
@@ -133,7 +133,7 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
 
 
 def encode_set(paths: Iterable[Path]) -> Obj:
-    """The set as `fieldsV1`."""
+    """Encode a set as `fieldsV1`."""
     root: Obj = {}
     members = set(paths)
     for path in sorted(members):
@@ -154,7 +154,7 @@ def _sort_set(node: Obj) -> Obj:
 
 
 def decode_set(node: Obj, path: Path = ()) -> Paths:
-    """The set that `fieldsV1` spells."""
+    """Decode `fieldsV1`."""
     found: Paths = set()
     if path and (not node or "." in node):
         found.add(path)
@@ -165,7 +165,7 @@ def decode_set(node: Obj, path: Path = ()) -> Paths:
 
 
 def format_path(path: Path) -> str:
-    """The path as messages show it: `.spec.containers[name="c"].image`."""
+    """Format a path for messages: `.spec.containers[name="c"].image`."""
     text = ""
     for element in path:
         kind, _, rest = element.partition(":")
@@ -189,7 +189,7 @@ _GO_TYPES = {bool: "bool", int: "int64", float: "float64", str: "string", list: 
 
 
 def find_type_errors(configuration: Obj, shape: Shape) -> list[str]:
-    """Why `configuration` is not of the type `shape`, each with its place; empty if it is."""
+    """Return the type errors of `configuration` with their paths."""
     return sorted(f"{path}: {why}" for path, why in _iter_type_errors(configuration, shape, ""))
 
 
@@ -271,17 +271,17 @@ def _format_pointer(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """What Go calls the type of a decoded value."""
+    """Return Go's name of the type of a decoded value."""
     return _GO_TYPES.get(type(value), "map[string]interface {}")
 
 
 def format_go_typed(value: Any) -> str:
-    """A value with its type, as Go prints what does not fit a verb: `int64=5`."""
+    """Format a value with its type as Go's `%!s`: `int64=5`."""
     return f"{go_type(value)}={format_go_value(value)}"
 
 
 def format_go_value(value: Any) -> str:
-    """A value as Go prints it: `map[a:1]`, `[a b]`, `true`."""
+    """Format a value as Go's `%v`: `map[a:1]`, `[a b]`, `true`."""
     if isinstance(value, dict):
         return (
             "map[" + " ".join(f"{key}:{format_go_value(value[key])}" for key in sorted(value)) + "]"
@@ -294,7 +294,7 @@ def format_go_value(value: Any) -> str:
 
 
 def _format_go_literal(value: Any) -> str:
-    """A value as Go writes it in a program."""
+    """Format a value as Go's `%#v`."""
     if isinstance(value, dict):
         inner = ", ".join(
             f"{json.dumps(key)}:{_format_go_literal(value[key])}" for key in sorted(value)
