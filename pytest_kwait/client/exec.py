@@ -34,9 +34,9 @@ class ExecResult:
     """A command that has ended.
 
     Args:
-        exit_code: what it exited with.
-        output: what it wrote to its standard output.
-        error_output: what it wrote to its standard error.
+        exit_code: its exit code.
+        output: its standard output.
+        error_output: its standard error.
     """
 
     exit_code: int
@@ -128,7 +128,7 @@ def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, 
 
 
 def _parse_exit_code(status: bytes, path: str) -> int:
-    """Return the exit code that the last message, a Status object, tells."""
+    """Return the exit code from the last message, a Status object."""
     try:
         body: Object = decode_object(status)
     except msgspec.DecodeError:

@@ -20,7 +20,7 @@ class RateLimiter(Protocol):
     """Decides when the next request may be sent."""
 
     def try_accept(self) -> bool:
-        """Take a token if there is one, and say whether there was."""
+        """Take a token if available; return whether it was."""
         ...
 
     def wait(self, ctx: Context) -> None:
@@ -74,7 +74,7 @@ class TokenBucket:
         self._at = clock.monotonic()
 
     def try_accept(self) -> bool:
-        """Take a token if there is one, and say whether there was."""
+        """Take a token if available; return whether it was."""
         with self._lock:
             self._gain()
             if self._tokens < 1:
@@ -83,7 +83,7 @@ class TokenBucket:
             return True
 
     def wait(self, ctx: Context) -> None:
-        """Return once there is a token for the caller, which it then has taken.
+        """Wait for a token and take it.
 
         Raises:
             Canceled, DeadlineExceeded: the context has ended; no token is taken then. The latter

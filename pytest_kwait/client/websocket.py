@@ -44,7 +44,7 @@ class ChannelWebSocket:
         transport: the way to the server.
         path: the subresource, for example of `exec`.
         query: its parameters.
-        protocols: what we speak, the best first.
+        protocols: the offered protocols, in order of preference.
         guard: the limit of the whole conversation.
 
     Raises:
@@ -94,7 +94,7 @@ class ChannelWebSocket:
 
     @property
     def protocol(self) -> str:
-        """What the server chose of the protocols offered."""
+        """The protocol chosen by the server."""
         return str(self._socket.subprotocol or "")
 
     def fileno(self) -> int:
@@ -103,7 +103,7 @@ class ChannelWebSocket:
 
     @property
     def pending(self) -> bool:
-        """Whether there is input that waiting for the descriptor does not show."""
+        """Whether buffered input is available."""
         connected = self._connection.sock
         return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
 
@@ -146,7 +146,7 @@ class ChannelWebSocket:
         self.send(_CLOSE_CHANNEL, bytes([channel]))
 
     def failure(self, error: Exception | None) -> KwaitError:
-        """Return what the end of the conversation means to the caller."""
+        """Return the error of an ended connection."""
         if isinstance(error, WebSocketException):
             if self._guard.cause is None and not self._guard.expired:
                 return make_connection_error("GET", self._path, error, self._transport.address)

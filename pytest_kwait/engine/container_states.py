@@ -84,7 +84,7 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return which state a container is in, and what is known of it.
+    """Return the name and the details of a container's state.
 
     A status without a state is that of a container that waits.
     """
@@ -98,7 +98,7 @@ def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def report_containers(
     statuses: Sequence[dict[str, Any]] | None, *, init: bool = False
 ) -> tuple[ContainerReport, ...]:
-    """Return one report per container status; none where there are no statuses."""
+    """Return one report per container status."""
     return tuple(_report_container(status, init) for status in statuses or ())
 
 

@@ -30,7 +30,7 @@ class TimeoutEntry:
         name: the name by which options, markers and `kwait_timeouts` know it.
         seconds: the default.
         source: where the default comes from.
-        kind: `limit` ends something; `pause` lies between two looks and is never scaled.
+        kind: `limit` ends an operation; `pause` is an interval and is never scaled.
     """
 
     name: str
@@ -169,7 +169,7 @@ class Timeouts(Mapping[str, float]):
         """Return the line called `name`, with its source.
 
         Raises:
-            InvalidArgument: there is none; names the nearest ones.
+            InvalidArgument: an unknown name; the message lists similar ones.
         """
         try:
             return self._entries[name]

@@ -1,8 +1,8 @@
 """Polling, backoff and contexts: Kubernetes' `util/wait`, its names in snake_case.
 
-What may enter: functions of time and callables, and nothing else - no I/O, no Kubernetes, no
-verdicts. Everything that repeats with a pause goes through the one loop in `loop.py`. Use it
-qualified, as in Go: `wait.poll_immediate("1s", "30s", ready)`.
+May enter: functions of time and callables; no I/O, no Kubernetes, no verdicts. Every repeated call
+goes through the one loop in `loop.py`. Use it qualified, as in Go:
+`wait.poll_immediate("1s", "30s", ready)`.
 
 A condition is a callable that returns True once done and raises to give up; its exceptions
 propagate unchanged. Go's channels are `threading.Event`s here, and Go's constructors are classes.

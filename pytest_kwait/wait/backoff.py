@@ -116,7 +116,7 @@ class Backoff:
         cap: a pause that would grow beyond it becomes `cap`, and no steps are left. 0 for none.
 
     Raises:
-        InvalidArgument: `duration` or `cap` is no duration, or negative.
+        InvalidArgument: `duration` or `cap` is not a duration, or negative.
 
     Source: util/wait/backoff.go Backoff.
     """
@@ -165,7 +165,7 @@ class Backoff:
         """As `delay_func`, starting from the first pause again every `reset_interval`.
 
         Safe to call from several threads, which then share the pauses. With an interval of zero the
-        pause never grows. Without a positive `factor` there is nothing to reset.
+        pause never grows. Without a positive `factor` nothing is reset.
 
         Source: util/wait/backoff.go DelayWithReset.
         """
@@ -226,7 +226,7 @@ class ExponentialBackoffManager:
         reset: asked no sooner than this after the last time, it starts from `initial` again.
         factor: the growth of every step.
         jitter: every pause is longer by up to this part of itself.
-        clock: tells the time since the last call.
+        clock: the clock.
 
     Source: util/wait/backoff.go NewExponentialBackoffManager.
     """
@@ -275,9 +275,9 @@ class JitteredBackoffManager:
 
 
 class _Attempts:
-    """The pauses between a limited number of looks: none after the last.
+    """The pauses between a limited number of calls: none after the last.
 
-    A pause cut to the cap is the last one too, and no look follows it: that is upstream's code,
+    A pause cut to the cap is the last one too, and no call follows it: that is upstream's code,
     whatever its comments promise.
     """
 
@@ -309,11 +309,11 @@ def exponential_backoff(
 ) -> None:
     """Return once `condition` is true, looking at most `backoff.steps` times.
 
-    Looks first, then pauses as `backoff` says; there is no pause after the last look. A pause that
+    Calls `condition` first, then pauses; there is no pause after the last call. A pause that
     reaches the cap ends the wait early.
 
     Raises:
-        ErrWaitTimeout: the looks are used up; at once, without any, if `steps` is not positive.
+        ErrWaitTimeout: all steps are used; at once, without a call, if `steps` is not positive.
 
     Source: util/wait/backoff.go ExponentialBackoff.
     """
@@ -323,10 +323,10 @@ def exponential_backoff(
 def exponential_backoff_with_context(
     ctx: Context, backoff: Backoff, condition: ConditionWithContextFunc
 ) -> None:
-    """As `exponential_backoff`, ending with the context too: without a look if it has ended.
+    """Like `exponential_backoff`, but also ends with the context.
 
     Raises:
-        ErrWaitTimeout: the looks are used up.
+        ErrWaitTimeout: all steps are used.
         Canceled: the context was cancelled.
         DeadlineExceeded: the context's deadline has passed.
 

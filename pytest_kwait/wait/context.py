@@ -27,7 +27,7 @@ __all__ = [
     "with_timeout",
 ]
 
-# How often a context below somebody else's event looks at that event: only one can be waited on.
+# The interval of checks of a foreign event: only one event can be waited on.
 _SLICE = 0.05
 
 
@@ -89,7 +89,7 @@ class Context:
         return error
 
     def cause(self) -> BaseException | None:
-        """Say what the context was cancelled with; else `err()`, which is None while it lives.
+        """Return the cause of the cancellation; else `err()`, which is None before the end.
 
         Source: context.Cause of Go.
         """
@@ -103,7 +103,7 @@ class Context:
         if pause > 0 and self.err() is None:
             self._block(pause)
             if pause == left and self.err() is None:
-                # All of it was waited for: what the clock rounds off must not buy one more look.
+                # The full time has passed: rounding of the clock must not cause another call.
                 self._end(DeadlineExceeded, None)
         return self.err() is not None
 
@@ -133,7 +133,7 @@ class Context:
             self.clock.wait(self._wakeup, min(left, _SLICE))
 
     def _notice(self) -> None:
-        """Take over an end that nobody told this context about."""
+        """Take over the end of the parent or of a foreign event."""
         above = self._parent.err() if self._parent is not None else None
         if above is not None:
             self._end(type(above), above.__cause__)
@@ -153,7 +153,7 @@ class Context:
             self._cause = cause
             self._reason = reason
             children = list(self._children)
-        if self._done is not self._channel:  # somebody else's event is not ours to set
+        if self._done is not self._channel:  # a foreign event must not be set here
             self._done.set()
         for child in children:
             child._end(reason, cause)
@@ -190,7 +190,7 @@ def with_timeout(parent: Context, timeout: Duration) -> tuple[Context, CancelFun
     """As `with_deadline`, `timeout` from now; zero is a deadline that has passed.
 
     Raises:
-        InvalidArgument: `timeout` is no duration, or negative.
+        InvalidArgument: `timeout` is not a duration, or negative.
     """
     seconds = to_seconds(timeout, what="timeout")
     return with_deadline(parent, Deadline.after(seconds, parent.clock))

@@ -45,8 +45,8 @@ class Group:
         """Return once every function started so far has returned; at once if there was none.
 
         Raises:
-            Exception: what the one function that failed has raised.
-            ExceptionGroup: what several have raised.
+            Exception: the exception of a single failed function.
+            ExceptionGroup: the exceptions of several failed functions.
         """
         with self._lock:
             threads, self._threads = self._threads, []
@@ -62,6 +62,6 @@ class Group:
     def _run(self, f: Callable[[], object]) -> None:
         try:
             f()
-        except Exception as error:  # a thread has nobody to raise to: `wait` does it
+        except Exception as error:  # raised by `wait`: a thread has no caller
             with self._lock:
                 self._errors.append(error)

@@ -42,14 +42,14 @@ def loop_condition_until_context(
     Args:
         ctx: ends the loop; its clock passes the pauses.
         timer: decides the pauses, and may end the loop.
-        immediate: look before the first pause.
+        immediate: call the condition before the first pause.
         sliding: a pause begins when the condition has returned; else when it is called, so that
             the interval includes the condition's own time.
-        condition: what to wait for; what it raises comes through.
+        condition: the condition; its exceptions propagate.
 
     Returns:
         None once the condition is true, else why the loop ended: returned, not raised, so that
-        callers can tell it from what the condition raised.
+        callers can distinguish it from exceptions of the condition.
 
     Source: util/wait/loop.go loopConditionUntilContext.
     """
@@ -64,7 +64,7 @@ def loop_condition_until_context(
             tick = timer.wait(ctx)
             if tick is Tick.ENDED:
                 return ErrWaitTimeout()
-            # Whoever stops a loop counts on at most one more call: look after every pause.
+            # A stopped loop makes at most one more call: check after every pause.
             if (error := ctx.err()) is not None:
                 return error
             if not sliding:
@@ -80,6 +80,6 @@ def loop_condition_until_context(
 
 
 def raise_interruption(error: Interruption | None) -> None:
-    """Raise what ended a loop early; nothing if its condition came true."""
+    """Raise the error that ended a loop early; no-op if its condition was met."""
     if error is not None:
         raise error

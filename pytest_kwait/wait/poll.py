@@ -52,7 +52,7 @@ __all__ = [
 _NO_MORE = object()
 
 WaitFunc: TypeAlias = Callable[[Context], Iterable[None]]
-"""Gives an item each time to look, and ends when the last look is due, or when the context has.
+"""Yields an item for each call; ends when the last call is due, or with the context.
 Its iterator's `close`, if it has one, is called when the wait is over."""
 
 
@@ -61,8 +61,8 @@ def poll_until_context_cancel(
 ) -> None:
     """Return once `condition` is true, looking every `interval` until the context ends.
 
-    The interval includes the time the condition takes; after one that took longer, the next look
-    is at once. With `immediate` the first look is before the first interval, and happens even if
+    The interval includes the time of the condition; after one that took longer, the next call
+    is at once. With `immediate` the first call is before the first interval, and happens even if
     the context has ended; without, the condition may never be called. An interval of 0 is no pause.
 
     Raises:
@@ -84,7 +84,7 @@ def poll_until_context_timeout(
 ) -> None:
     """As `poll_until_context_cancel`, for at most `timeout`.
 
-    A timeout of 0 has passed already: one look with `immediate`, none without. The context that the
+    A timeout of 0 has passed already: one call with `immediate`, none without. The context that the
     condition is given has the deadline, and has ended when this returns.
 
     Source: util/wait/poll.go PollUntilContextTimeout.
@@ -103,9 +103,9 @@ def poll(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """Return once `condition` is true: first look after one interval, last when the time is up.
+    """Return once `condition` is true: first call after one interval, last at the timeout.
 
-    Looks that would fall into a running condition are left out. The condition is called at least
+    Calls that would overlap a running condition are skipped. The condition is called at least
     once, however short the timeout; a timeout of 0 is none.
 
     Raises:
@@ -119,7 +119,7 @@ def poll(
 def poll_with_context(
     ctx: Context, interval: Duration, timeout: Duration, condition: ConditionWithContextFunc
 ) -> None:
-    """As `poll`; the context's end is an `ErrWaitTimeout` too, without a last look.
+    """Like `poll`; the context's end is an `ErrWaitTimeout` too, without a last call.
 
     Source: util/wait/poll.go PollWithContext.
     """
@@ -177,7 +177,7 @@ def poll_immediate(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """As `poll`, with a look before the first interval; the timeout runs from the end of that look.
+    """Like `poll`, with a call before the first interval; the timeout starts after that call.
 
     Source: util/wait/poll.go PollImmediate.
     """
@@ -201,7 +201,7 @@ def poll_immediate_until(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """As `poll_until`, with a look before the first interval, even if `stop` is set.
+    """Like `poll_until`, with a call before the first interval, even if `stop` is set.
 
     Source: util/wait/poll.go PollImmediateUntil.
     """
@@ -212,7 +212,7 @@ def poll_immediate_until(
 def poll_immediate_until_with_context(
     ctx: Context, interval: Duration, condition: ConditionWithContextFunc
 ) -> None:
-    """As `poll_until_with_context`, with a look before the first interval, even if it has ended.
+    """Like `poll_until_with_context`, with a first call at once, even if the context has ended.
 
     Source: util/wait/poll.go PollImmediateUntilWithContext.
     """
@@ -222,7 +222,7 @@ def poll_immediate_until_with_context(
 def poll_immediate_infinite(
     interval: Duration, condition: ConditionFunc, *, clock: Clock = SYSTEM_CLOCK
 ) -> None:
-    """As `poll_infinite`, with a look before the first interval.
+    """Like `poll_infinite`, with a call before the first interval.
 
     Source: util/wait/poll.go PollImmediateInfinite.
     """
@@ -266,7 +266,7 @@ def wait_for(
     """Return once `condition` is true, looking at every tick of `wait` and once more at its end.
 
     Raises:
-        ErrWaitTimeout: `wait` has ended, or `done` was set; then without a last look.
+        ErrWaitTimeout: `wait` has ended, or `done` was set; then without a last call.
 
     Source: util/wait/wait.go WaitFor.
     """
@@ -335,7 +335,7 @@ class _WaitFuncTimer:
         return Tick.LAST if next(self._ticks, _NO_MORE) is _NO_MORE else Tick.FIRED
 
     def next(self, ctx: Context) -> None:
-        """Nothing to begin: the next tick is asked for in `wait`."""
+        """No-op: `wait` requests the next tick."""
 
     def stop(self) -> None:
         close = getattr(self._ticks, "close", None)

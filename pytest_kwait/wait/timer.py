@@ -1,4 +1,4 @@
-"""Timers: decide when the loop looks again; the context does the waiting."""
+"""Timers: the time of the next call of a loop; the context does the waiting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Tick(enum.Enum):
     """How a pause ended."""
 
     FIRED = enum.auto()
-    """Its time is up: look again."""
+    """The time has come: call again."""
     LAST = enum.auto()
-    """No pause will follow: look once more, then give up."""
+    """No pause will follow: call once more, then end."""
     ENDED = enum.auto()
     """No pause will follow: give up."""
     DONE = enum.auto()
@@ -45,7 +45,7 @@ class Timer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Let go of what the timer holds; the loop is over."""
+        """Release the resources of the timer after the loop."""
         ...
 
 
@@ -70,9 +70,9 @@ class NoopTimer:
 
 
 class FixedTimer:
-    """Fires on a fixed grid; a look that takes longer than `interval` is followed by one at once.
+    """Fires on a fixed grid; a call that takes longer than `interval` is followed by one at once.
 
-    Ticks missed by more than one interval are dropped, and the grid stays where it was.
+    Ticks missed by more than one interval are dropped; the grid is kept.
 
     Args:
         interval: seconds, above zero.
@@ -96,7 +96,7 @@ class FixedTimer:
         return Tick.FIRED
 
     def next(self, ctx: Context) -> None:
-        """Nothing to begin: the grid goes on by itself."""
+        """No-op: the grid continues."""
 
     def stop(self) -> None:
         """Nothing to let go of."""

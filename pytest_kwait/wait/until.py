@@ -1,4 +1,4 @@
-"""Repeat a function with pauses until it is told to stop."""
+"""Repeat a function with pauses until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 NEVER_STOP = threading.Event()
-"""To be given as `stop` to what shall never stop; never set it."""
+"""A `stop` that is never set."""
 
 
 def forever(f: Callable[[], object], period: Duration, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -52,7 +52,7 @@ def until(
     """Call `f` until `stop` is set, pausing for `period` after each call.
 
     Not called at all if `stop` is set already; returns at once when it is set, during `f` as well.
-    What `f` raises comes through.
+    Exceptions of `f` propagate.
 
     Source: util/wait/backoff.go Until.
     """
@@ -103,7 +103,7 @@ def jitter_until(
     """Call `f` until `stop` is set, with pauses of `period` lengthened at random.
 
     Args:
-        f: called each time; what it raises comes through.
+        f: the function to repeat; its exceptions propagate.
         period: the least pause.
         jitter_factor: how much longer at most, as a part of `period`; not positive for none.
         sliding: a pause begins after `f`; else with it.

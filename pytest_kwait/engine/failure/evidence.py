@@ -70,7 +70,7 @@ class ExistingObjects:
 
 
 def list_existing(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
-    """Return what there is instead of a named object; None where it is there after all.
+    """Return the existing objects beside a missing one; None if it exists after all.
 
     Raises:
         ApiError: the server refuses, or cannot be asked.
@@ -124,8 +124,8 @@ class PodReport:
         name: its name.
         uid: its UID.
         phase: its phase.
-        node: where it is; empty while it is nowhere.
-        note: what the pod itself says is wrong: its reason, or why it is not scheduled.
+        node: its node; empty before it is scheduled.
+        note: the pod's own reason, or why it is not scheduled.
         deleting: whether it is being deleted.
         ready: whether its Ready condition is True.
         containers: its containers, init containers first.
@@ -192,13 +192,13 @@ class Evidence:
 
     Args:
         namespace: where; None for a cluster-scoped subject.
-        objects: what the wait was about.
-        pods: what it owns, what failed first.
+        objects: the objects of the wait.
+        pods: its pods, failed ones first.
         events: Warning events of both, the most frequent first.
         logs: of failing containers.
-        errors: what could not be gathered, and why.
+        errors: the parts that could not be gathered, with their errors.
         kubectl: the arguments that make kubectl use the same cluster.
-        existing: what there is of a kind, where the awaited name is not among it.
+        existing: the existing objects of the kind, if the awaited one is missing.
     """
 
     namespace: str | None = None
@@ -218,12 +218,12 @@ class Evidence:
 def gather_evidence(
     session: Session, scope: EvidenceScope, missing: Sequence[Source] = ()
 ) -> Evidence:
-    """Return what the cluster knows of the objects in `scope`, within five seconds.
+    """Return the evidence about the objects in `scope`, within five seconds.
 
     Args:
-        session: who asks.
-        scope: where to look.
-        missing: what was awaited by its name and has not been seen.
+        session: the session of the requests.
+        scope: the scope of the evidence.
+        missing: the named sources whose object was not seen.
     """
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []

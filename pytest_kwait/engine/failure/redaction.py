@@ -27,7 +27,7 @@ _START = r"(?<![\w-])"
 _FORMS = tuple(
     (re.compile(pattern, flags), rf"{kept}{HIDDEN}")
     for pattern, kept, flags in (
-        # A private key; one whose end is cut off goes on to the end of the text.
+        # A private key; a truncated one extends to the end of the text.
         (
             r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
             "",
@@ -90,10 +90,10 @@ _SHORTEST = 8
 
 
 def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:
-    """Return what hides, in a text of any length, everything that must not be shown.
+    """Return the function that redacts secrets in a text.
 
     Args:
-        credentials: what the run itself authenticates by; hidden wherever it stands.
+        credentials: the secrets of the run itself, redacted everywhere.
     """
     own = sorted({text for text in credentials if len(text) >= _SHORTEST}, key=len, reverse=True)
 
@@ -121,7 +121,7 @@ def redact_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str
 
     Args:
         obj: the object, with its kind.
-        redact: what hides credentials in a text, as `make_redactor` gives it.
+        redact: the redactor of texts, from `make_redactor`.
     """
     shown: dict[str, Any] = _redact_value(obj, redact)
     if obj.get("kind") == "Secret":

@@ -210,16 +210,16 @@ class WaitReport:
     """The facts of a wait that did not come true.
 
     Args:
-        subject: what the wait was about: `job ci-1/sleepers`.
-        goal: what was awaited of it, as a verb: `have 3 pods Running`.
+        subject: the object of the wait: `job ci-1/sleepers`.
+        goal: the awaited state, as a verb: `have 3 pods Running`.
         failed: whether it can no longer come, as opposed to not in time.
         reason: the last verdict in words.
         limit: how long the wait could last, in seconds.
         elapsed: how long it lasted, in seconds.
         mode: `watch` or `poll`.
-        seen: what was there at the end, in one line; may be empty.
+        seen: the last summary of the objects, in one line; may be empty.
         timeline: how the verdict changed.
-        findings: what the cluster knows.
+        findings: the evidence of the cluster.
         last_error: the last error of the API; empty if there was none.
         errors: how many there were.
     """
@@ -239,7 +239,7 @@ class WaitReport:
 
     @property
     def headline(self) -> str:
-        """What was awaited and the one reason it did not come, in one line."""
+        """The goal of the wait and the cause of its failure, in one line."""
         reason = " ".join(self.reason.split()) or "nothing was seen"
         if self.failed:
             return f"{self.subject} can no longer {self.goal}: {reason}"
