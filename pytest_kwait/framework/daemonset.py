@@ -22,13 +22,8 @@ from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, Termi
 from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import (
-    controller_uid,
-    is_finished,
-    is_terminating,
-    node_of,
-    phase_label,
-)
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import is_finished, is_terminating, node_of, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure

@@ -29,6 +29,7 @@ __all__ = [
     "NamedObjectStore",
     "NamedTarget",
     "ObjectGoal",
+    "controller_uid",
     "finalizer_goal",
     "parse_named_uids",
     "resolve_target",
@@ -276,3 +277,11 @@ def resolve_target(session: Session, target: object, deadline: Deadline) -> Name
     return NamedTarget(
         request_with_retry(lambda left: session.resolve(kind, deadline=left), deadline), name
     )
+
+
+def controller_uid(obj: dict[str, Any]) -> str:
+    """Return the UID of an object's controller; empty without one."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("uid") or "")
+    return ""

@@ -18,7 +18,7 @@ from pytest_kwait.engine.condition import ObjectReference, Source
 from pytest_kwait.engine.options import check_count, check_text
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.named_objects import controller_uid
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_paused,
     detect_progress_deadline_exceeded,

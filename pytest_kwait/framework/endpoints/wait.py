@@ -20,8 +20,8 @@ from pytest_kwait.framework.endpoints.conditions import (
     ExpectedPort,
     slice_selector,
 )
-from pytest_kwait.framework.node.minions import parse_pod_uids
 from pytest_kwait.framework.objects.lists import ListCondition
+from pytest_kwait.framework.pod.placement import parse_pod_uids
 from pytest_kwait.framework.predicates import UserPredicate
 from pytest_kwait.framework.registry import wait
 

@@ -34,13 +34,8 @@ from pytest_kwait.framework.job.fields import (
     required_completions,
     succeeded_count,
 )
-from pytest_kwait.framework.pod.fields import (
-    PodFields,
-    controller_uid,
-    is_finished,
-    is_terminating,
-    phase_label,
-)
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import PodFields, is_finished, is_terminating, phase_label
 from pytest_kwait.framework.predicates import UserPredicate
 from pytest_kwait.framework.terminal_states.pods import detect_not_starting, detect_not_staying_up
 from pytest_kwait.framework.workload.conditions import RefusedPods

@@ -39,7 +39,8 @@ from pytest_kwait.framework.job.conditions import (
     UserJobCondition,
 )
 from pytest_kwait.framework.job.fields import find_end, pod_selector
-from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import PodFields, is_terminating, phase_label
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import JOBS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
@@ -24,13 +23,13 @@ from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.pod.fields import PodFields
-from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
+from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods, parse_pod_uids
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.workload.fields import desired_pods, parse_controller, selector_of
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -44,7 +43,6 @@ __all__ = [
     "NodeProxyPodInfo",
     "PodInfo",
     "PodsOnMinions",
-    "parse_pod_uids",
     "wait_for_pods_on_minions",
 ]
 
@@ -435,18 +433,3 @@ def wait_for_pods_on_minions(
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     return PodsOnMinions(namespace, selector=text, pod_info=pod_info)
-
-
-def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
-    """Return the UIDs of pods by their names; empty where only the name is given.
-
-    Raises:
-        InvalidArgument: what is no pod as the API has it, nor a name.
-    """
-    named: dict[str, str] = {}
-    for pod in pods:
-        metadata = pod.get("metadata") if isinstance(pod, Mapping) else {"name": pod}
-        if not isinstance(metadata, Mapping):
-            raise InvalidArgument("pods", pod, "use pods as the API has them, or their names")
-        named[check_name("pods", metadata.get("name"))] = metadata.get("uid") or ""
-    return named

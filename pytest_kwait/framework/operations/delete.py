@@ -20,8 +20,8 @@ from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.named_objects import resolve_target
-from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import controller_uid, resolve_target
+from pytest_kwait.framework.pod.fields import PodFields, is_terminating, phase_label
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.workload.fields import selector_of
 

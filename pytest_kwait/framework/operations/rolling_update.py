@@ -30,13 +30,8 @@ from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.pod.fields import (
-    PodFields,
-    controller_uid,
-    is_finished,
-    is_terminating,
-    phase_label,
-)
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import PodFields, is_finished, is_terminating, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure

@@ -23,7 +23,7 @@ from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.deployment.conditions import DeploymentCondition
-from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.named_objects import controller_uid
 from pytest_kwait.framework.registry import condition_of, verb, wait
 from pytest_kwait.framework.terminal_states.workloads import detect_progress_deadline_exceeded
 from pytest_kwait.framework.workload.conditions import (

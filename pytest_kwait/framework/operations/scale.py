@@ -27,13 +27,8 @@ from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.named_objects import NamedTarget, resolve_target
-from pytest_kwait.framework.pod.fields import (
-    controller_uid,
-    is_finished,
-    is_terminating,
-    phase_label,
-)
+from pytest_kwait.framework.named_objects import NamedTarget, controller_uid, resolve_target
+from pytest_kwait.framework.pod.fields import is_finished, is_terminating, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure

@@ -11,7 +11,6 @@ from pytest_kwait.engine.container_states import ContainerStatuses, get_current_
 __all__ = [
     "PHASES",
     "PodFields",
-    "controller_uid",
     "is_finished",
     "is_ready",
     "is_terminating",
@@ -64,14 +63,6 @@ def is_terminating(pod: dict[str, Any]) -> bool:
 def node_of(pod: dict[str, Any]) -> str:
     """Return the name of its host; empty while it has none."""
     return (pod.get("spec") or {}).get("nodeName") or ""
-
-
-def controller_uid(pod: dict[str, Any]) -> str:
-    """Return the UID of the object that controls it; empty where none does."""
-    for owner in pod["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner.get("uid") or "")
-    return ""
 
 
 def is_ready(pod: dict[str, Any]) -> bool:

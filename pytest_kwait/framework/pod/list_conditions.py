@@ -17,7 +17,8 @@ from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.container_states import ContainerStatuses
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.pod.fields import controller_uid, is_ready, node_of, phase_label
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import is_ready, node_of, phase_label
 from pytest_kwait.framework.terminal_states.pods import (
     detect_owned_pod_failure,
     detect_unschedulable,

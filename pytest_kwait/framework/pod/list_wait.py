@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
 from pytest_kwait.engine.options import WaitOptions, check_count, check_text
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import controller_uid, is_finished
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import is_finished
 from pytest_kwait.framework.pod.list_conditions import (
     AllPods,
     AlmostAllPods,

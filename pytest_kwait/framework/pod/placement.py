@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.fields import is_finished, node_of, phase_label
 from pytest_kwait.framework.terminal_states.pods import detect_unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["PlacedPod", "PlacedPods"]
+__all__ = [
+    "PlacedPod",
+    "PlacedPods",
+    "parse_pod_uids",
+]
 
 
 class PlacedPod(NamedTuple):
@@ -125,3 +132,18 @@ def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
     placed = bool(node_of(pod))
     doom = None if placed or is_finished(pod) else detect_unschedulable(pod)
     return ObjectState(phase_label(pod), keep=True, doom=doom)
+
+
+def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+    """Return the UIDs of pods by their names; empty where only the name is given.
+
+    Raises:
+        InvalidArgument: what is no pod as the API has it, nor a name.
+    """
+    named: dict[str, str] = {}
+    for pod in pods:
+        metadata = pod.get("metadata") if isinstance(pod, Mapping) else {"name": pod}
+        if not isinstance(metadata, Mapping):
+            raise InvalidArgument("pods", pod, "use pods as the API has them, or their names")
+        named[check_name("pods", metadata.get("name"))] = metadata.get("uid") or ""
+    return named

@@ -15,10 +15,10 @@ from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.node.minions import parse_pod_uids
-from pytest_kwait.framework.pod.fields import controller_uid, is_finished, phase_label
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import is_finished, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
-from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
+from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods, parse_pod_uids
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.containers import detect_pod_end
 from pytest_kwait.framework.terminal_states.pods import detect_not_running

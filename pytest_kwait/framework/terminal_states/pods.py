@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.named_objects import controller_uid
 from pytest_kwait.framework.terminal_states.containers import (
     detect_crash_loop,
     detect_finished_container,

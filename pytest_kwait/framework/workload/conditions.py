@@ -17,13 +17,8 @@ from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, Termi
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Pending
 from pytest_kwait.framework.events import EventFields, last_timestamp_of
-from pytest_kwait.framework.pod.fields import (
-    controller_uid,
-    is_finished,
-    is_ready,
-    is_terminating,
-    phase_label,
-)
+from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.pod.fields import is_finished, is_ready, is_terminating, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.framework import named_objects
 from pytest_kwait.framework.pod import fields
 from tests.engine.fake_session import condition, pod
 
@@ -58,6 +59,6 @@ def test_predicates() -> None:
 def test_controller() -> None:
     owners = [{"uid": "x"}, {"uid": "y", "controller": True}]
 
-    assert fields.controller_uid(pod("a", metadata={"ownerReferences": owners})) == "y"
-    assert fields.controller_uid(pod("a", metadata={"ownerReferences": owners[:1]})) == ""
-    assert fields.controller_uid(pod("a", metadata={"ownerReferences": None})) == ""
+    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": owners})) == "y"
+    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": owners[:1]})) == ""
+    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": None})) == ""
