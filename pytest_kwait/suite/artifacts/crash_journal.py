@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 UNFINISHED = "unfinished"
-"""What a wait is called that was going on when its process died, as in reports."""
+"""The outcome of waits that were active when their process died, as in reports."""
 
 
 class CrashJournal:
-    """What is known of a process by what it has recorded.
+    """The journal of a crashed process.
 
     Args:
-        places: the namespaces that its tests worked in and that it had not left.
-        begun: the waits that were not over.
+        places: the namespaces that its tests used and had not left.
+        begun: its active waits.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CrashJournal:
         self._begun = tuple(begun)
 
     def waits(self, test: str, now: float) -> list[dict[str, Any]]:
-        """Return what a test was waiting for, as its evidence has it.
+        """Return the active waits of a test, as evidence.
 
         Args:
             test: its id.
@@ -60,7 +60,7 @@ class CrashJournal:
 
 
 def read_crash_journal(path: Path) -> CrashJournal:
-    """Return what a process has recorded in its journal; nothing where it could not record."""
+    """Return the journal of a process; empty if it could not record."""
     places: dict[str, NamespaceUse] = {}
     begun: dict[str, WaitStarted] = {}
     try:
@@ -75,13 +75,13 @@ def read_crash_journal(path: Path) -> CrashJournal:
             if entry.wait is not None:
                 begun.pop(entry.wait.id, None)
     except OSError:
-        # A worker on another machine.
+        # The worker ran on another machine.
         return CrashJournal()
     return CrashJournal(places.values(), begun.values())
 
 
 def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
-    """Return what waits of this process that are not over would have as evidence."""
+    """Return the active waits of this process, as evidence."""
     return [
         _describe_wait(
             each.hide(each.subject),
@@ -96,12 +96,12 @@ def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
 def dump_crashed_namespaces(
     places: Iterable[NamespaceUse], files: ArtifactFolder, limit: float
 ) -> None:
-    """Write what is in namespaces of another process into a folder; raises nothing of a cluster's.
+    """Dump the namespaces of a crashed process into a folder; records errors of the cluster.
 
     Args:
-        places: which ones, and where.
-        files: where to; problems are noted there.
-        limit: seconds that it may take.
+        places: the namespaces.
+        files: the folder; problems are recorded there.
+        limit: seconds.
     """
     deadline = Deadline.after(limit)
     clusters: dict[tuple[str, str | None, str], list[str]] = {}

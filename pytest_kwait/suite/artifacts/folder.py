@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 __all__ = ["ArtifactFolder", "create_folder", "make_folder_name", "make_portable_name"]
 
 MAX_FOLDER_SIZE = 32 * 1024 * 1024
-"""Bytes that the files of one folder hold at most."""
+"""Maximum bytes of the files of one folder."""
 
 MAX_FILE_SIZE = 4 * 1024 * 1024
-"""Bytes that one file holds at most."""
+"""Maximum bytes of one file."""
 
 PROBLEMS_FILE = "problems.txt"
 
 _MAX_NAME_LENGTH = 80
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
-"""What Windows takes for devices, with any ending."""
+"""Device names of Windows, which are reserved with any ending."""
 
 
 def make_portable_name(text: str) -> str:
-    """Return a name for a file or folder that every file system takes; another for another text.
+    """Return a unique name for a file that is valid on every file system.
 
-    What is such a name already stays as it is.
+    A valid name is returned unchanged.
     """
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:_MAX_NAME_LENGTH].strip("-. ")
-    # Upper and lower case are the same to some file systems.
+    # Some file systems ignore case.
     if plain and plain == text.lower() and not _RESERVED.fullmatch(plain):
         return plain
     return "-".join(filter(None, (plain, _digest(text))))
 
 
 def make_folder_name(test: str, *, worker: str = "", shard: str = "", attempt: int = 1) -> str:
-    """Return the name of the folder of a test: readable, and one for each test, place and attempt.
+    """Return a readable, unique folder name for each test, place and attempt.
 
     Args:
         test: its node id.
         worker: the xdist worker that it ran on; empty without xdist.
-        shard: the part of the suite that it belongs to; empty without shards.
+        shard: the run's shard; empty without shards.
         attempt: 2 when it was run again.
     """
     title = re.sub(r"[^A-Za-z0-9_]+", "-", test.replace(".py::", "::"))[:_MAX_NAME_LENGTH].strip(
@@ -56,14 +56,13 @@ def make_folder_name(test: str, *, worker: str = "", shard: str = "", attempt: i
 
 
 def create_folder(parent: Path, name: str) -> Path:
-    """Make a folder that nobody else has, and return it: of that name, or with a number behind it.
+    """Create a new folder of a name, with a number appended if the name is taken.
 
     Args:
-        parent: where; made if it is not there.
-        name: what it is to be called.
+        parent: created if needed.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     parent.mkdir(parents=True, exist_ok=True)
     number = 1
@@ -78,14 +77,14 @@ def create_folder(parent: Path, name: str) -> Path:
 
 
 class ArtifactFolder:
-    """A folder that texts are written to; what cannot be written is noted, never raised.
+    """A folder for texts; errors are recorded, never raised.
 
-    Safe to use from any thread.
+    Thread-safe.
 
     Args:
-        path: the folder; made with the first file.
-        redact: what takes out of a text what must not be shown.
-        size: bytes that its files hold at most.
+        path: the folder, created with the first file.
+        redact: redacts secrets in a text.
+        size: maximum bytes of its files.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class ArtifactFolder:
         self._lock = threading.Lock()
 
     def problem(self, text: str) -> None:
-        """Note what could not be had."""
+        """Record a problem."""
         with self._lock:
             self.problems.append(" ".join(self.redact(text).split()))
 
@@ -115,14 +114,14 @@ class ArtifactFolder:
         limit: int = MAX_FILE_SIZE,
         redacted: bool = False,
     ) -> None:
-        """Write a file; one that is there stays, and the new one gets a number behind its name.
+        """Write a file; if the name is taken, a number is appended.
 
         Args:
-            name: of the file, with `/` between the folders on its way.
-            text: what is written, after what must not be shown is taken out of it.
-            keep: which part of a text that is too long.
-            limit: how many bytes are too long.
-            redacted: whether that has been taken out already.
+            name: the file's path in the folder.
+            text: the content before redaction.
+            keep: the part of a long text to keep.
+            limit: maximum bytes.
+            redacted: whether the text is redacted already.
         """
         content = (text if redacted else self.redact(text)).encode("utf-8", "backslashreplace")
         with self._lock:
@@ -144,11 +143,11 @@ class ArtifactFolder:
             self.trouble = self.trouble or str(error)
 
     def finish(self) -> None:
-        """Write what could not be had and what was left out, if there is anything."""
+        """Write the recorded problems and omissions, if any."""
         with self._lock:
             lines, self.problems = sorted(self.problems), []
         if lines:
-            # However full the folder is.
+            # Even if the folder is full.
             self._left = max(self._left, MAX_FILE_SIZE)
             self.write(PROBLEMS_FILE, "".join(f"{line}\n" for line in lines), redacted=True)
 

@@ -14,14 +14,14 @@ __all__ = ["OutcomeCounts", "count_tests", "merge_documents"]
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """Tests, counted.
+    """Counts of tests by outcome.
 
     Args:
-        tests: how many.
-        failures: how many failed.
-        errors: how many had an error in setup or teardown.
-        skipped: how many were skipped.
-        seconds: how long they took.
+        tests: the number of tests.
+        failures: failed tests.
+        errors: tests with an error in setup or teardown.
+        skipped: skipped tests.
+        seconds: their duration.
     """
 
     tests: int = 0
@@ -41,15 +41,15 @@ class OutcomeCounts:
 
     @property
     def passed(self) -> int:
-        """How many passed."""
+        """The number of passed tests."""
         return max(self.tests - self.failures - self.errors - self.skipped, 0)
 
 
 def count_tests(document: bytes) -> OutcomeCounts:
-    """Return what a document counts.
+    """Return the counts of a document.
 
     Raises:
-        ValueError: it is no JUnit document.
+        ValueError: not a JUnit document.
     """
     total = OutcomeCounts()
     for suite in _suites(document):
@@ -64,10 +64,10 @@ def merge_documents(documents: Iterable[tuple[str, bytes]]) -> bytes:
     """Return one document with the suites of several.
 
     Args:
-        documents: the name of the shard, which its suites get as a suffix, and its document.
+        documents: shard names, appended to suite names, with their documents.
 
     Raises:
-        ValueError: one of them is no JUnit document.
+        ValueError: one of them is not a JUnit document.
     """
     root = ElementTree.Element("testsuites")
     for shard, document in documents:

@@ -16,13 +16,12 @@ __all__ = ["CI_SYSTEMS", "CISystem", "read_ci_shard"]
 
 @dataclass(frozen=True, slots=True)
 class CISystem:
-    """A CI system, or whatever else runs a job several times side by side.
+    """A CI system that runs a job several times in parallel.
 
     Args:
-        name: what it is called.
-        index: the variable that says which job this is.
-        total: the variable that says how many there are; empty if there is none.
-        first: what it calls the first job: 0 or 1.
+        index: the variable with the job's index.
+        total: the variable with the number of jobs; empty if there is none.
+        first: the index of the first job: 0 or 1.
     """
 
     name: str
@@ -37,22 +36,21 @@ CI_SYSTEMS = (
     CISystem("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT", 0),
     CISystem("Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", "", 0),
 )
-"""Those that are known, with what their documentation says of these variables."""
+"""The supported systems, with the documentation of their variables."""
 
 
 def read_ci_shard(
     environ: Mapping[str, str], total: int | None, given: str, source: str
 ) -> tuple[Shard, str]:
-    """Return the shard that the environment says, and who says it by which variables.
+    """Return the shard given by the environment, and its source.
 
     Args:
-        environ: the environment.
-        total: how many shards there must be; None if the system knows that.
-        given: what was asked for, for messages: `auto` or `auto/N`.
-        source: where that came from.
+        total: the required number of shards; None if the system gives it.
+        given: the setting's value, for messages: `auto` or `auto/N`.
+        source: the source of the setting.
 
     Raises:
-        InvalidArgument: nobody says it, several do, or what is said makes no sense.
+        InvalidArgument: no system or several systems give a shard, or it is invalid.
     """
     speaking = [system for system in CI_SYSTEMS if _is_present(system, environ)]
     if len(speaking) > 1:

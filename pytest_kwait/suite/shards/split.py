@@ -48,11 +48,11 @@ _VALID = (
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of the parts that a suite is split into.
+    """One part of a suite.
 
     Args:
-        index: which one, from 1.
-        total: how many there are.
+        index: from 1.
+        total: the number of shards.
     """
 
     index: int
@@ -64,11 +64,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class RequestedShard:
-    """What was asked for: a shard, or that the CI system says which.
+    """The requested shard; unset parts are read from the CI system.
 
     Args:
-        index: which one, from 1; None to read it from the CI system.
-        total: how many there are; None to read that as well.
+        index: from 1; None to read it from the CI system.
+        total: the number of shards; None to read it as well.
     """
 
     index: int | None
@@ -76,11 +76,11 @@ class RequestedShard:
 
 
 class SplitEntry(NamedTuple):
-    """A test as far as splitting goes.
+    """A test to be placed in a shard.
 
     Args:
-        id: what it is known by.
-        unit: what it must not be torn from: the same text for all that stay together.
+        id: its id.
+        unit: the unit that must stay together.
         rank: FIRST, BETWEEN or LAST.
     """
 
@@ -93,7 +93,7 @@ class Unit:
     """Tests that stay together.
 
     Args:
-        nodeid: what they are known by together.
+        nodeid: the id of the unit.
     """
 
     def __init__(self, nodeid: str) -> None:
@@ -123,16 +123,7 @@ class Unit:
 
 
 def parse_shard(value: object, what: str, source: str | None) -> RequestedShard:
-    """Return what `I/N`, `auto` or `auto/N` asks for.
-
-    Args:
-        value: the text.
-        what: the name of the setting.
-        source: where it came from.
-
-    Raises:
-        InvalidArgument: it is none of them, or there is no such shard.
-    """
+    """Parse `I/N`, `auto` or `auto/N`."""
     match = re.fullmatch(r"(?:(auto)|([0-9]{1,6}))(?:/([0-9]{1,6}))?", str(value).strip())
     if match is not None:
         auto, index, total = match.groups()
@@ -236,15 +227,7 @@ class Durations(NamedTuple):
 
 
 def read_durations(path: Path, source: str) -> Durations | None:
-    """Return what was recorded; None if nothing was.
-
-    Args:
-        path: the file.
-        source: where its path came from, for messages.
-
-    Raises:
-        InvalidArgument: it is there, and cannot be read or holds something else.
-    """
+    """Return the recorded durations in a file; None if there is no file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
