@@ -1,8 +1,9 @@
 """The OpenAPI documents of the built-in groups, version 2 and 3, read on first use.
 
 They come from `data/openapi.zip`, which `tools/simulator_data/generate.py` makes from a server's
-own documents: paths, operations and parameters as they are, types without descriptions. kubectl asks
-for version 2 in protobuf; values of any type are written as JSON there, which is valid YAML.
+own documents: paths, operations and parameters as they are, types without descriptions. kubectl
+requests version 2 in protobuf; values of any type are JSON there, which is valid YAML.
+
 Source: github.com/google/gnostic-models openapiv2/OpenAPIv2.proto.
 """
 

@@ -429,7 +429,8 @@ def check_conflicts(
     ]
     if len(conflicts) == 1:
         other, path = conflicts[0]
-        text = f"Apply failed with 1 conflict: conflict with {_format_manager(other)}: {format_path(path)}"
+        manager = _format_manager(other)
+        text = f"Apply failed with 1 conflict: conflict with {manager}: {format_path(path)}"
     else:
         lines = []
         for shown in sorted({_format_manager(other) for other, _ in conflicts}):
