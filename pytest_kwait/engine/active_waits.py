@@ -57,9 +57,9 @@ class ActiveWait:
         self.timeline = timeline
         self.started = started
         self.inner = False
-        """Whether it is part of another wait of the same thread."""
+        """True if this wait is part of another wait of the same thread."""
         self.outcome = ""
-        """One of `OUTCOMES`; empty while it lasts."""
+        """One of `OUTCOMES`; empty while the wait runs."""
         self.retries = 0
         """The number of retried API errors; set at its end."""
         self.trouble = ""
@@ -71,7 +71,7 @@ class ActiveWait:
 
     @property
     def failed_early(self) -> bool:
-        """Whether it ended because the condition can no longer be met."""
+        """True if the wait ended because the condition can no longer be met."""
         return self.outcome == "failed early"
 
     @property
@@ -101,12 +101,12 @@ class ActiveWaits:
         self._depth = threading.local()
 
     def waits(self) -> list[ActiveWait]:
-        """Return the waits, the oldest first."""
+        """Return the waits, oldest first."""
         return list(self._waits.values())
 
     @contextlib.contextmanager
     def entered(self, wait: ActiveWait) -> Iterator[None]:
-        """List a wait for as long as the context lasts."""
+        """List a wait while the context is active."""
         depth = getattr(self._depth, "value", 0)
         wait.inner = depth > 0
         self._depth.value = depth + 1

@@ -1,8 +1,8 @@
 """Conditions: sources to watch, an incremental state, and a verdict.
 
-A condition is used for one wait: it keeps what it has counted. The waiter feeds its sinks from the
-sources and asks for the verdict after each change, so both must cost the same however many objects
-there are.
+A condition belongs to one wait and keeps its state. The waiter feeds its sinks from the sources
+and evaluates the verdict after each change, so the cost of both must not depend on the number of
+objects.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Source:
         name: one object by its name; None for all that the selector matches.
         selector: a label selector.
         fields: a TypedDict of the fields that the verdict reads; None for whole objects.
-        optional: whether the wait goes on without it when reading is forbidden.
+        optional: whether the wait continues without it when reading is forbidden.
     """
 
     resource: Resource
@@ -81,7 +81,7 @@ class Source:
         return None if self.name is None else name_selector(self.name)
 
     def replace(self, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
-        """Set the sink to the objects of a list; objects missing from it are gone.
+        """Replace the sink's objects by those of a list; drop objects missing from it.
 
         Args:
             items: the fields and the bytes of each object.
@@ -106,9 +106,9 @@ class ObjectReference:
     Args:
         kind: as in the object, for example `Job`.
         name: its name.
-        uid: its UID; empty before it was seen.
+        uid: its UID; empty before the object is first seen.
         resource: the kind's name for kubectl.
-        exists: whether it is present.
+        exists: whether the object is present.
     """
 
     kind: str
@@ -152,7 +152,7 @@ class Condition(Protocol):
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the verdict runs user code, which must run in the calling thread."""
+        """True if the verdict runs user code, which must run in the calling thread."""
         ...
 
     def sources(self) -> Sequence[Source]:
@@ -164,7 +164,7 @@ class Condition(Protocol):
         ...
 
     def seen(self) -> str:
-        """Return a one-line summary of the present objects; empty before any was seen."""
+        """Return a one-line summary of the present objects; empty before the first one."""
         ...
 
     def result(self) -> Any:
@@ -181,7 +181,7 @@ class Timed(Protocol):
 
     @property
     def due(self) -> float:
-        """When to evaluate again without a change, in monotonic seconds; infinite for never."""
+        """The next evaluation without a change, in monotonic seconds; infinite for none."""
         ...
 
     def set_time(self, now: float, *, fresh: bool) -> None:
@@ -189,7 +189,7 @@ class Timed(Protocol):
 
         Args:
             now: the clock's monotonic seconds.
-            fresh: whether all sources were listed since the due time.
+            fresh: whether all sources have been listed since the due time.
         """
         ...
 
@@ -205,27 +205,27 @@ class HasDeferredSource(Protocol):
         ...
 
     def deferred_verdict(self) -> Failed | None:
-        """Return the failure that the listed objects show; None while there is none."""
+        """Return the failure that the listed objects show; None without one."""
         ...
 
 
 class Probe(Protocol):
-    """A condition with a part that cannot be watched, requested every `poll`.
+    """A condition with a part that cannot be watched and is requested every `poll`.
 
     `questions`, `is_urgent` and `record_answers` are never called concurrently with other methods
     of the condition. `ask` is, and must not touch the condition's state.
     """
 
     def questions(self) -> Sequence[Any]:
-        """Return the questions to ask now; empty if none is worth a request."""
+        """Return the requests to send now; empty if none is needed."""
         ...
 
     def is_urgent(self) -> bool:
-        """Whether there are new questions, which need not wait for the end of the pause."""
+        """Return whether new requests should be sent before the end of the pause."""
         ...
 
     def ask(self, questions: Sequence[Any], deadline: Deadline) -> Any:
-        """Return the answers; called in the caller's thread.
+        """Send the requests and return the answers; called in the caller's thread.
 
         Raises:
             ApiError: a request was refused or not understood; transient errors are answers.

@@ -17,7 +17,7 @@ class _Waiting(TypedDict, total=False):
 
 
 class _Running(TypedDict, total=False):
-    # That it runs is all that is asked: a time would make every pod's status one of its kind.
+    # No start time: it would make the status text of every pod unique.
     pass
 
 
@@ -58,10 +58,10 @@ class ContainerReport:
         state: `waiting`, `running` or `terminated`.
         reason: the state's reason; may be empty.
         message: the state's message; may be empty.
-        exit_code: how it ended, or how the run before ended; None if it never ended.
-        restarts: how many times it was started again.
+        exit_code: of the current or previous run; None if no run has ended.
+        restarts: the restart count.
         ready: whether it is ready.
-        failing: whether something of it is wrong, as opposed to not there yet.
+        failing: whether it has an error, as opposed to not being ready yet.
     """
 
     name: str
@@ -76,7 +76,7 @@ class ContainerReport:
 
     @property
     def has_run(self) -> bool:
-        """Whether it has ended a run, of which it may have written something."""
+        """True if a run has ended, and may have written a log."""
         return self.exit_code is not None
 
 
@@ -86,7 +86,7 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name and the details of a container's state.
 
-    A status without a state is that of a container that waits.
+    A status without a state counts as waiting.
     """
     state = status.get("state") or {}
     for name in ("running", "terminated", "waiting"):

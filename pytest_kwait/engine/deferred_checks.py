@@ -1,11 +1,11 @@
 """Deferred checks: requests that run only after a wait has been stuck for a while.
 
-A wait that makes progress costs no requests beyond its watches.
+A wait that makes progress sends no requests beyond its watches.
 
-One check fails a wait whose namespace is terminating: no object can be created in it any more. It
-reads the namespace once an object has been missing for a while, and again at growing intervals. A
-collection counts as missing while it is empty. The other check lists the events about an object
-whose status does not explain its lack of progress.
+`NamespaceTerminatingCheck` fails a wait whose namespace is terminating, because no object can be
+created in it. It reads the namespace once an object has been missing for a while, and again at
+growing intervals. An empty collection counts as missing. `DeferredSourceCheck` lists the events of
+an object whose status does not explain its lack of progress.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["DeferredCheck", "DeferredSourceCheck", "NamespaceTerminatingCheck"]
 LONGEST_PAUSE = 60.0
 
 CHECK_TIMEOUT = 5.0
-"""Seconds that one request may take; the wait goes on without its answer."""
+"""Seconds that one request may take; the wait continues without its answer."""
 
 _Condition = TypeVar("_Condition")
 _Answer = TypeVar("_Answer")
@@ -51,7 +51,7 @@ class DeferredCheck(Generic[_Condition]):
     """
 
     lists_first = True
-    """Whether all sources are listed before each run, and not only before a final one."""
+    """True if all sources are listed before each run, not only before a final one."""
 
     def __init__(
         self, session: Session, condition: _Condition, deadline: Deadline, delay: float
@@ -63,11 +63,11 @@ class DeferredCheck(Generic[_Condition]):
         self._next: float | None = None
         self._lost: Failed | None = None
         self.stuck_since = 0.0
-        """When the wait got stuck, in monotonic seconds."""
+        """The time when the wait got stuck, in monotonic seconds."""
 
     @property
     def due(self) -> float:
-        """When to run next, in monotonic seconds; infinite for never."""
+        """The time of the next run, in monotonic seconds; infinite for none."""
         return math.inf if self._next is None else self._next
 
     def apply(self, verdict: Pending, now: float, *, fresh: bool, asking: bool) -> Pending | Failed:
@@ -77,7 +77,7 @@ class DeferredCheck(Generic[_Condition]):
             verdict: the condition's verdict.
             now: the clock's monotonic seconds.
             fresh: whether all sources have just been listed.
-            asking: whether the check may run if it needs no list before.
+            asking: whether the check may send its request now.
         """
         if not self.is_needed(verdict):
             self._next = self._lost = None
@@ -101,7 +101,7 @@ class DeferredCheck(Generic[_Condition]):
         raise NotImplementedError
 
     def request(self, send: Callable[[Deadline], _Answer]) -> _Answer | None:
-        """Return the answer; None if there is none, or the request is forbidden."""
+        """Return the answer; None without one, or if the request is forbidden."""
         try:
             return send(self._deadline.at_most(CHECK_TIMEOUT))
         except (ApiError, DeadlineExceeded):

@@ -26,7 +26,7 @@ _log = logging.getLogger("pytest_kwait.wait")
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A verdict, and its meaning for the wait.
+    """A verdict, and its effect on the wait.
 
     Args:
         verdict: the condition's verdict.
@@ -82,7 +82,7 @@ class Evaluator:
     def evaluate(
         self, *, fresh: bool = False, asking: bool = False, in_passing: bool = False
     ) -> Evaluation:
-        """Return the condition's verdict and its meaning for the wait.
+        """Return the condition's verdict and its effect on the wait.
 
         Args:
             fresh: whether everything was listed since the last due time. An expired grace or
@@ -126,14 +126,14 @@ class Evaluator:
         return evaluation
 
     def record_last(self) -> None:
-        """Record the last verdict if it was evaluated in passing; before anything else changes."""
+        """Record the last verdict if it was evaluated in passing; call before the next change."""
         unrecorded, self._unrecorded = self._unrecorded, None
         if unrecorded is not None:
             now, verdict = unrecorded
             self._record(now, verdict.reason)
 
     def record_text(self, text: str) -> None:
-        """Record a text before there is a verdict."""
+        """Record a text before the first verdict."""
         self._record(self._clock.monotonic(), text)
 
     def _evaluate_met(self, verdict: Met, now: float, fresh: bool) -> Evaluation:

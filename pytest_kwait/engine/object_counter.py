@@ -1,8 +1,8 @@
-"""Incremental counters over many objects: every change costs the same, however many there are.
+"""Incremental counters over many objects, at a constant cost per change.
 
 A result of thousands of objects is a `LazyList`: bytes, each decoded on first access. A test that
-waits for 5,000 pods mostly continues with a few of them, or with their number. Decoding all of them
-costs more than the whole wait, in time and in memory.
+waits for 5,000 pods mostly needs a few of them, or only their number. Decoding all of them costs
+more than the whole wait, in time and in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 LARGE = 500
-"""The number of objects from which on a list is lazy."""
+"""The minimum length of a lazy list."""
 
 _Object = dict[str, Any]
 
@@ -58,7 +58,7 @@ def make_object_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> l
 class _LazyItem:
     """A placeholder in the slots of a lazy list, which C code may read directly.
 
-    No encoder accepts it, so that such code fails instead of writing wrong data.
+    No encoder accepts it, so such code fails instead of writing wrong data.
     """
 
     __slots__ = ("raw",)
@@ -186,7 +186,7 @@ class CountedObject:
         state: its state.
         raw: the whole object as received; None unless its state is kept.
         terminal_since: when its terminal state began, in monotonic seconds.
-        permanent_since: when its terminal state became one that does not recover.
+        permanent_since: when its terminal state became unrecoverable.
     """
 
     name: str
@@ -200,7 +200,7 @@ class CountedObject:
 class ObjectStateCache:
     """A cache of states by status: objects with equal status are classified once.
 
-    The running pods of a job have equal status. Finding that out costs a fifth of classifying.
+    The running pods of a job have equal status. A cache lookup costs a fifth of classifying.
 
     Args:
         classify: returns the state of an object, given its terminal state so far. It reads only
@@ -221,7 +221,7 @@ class ObjectStateCache:
         Args:
             obj: the object.
             before: its terminal state so far.
-            other: a hashable value that the state depends on beside the status.
+            other: a hashable value that the state depends on besides the status.
         """
         key = (msgspec.msgpack.encode(obj.get("status")), other, before)
         state = self._states.get(key)
@@ -247,12 +247,12 @@ class ObjectCounter:
         self._labels: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kept: dict[str, CountedObject] = {}
-        # Both in the order of entry.
+        # Both in insertion order.
         self._terminal: dict[str, CountedObject] = {}
         self._permanent: dict[str, CountedObject] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count an object, and no longer its former state."""
+        """Count an object in its new state instead of its former one."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         before = self._entries.get(uid)
@@ -326,7 +326,7 @@ class ObjectCounter:
         return None
 
     def suspects(self, limit: int = 20) -> list[str]:
-        """Return the names of terminal objects, the oldest first."""
+        """Return the names of terminal objects, oldest first."""
         return [entry.name for entry in islice(self._terminal.values(), limit)]
 
     def objects(self, resource: Resource) -> list[dict[str, Any]]:
@@ -363,6 +363,6 @@ def _get_nth(entries: dict[str, CountedObject], n: int) -> CountedObject:
 
 
 def decode_whole(resource: Resource, raw: bytes) -> dict[str, Any]:
-    """Decode an object; adds the kind, which items of a list lack."""
+    """Decode an object and add its kind, which items of a list lack."""
     obj: dict[str, Any] = msgspec.json.decode(raw)
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

@@ -29,10 +29,10 @@ __all__ = [
 Mode = Literal["watch", "poll"]
 
 GRACE_SHORT = 5.0
-"""Seconds that a failed state which cannot recover must hold."""
+"""Seconds that an unrecoverable failed state must hold."""
 
 GRACE_LONG = 45.0
-"""Seconds that a failed state which may pass must hold: at least one retry of the kubelet."""
+"""Seconds that a recoverable failed state must hold: at least one retry of the kubelet."""
 
 
 class WaitOptions(TypedDict, total=False):
@@ -51,10 +51,10 @@ class WaitOptions(TypedDict, total=False):
     """Whether the wait ends once the condition can no longer be met. Default: True."""
 
     grace: Duration | None
-    """How long a failed state that may pass must hold. Default: 45 s."""
+    """Duration that a recoverable failed state must hold. Default: 45 s."""
 
     stable_for: Duration | None
-    """How long the condition must hold without a break. Default: not at all."""
+    """Duration that the condition must hold without a break. Default: 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class WaitSettings:
         poll: the interval of poll mode.
         mode: watch or poll.
         fail_fast: whether failed states end the wait.
-        grace: how long a failed state that may pass must hold; None for the default.
+        grace: how long a recoverable failed state must hold; None for the default.
         stable_for: how long the condition must hold.
         time_scale: the speed of the cluster's controllers, as a fraction of a real cluster's
             times; the default graces shrink with it.
@@ -82,12 +82,12 @@ class WaitSettings:
 
     @property
     def long_grace(self) -> float:
-        """Seconds that a failed state which may pass must hold."""
+        """Seconds that a recoverable failed state must hold."""
         return GRACE_LONG * self.time_scale if self.grace is None else self.grace
 
     @property
     def short_grace(self) -> float:
-        """Seconds that a failed state which cannot recover must hold; at most the long grace."""
+        """Seconds that an unrecoverable failed state must hold; at most the long grace."""
         return min(GRACE_SHORT * self.time_scale, self.long_grace)
 
 

@@ -58,7 +58,7 @@ class PollMode:
         """Return the final evaluation.
 
         Raises:
-            ApiError: the server refuses what the wait needs.
+            ApiError: a final error of a list or of the probe.
             DeadlineExceeded: the deadline has passed.
         """
         ctx = background(self._deadline.clock)

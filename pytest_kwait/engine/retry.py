@@ -1,8 +1,8 @@
 """The retry policy for API errors: retry, relist or stop.
 
-Transient errors are retried: no answer, a server that is busy, restarting or changing its leader.
-Errors that the server would repeat are final. An unreadable answer is retried a few times. Creation
-is retried like a read; if an answer got lost, the object is looked up.
+Transient errors are retried: no answer, or a server that is busy, restarting or changing its
+leader. Errors that the server would repeat are final. An unreadable answer is retried a few times.
+Creation is retried like a read; if an answer got lost, the object is looked up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ErrorAction(Enum):
     """Repeat the request after a pause."""
 
     RELIST = "relist"
-    """List anew: the known version is too old."""
+    """List again: the known version is too old."""
 
     DOUBT = "doubt"
     """Repeat the request; stop if this error repeats."""
@@ -60,20 +60,20 @@ _FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
 _DOUBTFUL_REASONS = frozenset({"TLS"})
 
 REPEATS = 3
-"""Doubtful errors in a row that are final."""
+"""The number of consecutive doubtful errors that is final."""
 
 
 REQUEST_TIMEOUT = 30.0
-"""Seconds that one answer may take: another connection may work where this one went silent."""
+"""Seconds that one answer may take; a silent connection is replaced by another."""
 
 
 def classify_error(error: ApiError) -> ErrorAction:
     """Return the reaction to an error of a read.
 
-    A connection that was refused, reset, closed or timed out, an address that was not found, a
-    watch that went silent, 408, 425, 429 and every 5xx are retried; 410 asks for a new list; 401,
-    403, 404 (of the resource), 405 and other refusals of the request itself are final. The rest
-    (no JSON, a redirect, a TLS error) is doubtful.
+    Retried: a refused, reset, closed or timed-out connection, an unknown address, a silent watch,
+    408, 425, 429 and every 5xx. A 410 requires a new list. Final: 401, 403, 404 (of the resource),
+    405 and other refusals of the request itself. The rest (no JSON, a redirect, a TLS error) is
+    doubtful.
     """
     if error.reason == "NotJSON" or (error.status == 0 and error.reason in _DOUBTFUL_REASONS):
         return ErrorAction.DOUBT
@@ -85,7 +85,7 @@ def classify_error(error: ApiError) -> ErrorAction:
 
 
 def make_retry_backoff() -> Backoff:
-    """Return the pauses between tries: 100 ms first, doubling to 10 s, each up to twice as long."""
+    """Return the backoff of retries: from 100 ms, doubling to 10 s, each up to twice as long."""
     return Backoff(0.1, factor=2.0, jitter=1.0, steps=16, cap=10.0)
 
 
@@ -102,7 +102,7 @@ class ErrorLog:
         self.count = 0
         """The number of errors."""
         self.repeats = 0
-        """The number of doubtful errors in a row."""
+        """The number of consecutive doubtful errors."""
         self._outage = StartupGrace(clock)
 
     def record_error(self, error: ApiError) -> bool:
@@ -150,7 +150,7 @@ def request_once(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _An
 
 @contextlib.contextmanager
 def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
-    """Turn an expired deadline of a wait's preparation into the wait's timeout.
+    """Convert an expired deadline of a wait's preparation into a `WaitTimeout`.
 
     Args:
         deadline: the deadline of the wait.
@@ -218,7 +218,7 @@ def create_once(
     """Create an object once: retried like a read, and looked up if an answer got lost.
 
     Raises:
-        ApiError: the server refused, or could not be reached in time.
+        ApiError: a final error, or the last one before the deadline.
     """
     errors = ErrorLog()
     try:
@@ -231,7 +231,7 @@ def create_once(
         name = obj["metadata"].get("name")
         if error.reason != "AlreadyExists" or errors.count == 1 or not name:
             raise
-    # An earlier try got no answer: it may have created the object.
+    # An earlier try without an answer may have created the object.
     return request_with_retry(
         lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
     )

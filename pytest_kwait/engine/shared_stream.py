@@ -1,12 +1,12 @@
 """Shared streams: one list and watch per collection for all waits of this process.
 
-The list and the watch are the two requests that a quiet wait costs. The watch resumes after an
-ordinary end. The stream relists after 410, after a watch that ended at once without an event (a
-server that cannot serve our version ends it this way), and every few minutes in case an event was
-lost. Where an informer of this process watches the same collection, its watch is followed instead.
+A quiet wait costs two requests: the list and the watch. The watch resumes after an ordinary end.
+The stream relists after 410, after a watch that ended at once without an event (a server that
+cannot serve our version does so), and every few minutes in case an event was lost. If an informer
+of this process watches the same collection, the stream follows its watch instead.
 
-Most of the cost of an event is to be woken up for it. Where events come fast, several are read at
-a time; `EventPace` decides how long they may gather.
+Waking up is most of the cost of an event. Frequent events are therefore read in batches;
+`EventPace` decides how long a batch collects.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EventPace:
         self._on_end = 0
         self._gathered = 0.0
         self.is_busy = False
-        """Whether the watch is busy."""
+        """True if the watch is busy."""
 
     def gather(self, events: int = 1, *, drained: bool = False) -> float:
         """Record a batch of events; return the seconds to collect more before the next read.
@@ -77,12 +77,12 @@ class EventPace:
         Only a busy watch is paused; events that have already arrived are read first.
 
         Args:
-            events: how many.
-            drained: whether nothing is left to be read at once. Where nobody knows, what had to be
-                waited for tells.
+            events: the number of events.
+            drained: whether nothing is left to read at once. False if unknown; the time spent
+                waiting then decides.
 
         Returns:
-            seconds, 0 for not at all.
+            Seconds; 0 for no pause.
         """
         now = self._clock.monotonic()
         waited, self._asked = now - self._asked, now
@@ -105,15 +105,15 @@ def follow_informer(
 ) -> SharedWatchFollower | None:
     """Follow an informer's watch of a source after a version; None without such an informer.
 
-    The informer may watch more: all namespaces, or all objects of the collection. The events are
-    those of a watch of its own, since the wait lists for itself first. The follower ends when the
+    The informer may watch more: all namespaces, or all objects of the collection. The events equal
+    those of a separate watch, since the wait makes its own list first. The follower ends when the
     informer stops or fails; the wait then opens its own watch.
 
     Args:
         session: the session, which must be the informer's.
         source: the wait's source.
         version: the version of the wait's list.
-        deadline: when the watch is over.
+        deadline: the end of the watch.
     """
     collection = ResourceCollection.of(
         source.resource, source.namespace, source.selector, source.field_selector
@@ -124,10 +124,10 @@ def follow_informer(
 
 
 RELIST = 300.0
-"""Seconds after which a source is listed anew, in case an event was lost."""
+"""Seconds after which a source is listed again, in case an event was lost."""
 
 INACTIVITY = 90.0
-"""Seconds of silence after which a watch counts as dead: bookmarks come about every minute."""
+"""Seconds of silence after which a watch counts as dead; bookmarks come about every minute."""
 
 INSTANT = 1.0
 """Seconds within which a watch that ends without an event is not resumed."""
@@ -162,7 +162,7 @@ class Subscriber(Protocol):
         ...
 
     def process_changes(self) -> None:
-        """Process the queue, unless another thread does; that one then processes this as well."""
+        """Process the queue, unless another thread is doing so; that thread then does it."""
         ...
 
 
@@ -185,11 +185,11 @@ class Subscription:
         self.deadline = deadline
 
     def refresh(self) -> None:
-        """List anew at once, since a silent watch may be dead."""
+        """List again at once, since a silent watch may be dead."""
         self._stream.refresh()
 
     def close_if_shared(self) -> bool:
-        """Unsubscribe unless this is the only subscription; return whether it was not."""
+        """Unsubscribe unless this is the only subscription; return whether others remain."""
         return self._stream.close_if_shared(self)
 
     def close(self) -> None:
@@ -198,10 +198,10 @@ class Subscription:
 
 
 class SharedStream:
-    """One list and watch of a collection, for as long as it has subscribers.
+    """One list and watch of a collection, open while it has subscribers.
 
-    A subscriber gets only lists that were requested after it joined: an earlier list may be older
-    than the test's last write. So a stream that has listed already lists anew for it.
+    A subscriber receives only lists requested after it joined, since an earlier list may be older
+    than the test's last write. A stream that has already listed therefore lists again for it.
 
     Args:
         session: the session of all requests.
@@ -238,7 +238,7 @@ class SharedStream:
     ) -> Subscription | None:
         """Return a subscription of one more wait; None if it needs a stream of its own.
 
-        It does once this stream has ended, or while it pauses after an error.
+        None is returned once this stream has ended, or while it pauses after an error.
         """
         with self._lock:
             if self._ended or self._is_failing:
@@ -253,7 +253,7 @@ class SharedStream:
         return subscription
 
     def refresh(self) -> None:
-        """List anew at once, for all subscribers."""
+        """List again at once, for all subscribers."""
         with self._lock:
             self._outdated.set()
             watch = self._watch
@@ -261,7 +261,7 @@ class SharedStream:
             watch.close()
 
     def close_if_shared(self, subscription: Subscription) -> bool:
-        """Remove a subscription unless it is the only one; return whether it was not."""
+        """Remove a subscription unless it is the only one; return whether others remain."""
         with self._lock:
             others = any(each is not subscription for each in self._subscriptions)
             if others:
@@ -275,7 +275,7 @@ class SharedStream:
         self._listed = tuple(each for each in self._listed if each is not subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Remove a subscription; the event being passed on may still reach it."""
+        """Remove a subscription; an event in delivery may still reach it."""
         with self._lock:
             self._drop(subscription)
             if self._subscriptions or self._ended:
@@ -303,7 +303,7 @@ class SharedStream:
                 subscription.subscriber.process_changes()
 
     def _follow(self, ctx: Context) -> bool:
-        """List if needed, then watch until the watch ends; never done."""
+        """List if needed and watch until the watch ends, repeatedly; never returns."""
         try:
             while ctx.err() is None and self._watch_once():
                 self._record_success()
@@ -381,7 +381,7 @@ class SharedStream:
             subscription.subscriber.process_changes()
 
     def _watch_once(self) -> bool:
-        """List if needed, watch until the watch ends; return whether to go on without a pause."""
+        """List if needed, watch until its end; return whether to continue without a pause."""
         clock = self._session.clock
         source = self._source
         if self._outdated.is_set() or clock.monotonic() >= self._relist_at:
@@ -392,7 +392,7 @@ class SharedStream:
         left = self._relist_at - clock.monotonic()
         begun = clock.monotonic()
         events = 0
-        # For servers that do not keep the limit they are asked for.
+        # For servers that ignore the requested limit.
         over = Deadline.after(left + 5, clock)
         watch: Watch | SharedWatchFollower | None = follow_informer(
             self._session, source, self._version, over
@@ -429,7 +429,7 @@ class SharedStream:
                         self._ctx.wait(gather)
                     pace.record_wakeup()
         except DeadlineExceeded:
-            pass  # an end like any other
+            pass  # an ordinary end
         finally:
             self._watch = None
         if shared or self._outdated.is_set() or clock.monotonic() - begun >= INSTANT:
@@ -461,7 +461,7 @@ class _Streams:
         self.open: dict[_Key, SharedStream] = {}
 
     def reset_after_fork(self) -> None:
-        """Drop all: a forked child has none of its parent's threads."""
+        """Drop all streams: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
 
@@ -475,16 +475,16 @@ def subscribe(
 ) -> Subscription:
     """Subscribe to the stream of a source; opens it if there is none.
 
-    Waits subscription a stream when they ask over the same client for the same kind, namespace,
-    selectors and fields. Each has its own deadline, its own verdict and its own errors.
+    Waits on the same client, kind, namespace, selectors and fields share a stream. Each has
+    its own deadline, verdict and errors.
 
     Args:
         session: the session of all requests.
-        source: what to look at.
-        subscriber: who is listed.
-        deadline: when the wait ends.
+        source: the source to watch.
+        subscriber: receives lists, events and errors.
+        deadline: the deadline of the wait.
     """
-    # The session lives at least as long as a stream that can be found.
+    # The session lives at least as long as any stream found here.
     path = source.resource.path(source.namespace)
     key = (id(session), path, source.field_selector, source.selector, source.fields)
     with _streams.lock:

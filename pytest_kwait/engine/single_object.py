@@ -20,12 +20,13 @@ __all__ = ["SingleObject"]
 class SingleObject:
     """The sink of a source of one object.
 
-    Its identity is the first UID seen: an object of the same name with another UID is another one.
+    The object's identity is the first UID seen; an object with the same name and another UID is a
+    different object.
 
     Args:
         resource: its kind.
         name: its name.
-        uid: its UID, if known before it is seen.
+        uid: its UID, if known in advance.
     """
 
     def __init__(self, resource: Resource, name: str, uid: str = "") -> None:
@@ -35,7 +36,7 @@ class SingleObject:
         self.current: dict[str, Any] | None = None
         self.deleted = False
         self.changes = 0
-        """The number of changes seen; derived values hold until the next."""
+        """The number of changes seen; derived values are valid until the next."""
         self._raw = b""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
@@ -64,8 +65,7 @@ class SingleObject:
     def missing_verdict(self) -> Pending | Failed | None:
         """Return the verdict on a missing or re-created object; None if it is present.
 
-        An object not seen yet is pending. A deleted one is final, and so is another object of the
-        same name.
+        Pending for an object not seen yet; failed at once for a deleted or re-created one.
         """
         if self.current is None:
             if self.deleted:
@@ -76,7 +76,7 @@ class SingleObject:
         return None
 
     def ending(self) -> Failed | None:
-        """Return the failure of an object that is being deleted; else None."""
+        """Return the failure of an object that is being deleted; None otherwise."""
         if self.current is not None and self.current["metadata"].get("deletionTimestamp"):
             return Failed(f"the {self.noun} is being deleted", Patience.SHORT)
         return None
@@ -96,7 +96,7 @@ class SingleObject:
         return get_condition(self.current or {}, kind)
 
     def holds(self, kind: str) -> dict[str, Any] | None:
-        """Return the status condition of a type if its status is True; else None."""
+        """Return the status condition of a type if its status is True; None otherwise."""
         condition = self.condition(kind)
         return condition if condition is not None and condition.get("status") == "True" else None
 

@@ -1,7 +1,7 @@
 """Default timeouts and poll intervals of waits, each with its source.
 
-The first are those of the Go framework's `TimeoutContext` that a wait uses; the others are
-constants of its helpers.
+The first entries are the fields of the Go framework's `TimeoutContext` that a wait uses; the others
+are constants of its helpers.
 
 Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
 """
@@ -24,12 +24,12 @@ _MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TimeoutEntry:
-    """One line of the table.
+    """One entry of the table.
 
     Args:
-        name: the name by which options, markers and `kwait_timeouts` know it.
+        name: its name in options, markers and `kwait_timeouts`.
         seconds: the default.
-        source: where the default comes from.
+        source: the source of the value.
         kind: `limit` ends an operation; `pause` is an interval and is never scaled.
     """
 
@@ -104,7 +104,7 @@ _ENTRIES = (
     TimeoutEntry(
         "autoscaling", 15 * _MINUTE, "../autoscaling/horizontal_pod_autoscaling.go timeToWait"
     ),
-    # the cluster's extensions
+    # API extensions
     TimeoutEntry(
         "webhook", 30 * _SECOND, "../apimachinery/webhook.go waitWebhookConfigurationReady"
     ),
@@ -115,7 +115,7 @@ _ENTRIES = (
         "../apimachinery/webhook.go waitWebhookConfigurationReady",
         "pause",
     ),
-    # Without a counterpart that fits.
+    # Without a matching upstream constant.
     TimeoutEntry(
         "minions",
         5 * _MINUTE,
@@ -137,7 +137,7 @@ class Timeouts(Mapping[str, float]):
     """Limits and pauses in seconds by name, as items and as attributes (`timeouts.job`).
 
     Args:
-        entries: the lines of the table.
+        entries: the entries of the table.
     """
 
     __slots__ = ("_entries",)
@@ -166,7 +166,7 @@ class Timeouts(Mapping[str, float]):
         return f"Timeouts({', '.join(f'{name}={value:g}' for name, value in self.items())})"
 
     def entry(self, name: str, *, source: str | None = None) -> TimeoutEntry:
-        """Return the line called `name`, with its source.
+        """Return the entry called `name`, with its source.
 
         Raises:
             InvalidArgument: an unknown name; the message lists similar ones.
@@ -177,14 +177,14 @@ class Timeouts(Mapping[str, float]):
             raise InvalidArgument("timeout name", name, _valid(name), source) from None
 
     def merged(self, seconds: Mapping[str, float], *, source: str | None = None) -> Timeouts:
-        """Return the same table with the given values instead of the defaults.
+        """Return a copy with the given values instead of the defaults.
 
         Args:
             seconds: new values in seconds by name.
-            source: where the values came from, for the error and for `entry`.
+            source: the origin of the values, for the error and for `entry`.
 
         Raises:
-            InvalidArgument: a name is not in the table; names the nearest ones.
+            InvalidArgument: an unknown name; the message lists similar ones.
         """
         changed = dict(self._entries)
         for name, value in seconds.items():
@@ -193,7 +193,7 @@ class Timeouts(Mapping[str, float]):
         return Timeouts(changed)
 
     def scaled(self, factor: float) -> Timeouts:
-        """Return the same table with every limit multiplied by `factor`; pauses stay."""
+        """Return a copy with every limit multiplied by `factor`; pauses keep their value."""
         return Timeouts(
             {
                 name: replace(entry, seconds=entry.seconds * factor)
@@ -212,4 +212,4 @@ def _valid(name: str) -> str:
 
 
 TIMEOUTS: Mapping[str, TimeoutEntry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
-"""The defaults."""
+"""The default table."""

@@ -1,4 +1,4 @@
-"""Verdicts: the answers of a condition, `Met`, `Pending` and `Failed`; never a bare bool."""
+"""Verdicts of a condition: `Met`, `Pending` and `Failed`; never a bare bool."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Failed", "LazyPending", "Met", "Patience", "Pending", "Verdict"]
 
 
 class Patience(Enum):
-    """How long a failed state must hold before it ends the wait."""
+    """The time that a failed state must hold before it ends the wait."""
 
     NONE = "none"
-    """Not at all: the state is final (a Job's Failed condition, another UID)."""
+    """No time: the state is final (a Job's Failed condition, another UID)."""
 
     SHORT = "short"
     """A few seconds: the state does not recover by itself (an image that does not exist)."""
 
     LONG = "long"
-    """Long enough for one more try: the state may pass (a registry's time-out)."""
+    """Long enough for one more try: the state may recover (a registry's timeout)."""
 
 
 @dataclass(frozen=True, slots=True)

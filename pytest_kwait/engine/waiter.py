@@ -34,7 +34,7 @@ def wait_for_condition(
     settings: WaitSettings,
     deadline: Deadline | None = None,
 ) -> Any:
-    """Return the condition's result once it is met, and has been for as long as it must be.
+    """Return the condition's result once it is met and stable.
 
     The limit is hard. Gathering evidence for the message of a failed wait takes a few seconds more
     at most. Ctrl-C ends the wait at once.
@@ -46,7 +46,7 @@ def wait_for_condition(
         deadline: the deadline, if part of the limit is used already; None to start now.
 
     Raises:
-        ApiError: the server refuses what the wait needs to read.
+        ApiError: a final error of a required read.
         WaitFailed: the condition can no longer be met.
         WaitTimeout: the condition was not met within the limit.
     """

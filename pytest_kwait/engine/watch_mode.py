@@ -32,8 +32,8 @@ _CLOSE_PAUSE = 0.005
 class WatchMode:
     """One wait over watches: the subscriber of its streams, and the loop of its caller.
 
-    Events are evaluated in the thread that has read them. The caller's thread wakes up only to end
-    the wait, to let a grace expire, to run the probe and to run user code.
+    Events are evaluated in the thread that read them. The caller's thread wakes up only to end the
+    wait, to check an expired grace period, to run the probe and to run user code.
 
     Args:
         session: the session of all requests.
@@ -84,7 +84,7 @@ class WatchMode:
         """Return the final evaluation.
 
         Raises:
-            ApiError: the server refuses what the wait needs.
+            ApiError: a final error of a stream or of the probe.
             DeadlineExceeded: the deadline has passed.
         """
         try:
@@ -136,7 +136,7 @@ class WatchMode:
                     enter, args = self._inbox.popleft()
                     enter(*args)
                 self._evaluator.record_last()
-            except BaseException as error:  # raised by this wait; the stream goes on for others
+            except BaseException as error:  # raised by this wait; the stream continues for others
                 self._error = error
                 self._wake.set()
             finally:
@@ -150,10 +150,10 @@ class WatchMode:
         return threading.get_ident() == self._caller
 
     def _unsubscribe(self, pause: float = 0.0) -> None:
-        """Unsubscribe from all streams; from those with other subscribers at once."""
+        """Unsubscribe from all streams; at once from those with other subscribers."""
         last = [share for share in self._streams.values() if not share.close_if_shared()]
         if last and pause:
-            # Closing connections takes longer than all the rest: the caller goes first.
+            # Closing connections is slow, so the caller returns first.
             SYSTEM_CLOCK.sleep(pause)
         for share in last:
             share.close()
@@ -222,7 +222,7 @@ class WatchMode:
                 self._streams[source] = subscribe(self._session, source, self, self._deadline)
 
     def _changed(self) -> None:
-        """Evaluate the condition, and wake the caller if it has something to do."""
+        """Evaluate the condition, and wake the caller if it has work to do."""
         self._follow_sources()
         if self._unlisted:
             return
@@ -253,7 +253,7 @@ class WatchMode:
         self._over = self._evaluation.final
 
     def _step(self) -> tuple[Evaluation | None, float]:
-        """Do the work that is due; return the final evaluation, or the time until the next work."""
+        """Do the work that is due; return the final evaluation, or the time of the next work."""
         clock = self._session.clock
         with self._held():
             self._wake.clear()
@@ -282,7 +282,7 @@ class WatchMode:
         return self._evaluation is not None and now >= self._evaluation.ask_at
 
     def _confirm(self) -> None:
-        """List everything anew once a grace or stability period has expired, then evaluate."""
+        """List everything again once a grace or stability period has expired, then evaluate."""
         if self._evaluation is None or self._session.clock.monotonic() < self._evaluation.due:
             self._confirming = None
         elif self._confirming is None:

@@ -1,7 +1,7 @@
 """Evidence about a failed wait, gathered from the cluster within a few seconds.
 
-Pods, warning events, log tails, and the existing objects of the kind where the named one is
-missing. An error while gathering is a line of the evidence, never the failure.
+The evidence consists of pods, warning events, log tails, and the existing objects of the kind if
+the named one is missing. An error while gathering is added to the evidence and never raised.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class _Named(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ExistingObjects:
-    """The objects of a kind.
+    """The existing objects of a kind.
 
     Args:
         resource: the kind, as kubectl knows it.
-        namespace: where; None for a cluster-scoped kind.
-        missing: the name that is not among them.
-        names: the names that are most like it, then the first of the others, ten in all.
-        count: how many objects there are.
+        namespace: the namespace; None for a cluster-scoped kind.
+        missing: the name of the missing object.
+        names: the most similar names, then the first of the others, ten in all.
+        count: the number of objects.
     """
 
     resource: str
@@ -73,8 +73,8 @@ def list_existing(session: Session, source: Source, deadline: Deadline) -> Exist
     """Return the existing objects beside a missing one; None if it exists after all.
 
     Raises:
-        ApiError: the server refuses, or cannot be asked.
-        DeadlineExceeded: the answer was not there in time.
+        ApiError: the request failed.
+        DeadlineExceeded: the deadline passed before the answer.
     """
     missing = source.name or ""
     listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
@@ -142,7 +142,7 @@ class PodReport:
 
     @property
     def failing(self) -> bool:
-        """Whether something of it is wrong, as opposed to not there yet."""
+        """True if the pod has an error, as opposed to not being ready yet."""
         return (
             self.phase == "Failed"
             or bool(self.note)
@@ -152,14 +152,14 @@ class PodReport:
 
 @dataclass(frozen=True, slots=True)
 class EventGroup:
-    """Warning events of the same text.
+    """Warning events with the same text.
 
     Args:
         subject: the first object they are about, `pod/web-0`.
-        others: how many further objects have the same.
+        others: the number of further objects with the same event.
         reason: their reason.
         message: their message.
-        count: how many times they happened.
+        count: the number of occurrences.
     """
 
     subject: str
@@ -171,12 +171,12 @@ class EventGroup:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """The last lines that a container wrote.
+    """The last log lines of a container.
 
     Args:
         pod: the pod's name.
         container: the container's name.
-        previous: whether they are of the run before the present one.
+        previous: whether they are from the previous run.
         lines: the lines.
     """
 
@@ -188,10 +188,10 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was gathered.
+    """The evidence of one failure.
 
     Args:
-        namespace: where; None for a cluster-scoped subject.
+        namespace: the namespace; None for a cluster-scoped subject.
         objects: the objects of the wait.
         pods: its pods, failed ones first.
         events: Warning events of both, the most frequent first.
@@ -211,7 +211,7 @@ class Evidence:
     existing: tuple[ExistingObjects, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same as JSON values."""
+        """Return the evidence as JSON values."""
         return asdict(self)
 
 
@@ -343,7 +343,7 @@ def _group_events(
 ) -> tuple[EventGroup, ...]:
     uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
     owners = "|".join(re.escape(reference.name) for reference in scope.objects)
-    # The same refusal names another pod each time, the same trouble another container.
+    # Group the same error across pods and containers.
     pods_made = rf"|\b(?:{owners})-[a-z0-9]{{5}}\b" if owners else ""
     generated = re.compile(
         rf"\b[0-9a-f]{{32,}}\b|\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b{pods_made}"
@@ -388,6 +388,6 @@ def _gather_log_tail(
     except (ApiError, DeadlineExceeded) as error:
         errors.append(f"logs of {pod}/{container.name}: {error}")
         return None
-    # Before it is cut into lines: a key has many.
+    # Redact before splitting into lines: a private key has many.
     lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
     return LogTail(pod, container.name, previous, lines) if lines else None

@@ -1,8 +1,8 @@
 """Redaction: hide credentials, tokens and the data of Secrets in shown texts.
 
-Nothing that the package shows is read from Secrets; but logs, events, messages of webhooks and
-errors are written by others. Secrets of a known form are hidden, and so are the credentials that
-the run itself uses, wherever they occur.
+The package itself shows nothing read from Secrets, but logs, events, webhook messages and errors
+may contain them. Secrets of a known form are hidden, and so are the credentials of the run itself,
+wherever they occur.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYS = (
     r"(?:[\w-]*(?:token|password|passwd|secret[_-]?key|api[_-]?key|client-key-data|private[_-]?key)"
     r"|(?:[\w-]*-)?pwd)"
 )
-# Where a word with all its dashes begins: a start within one would be tried for each of them.
+# The start of a word with all its dashes, so that the search does not start within one.
 _START = r"(?<![\w-])"
 
 _FORMS = tuple(
@@ -40,13 +40,13 @@ _FORMS = tuple(
             r"\1",
             re.IGNORECASE,
         ),
-        # A bearer token: a word after it that is none has no digit and is short.
+        # A bearer token. An ordinary word in its place is short and has no digit.
         (r"(\bbearer\s+)(?=\S*\d|\S{24})[\w.~+/=-]{8,}", r"\1", re.IGNORECASE),
         (r"\beyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?", "", 0),
         (r"((?:set-)?cookie[\"']?\s*:\s*[\"']?)[^\"'\n]+", r"\1", re.IGNORECASE),
         # token=abc in a query, a command or an environment.
         (rf"({_START}{_KEYS}[\"']?\s*=\s*[\"']?)[^\s\"',;&]{{3,}}", r"\1", re.IGNORECASE),
-        # token: abc in YAML or JSON; after a colon prose may follow, which has no digits.
+        # token: abc in YAML or JSON. A colon may be followed by prose, which has no digits.
         (rf"({_START}{_KEYS}[\"']?\s*:\s*[\"']?)(?=\S*\d)[^\s\"',;&]{{6,}}", r"\1", re.IGNORECASE),
         (rf"({_START}{_KEYS}\"\s*:\s*\")[^\"]+", r"\1", re.IGNORECASE),
         # https://user:password@host
@@ -66,7 +66,7 @@ _HINTS = (
     "pwd",
     "://",
 )
-"""Each form has one of these: most texts have none, and need not be searched for any form."""
+"""Every form contains one of these; texts without any need no further search."""
 
 # The data of a Secret as JSON, as Go prints maps, and as YAML.
 _DATA = tuple(
@@ -80,13 +80,13 @@ _DATA = tuple(
 _SECRET = re.compile(r"kind\"?\s*:\s*\"?Secret\b")
 
 _KEY = re.compile(_KEYS, re.IGNORECASE)
-"""Keys of objects whose values are credentials."""
+"""Object keys whose values are credentials."""
 
 _VARIABLE = re.compile(rf"{_KEYS}|pgpass|\S*(?:passw|secret|credential|token)\S*", re.IGNORECASE)
-"""Variables of containers whose values are, or lead to, credentials."""
+"""Container variables whose values are, or lead to, credentials."""
 
 _SHORTEST = 8
-"""Shorter credentials are words that may mean something else."""
+"""The minimum length of a credential; a shorter one may be an ordinary word."""
 
 
 def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:
@@ -113,11 +113,10 @@ def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:
 
 
 def redact_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
-    """Return a copy of an object as it may be shown: without the data of Secrets, without tokens.
+    """Return a copy of an object without the data of Secrets and without tokens.
 
-    What a client or server notes of how the object came about is left out: the managed fields, and
-    the copy of the whole object that `kubectl apply` keeps in an annotation. Other objects than
-    Secrets keep their data, but for values under the name of a credential.
+    Managed fields are left out, and so is the annotation in which `kubectl apply` keeps the whole
+    object. Other objects keep their data, except values under the name of a credential.
 
     Args:
         obj: the object, with its kind.
@@ -145,7 +144,7 @@ def _redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, dict):
         return value
     shown = {key: _redact_member(key, each, redact) for key, each in value.items()}
-    # A variable of a container, or a parameter of whatever has parameters.
+    # An object with `name` and `value`, such as a container's variable.
     name = value.get("name")
     if isinstance(name, str) and value.get("value") and _VARIABLE.fullmatch(name):
         shown["value"] = HIDDEN

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["WaitReport", "render_message"]
 
 WIDTH = 92
-"""Of the 100 columns, eight belong to pytest, which indents messages by `E` and the code's own."""
+"""Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
 
 PODS = 8
 EVENTS = 8
@@ -30,11 +30,11 @@ ERRORS = 4
 
 
 def render_message(report: WaitReport) -> str:
-    """Return the message: at most 92 columns wide, but for the command, and bounded in lines.
+    """Return the message, bounded in lines and, except for the command, 92 columns wide.
 
-    Its parts, each left out when empty: headline; what was awaited, for how long, what was there,
-    what there is instead; the changes of the verdict; pods; Warning events; logs; the last error
-    of the API; what could not be gathered; the command to look further.
+    Its parts, each left out when empty: headline; the awaited state, the elapsed time and the last
+    summary of the objects; existing objects; changes of the verdict; pods; Warning events; logs;
+    the last API error; the parts that could not be gathered; the kubectl command for a closer look.
     """
     parts = (
         _wrap("", report.headline, rest="    ", lines=6),
@@ -81,7 +81,7 @@ def _render_timeline(report: WaitReport) -> Iterator[str]:
 
 
 def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
-    """A line for each, but one for all that go to and fro between the two before them."""
+    """Return one line per change; alternations of the same two verdicts share one."""
     place = 0
     while place < len(changes):
         returns = 0
@@ -178,9 +178,9 @@ def _render_command(findings: Evidence) -> Iterator[str]:
 
 
 def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
-    """Return a text on lines of bounded width and number; cut is its middle.
+    """Wrap a text to a bounded width and number of lines by cutting its middle.
 
-    What went wrong stands at the end of a long message, what was tried at its beginning.
+    The middle is cut because a long message ends with the error and begins with the operation.
     """
     further = " " * len(lead) if rest is None else rest
     wrapper = textwrap.TextWrapper(
@@ -190,7 +190,7 @@ def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list
     wrapped = wrapper.wrap(text)
     room = lines * (WIDTH - max(len(lead), len(further)))
     while len(wrapped) > lines:
-        # Long words leave lines half empty: what fits is found by trying.
+        # Long words leave lines half empty, so the length that fits is found by trying.
         room -= 10
         half = max(room // 2, 10)
         head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
@@ -207,21 +207,21 @@ def _join_lines(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WaitReport:
-    """The facts of a wait that did not come true.
+    """The facts of a failed or timed-out wait.
 
     Args:
         subject: the object of the wait: `job ci-1/sleepers`.
         goal: the awaited state, as a verb: `have 3 pods Running`.
-        failed: whether it can no longer come, as opposed to not in time.
+        failed: whether the condition can no longer be met; False for a timeout.
         reason: the last verdict in words.
-        limit: how long the wait could last, in seconds.
-        elapsed: how long it lasted, in seconds.
+        limit: the limit of the wait, in seconds.
+        elapsed: the duration of the wait, in seconds.
         mode: `watch` or `poll`.
         seen: the last summary of the objects, in one line; may be empty.
-        timeline: how the verdict changed.
+        timeline: the changes of the verdict.
         findings: the evidence of the cluster.
-        last_error: the last error of the API; empty if there was none.
-        errors: how many there were.
+        last_error: the last API error; empty without one.
+        errors: the number of API errors.
     """
 
     subject: str
@@ -248,7 +248,7 @@ class WaitReport:
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """The same facts as JSON values."""
+        """The report as JSON values."""
         return {
             "subject": self.subject,
             "goal": self.goal,
@@ -270,7 +270,7 @@ class WaitReport:
         return render_message(self)
 
     def redacted(self, change: Callable[[str], str]) -> WaitReport:
-        """Return the same facts with every text changed."""
+        """Return a copy with `redact` applied to every text."""
         return _change_texts(self, change)  # type: ignore[no-any-return]  # of the type it was given
 
 

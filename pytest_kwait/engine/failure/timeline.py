@@ -14,7 +14,7 @@ __all__ = ["Timeline", "VerdictChange"]
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
-    """A verdict that was not the one before.
+    """A verdict that differs from the one before.
 
     Args:
         at: seconds since the wait began.
@@ -26,10 +26,10 @@ class VerdictChange:
 
 
 class Timeline:
-    """The first and the last changes of a verdict; how many lie between is only counted.
+    """The first and the last changes of a verdict; those between are only counted.
 
     Args:
-        limit: how many changes are kept at each end.
+        limit: the number of changes kept at each end.
     """
 
     def __init__(self, limit: int = 10) -> None:
@@ -40,7 +40,7 @@ class Timeline:
         self.changes = 0
 
     def record(self, at: float, text: str) -> bool:
-        """Note a verdict; return whether it is another than the last one."""
+        """Record a verdict; return whether it differs from the last one."""
         if text == self._text:
             return False
         self._text = text
@@ -54,12 +54,12 @@ class Timeline:
 
     @property
     def last(self) -> str:
-        """The last verdict in words; empty before there was one."""
+        """The last verdict in words; empty before the first one."""
         return self._text or ""
 
     @property
     def left_out(self) -> int:
-        """How many changes between the first and the last are not kept."""
+        """The number of changes between the first and the last that are not kept."""
         return self.changes - len(self._first) - len(self._last)
 
     @property
@@ -73,7 +73,7 @@ class Timeline:
         return tuple(self._last)
 
     def changed(self, change: Callable[[str], str]) -> Timeline:
-        """Return the same with every text changed."""
+        """Return a copy with every text changed."""
         other = Timeline(self._limit)
         other._first = [VerdictChange(entry.at, change(entry.text)) for entry in self._first]
         other._last.extend(VerdictChange(entry.at, change(entry.text)) for entry in self._last)
