@@ -1,9 +1,8 @@
 """Client-go's `tools/cache`: local copies of collections, kept current by list and watch.
 
-What may enter: ported pieces of client-go `tools/cache` and its informer factory, over
-`client.Session`, with upstream's names in snake_case, used qualified as in Go
-(`cache.wait_for_cache_sync`). Nothing here judges an object: what a state means is for the layers
-above.
+These are ports of client-go `tools/cache` and its informer factory over `client.Session`, with
+upstream's names in snake_case, used qualified as in Go (`cache.wait_for_cache_sync`). The meaning
+of an object's state belongs to the layers above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The informer factory: one informer per collection, started, awaited and stopped together.
+"""The informer factory: starts, syncs and stops one informer per collection.
 
 Ported from client-go `informers/factory.go` and `dynamic/dynamicinformer`.
 """
@@ -68,7 +68,7 @@ class ListOptions:
 
 
 TweakListOptions: TypeAlias = Callable[[ListOptions], object]
-"""Changes the options of an informer that is being made."""
+"""Changes the options of an informer that is being created."""
 
 
 class SharedInformerFactory:
@@ -82,11 +82,11 @@ class SharedInformerFactory:
         label_selector: only objects with these labels.
         field_selector: only objects with these fields.
         relist_interval: see `SharedInformer`.
-        resync: how often handlers get all objects again; None for never.
+        resync: the resync period of handlers; None for never.
         custom_resync: other periods for some resources, by resource or by name.
         transform: changes each object before it is stored; see `SharedInformer`.
-        tweak_list_options: called with the options of each informer that is made, which it may
-            change: to choose by resource, for example.
+        tweak_list_options: called with the options of each new informer, which it may change,
+            for example by resource.
 
     Raises:
         InvalidArgument: an invalid selector or period.
@@ -146,18 +146,17 @@ class SharedInformerFactory:
 
         Args:
             resource: a resource, or its kind, plural, singular or short name, also with its group
-                (`jobs.batch`), or with version and group (`deployments.v1.apps`). What is not
-                built in is looked up on the server.
-            label_selector: other labels than the factory's.
-            field_selector: other fields than the factory's.
+                (`jobs.batch`), or with version and group (`deployments.v1.apps`). Other kinds than
+                built-in ones are looked up on the server.
+            label_selector: overrides the factory's.
+            field_selector: overrides the factory's.
             tweak_list_options: changes the options after the factory's own has.
-            transform: another one than the factory's.
-            resync: another period than the factory's; 0 for never.
+            transform: overrides the factory's.
+            resync: overrides the factory's period; 0 for never.
 
         Raises:
-            InvalidArgument: the server has no such resource, or a selector or a period that cannot
-                be meant.
-            ApiError: the server could not be asked.
+            InvalidArgument: an unknown resource, or an invalid selector or period.
+            ApiError: looking up the resource failed.
             RuntimeError: the factory was stopped.
         """
         resource = self._resolve(resource)
@@ -182,7 +181,7 @@ class SharedInformerFactory:
             return self._informers[collection]
 
     def start(self) -> None:
-        """Start the informers that are not started yet; does nothing once stopped."""
+        """Start the informers that are not started yet; no-op once stopped."""
         with self._lock:
             self._has_started = True
             if not self._stopped:
@@ -197,10 +196,10 @@ class SharedInformerFactory:
                 informer.stop()
 
     def shutdown(self, timeout: Duration = 10.0) -> bool:
-        """Stop all informers and wait until their threads have ended; return whether they have.
+        """Stop all informers and wait for their threads; return whether all have ended.
 
         Args:
-            timeout: how long to wait at most, of real time.
+            timeout: the limit, in real time.
         """
         self.stop()
         limit = Deadline.after(to_seconds(timeout, what="timeout"), SYSTEM_CLOCK)
@@ -210,14 +209,13 @@ class SharedInformerFactory:
     def wait_for_cache_sync(
         self, *, timeout: Duration | None = None, stop: Stop | None = None
     ) -> Mapping[Resource, bool]:
-        """Wait for the started informers and say of each whether it has synced.
+        """Wait for the started informers; return whether each has synced.
 
-        Returns once all have, or can no longer, or at the end of the time or when `stop` is set.
-        Informers that are not started are left out, as upstream leaves them out, unless another
-        thread starts them meanwhile. Where nothing was started yet it waits for that as well:
-        upstream says then that all is well, and whoever asked before another thread has come to
-        `start` reads from empty caches. To have an exception that says what went wrong, pass the
-        factory to `cache.wait_for_cache_sync`.
+        Returns once all have synced or can no longer sync, at the timeout, or when `stop` is set.
+        Informers that are not started are left out, as upstream, unless another thread starts them
+        meanwhile. Deliberately different: if no informer is started yet, this waits for the first
+        `start`. Upstream returns success, and the caller reads empty caches. For an exception that
+        names the cause, pass the factory to `cache.wait_for_cache_sync`.
 
         Args:
             timeout: None for five minutes.

@@ -36,30 +36,30 @@ _logger = logging.getLogger("pytest_kwait.cache")
 
 
 class ResourceEventHandler(Protocol):
-    """Handles every change of an informer's objects, one call after the other.
+    """Handles every change of an informer's objects, one call at a time.
 
-    The objects are the handler's own: changing them changes nothing elsewhere.
+    The objects are copies; changing them has no effect elsewhere.
     """
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Take note of an object that is new, or was there before the watch began."""
+        """Handle an object that is new, or was listed before the watch began."""
         ...
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Take note of a new resourceVersion of an object; its UID is the same.
+        """Handle a new resourceVersion of an object with the same UID.
 
-        At the handler's resync period of every object again, old and new being the same then.
+        Also called for every object at each resync; old and new are the same then.
         """
         ...
 
     def on_delete(self, obj: Object) -> None:
-        """Take note of a deletion; a `DeletedFinalStateUnknown` if the final state was missed."""
+        """Handle a deletion; a `DeletedFinalStateUnknown` if the final state was missed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceEventHandlerFuncs:
-    """A handler made of functions, each of which may be left out.
+    """A handler made of functions, each of which is optional.
 
     Args:
         add: called with an object that is new.
@@ -89,10 +89,10 @@ class ResourceEventHandlerFuncs:
 
 @dataclass(frozen=True, slots=True)
 class FilteringResourceEventHandler:
-    """Filters objects for a handler; a change of the filter's answer is an add or a delete.
+    """Filters objects for a handler; a change of the filter's result is an add or a delete.
 
     Args:
-        passes: whether the handler shall see an object in this state.
+        passes: whether the handler receives an object in this state.
         handler: the handler.
     """
 
@@ -105,7 +105,7 @@ class FilteringResourceEventHandler:
             self.handler.on_add(obj, is_in_initial_list)
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Pass on as an update, an addition or a deletion, by which of the states pass."""
+        """Pass on as an update, add or delete, depending on which states pass."""
         before, after = self.passes(old), self.passes(new)
         if before and after:
             self.handler.on_update(old, new)
@@ -127,11 +127,11 @@ class _Notification:
 
 
 class _Synced:
-    """Everything of the initial list is ahead of this in the queue."""
+    """Marks the end of the initial list in the queue."""
 
 
 class _Stop:
-    """Nothing is delivered after this."""
+    """Marks the end of the queue."""
 
 
 _SYNCED: Final = _Synced()
@@ -139,9 +139,9 @@ _STOP: Final = _Stop()
 
 
 class HandlerRegistration:
-    """A handler's place at an informer; also a `DoneChecker` of the handler's own sync.
+    """The registration of a handler; also a `DoneChecker` of the handler's own sync.
 
-    Made by `SharedInformer.add_event_handler`, not by hand.
+    Returned by `SharedInformer.add_event_handler`.
 
     Args:
         handler: the handler.
@@ -153,21 +153,21 @@ class HandlerRegistration:
         self.done = Signal()
         """Set once the handler has been called for the whole initial list."""
         self.last_error: BaseException | None = None
-        """The last exception of the handler; None without any."""
+        """The last exception of the handler; None without one."""
         self._handler = handler
         self._queue: queue.SimpleQueue[_Notification | _Synced | _Stop] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kwait {name}", daemon=True)
 
     def has_synced(self) -> bool:
-        """Whether the handler has been called for everything that was in the initial list."""
+        """True once the handler has been called for every object of the initial list."""
         return self.done.is_set()
 
     def __repr__(self) -> str:
         return f"<handler {self.name}>"
 
     def start(self) -> None:
-        """Begin to call the handler, in a thread of its own (called by the informer)."""
+        """Start calling the handler, in a thread of its own (called by the informer)."""
         self._thread.start()
 
     def notify(self, delta: Delta, *, initial: bool = False) -> None:
@@ -208,7 +208,7 @@ class HandlerRegistration:
 
 
 MINIMUM_RESYNC_PERIOD = 1.0
-"""Seconds: shorter periods are made this long."""
+"""The minimum resync period in seconds."""
 
 _Listener = TypeVar("_Listener")
 
@@ -217,8 +217,8 @@ def parse_resync_period(period: Duration | None, name: str) -> float:
     """Return a resync period in seconds; 0 for never.
 
     Args:
-        period: None and 0 mean never; below a second it is a second, which is logged.
-        name: whose it is, for the log.
+        period: None and 0 mean never; a period below a second is raised to one and logged.
+        name: the owner of the period, for the log.
 
     Raises:
         InvalidArgument: no duration, or a negative one.
@@ -236,13 +236,13 @@ def parse_resync_period(period: Duration | None, name: str) -> float:
 
 
 class Resyncer(Generic[_Listener]):
-    """Calls a function for each listener whenever its period has passed, in a thread of its own.
+    """Calls a function for each listener at its own period, in a thread of its own.
 
     The thread starts with the first listener that has a period.
 
     Args:
         name: the thread's name.
-        clock: the time that periods are measured by.
+        clock: measures the periods.
         tell: called with each due listener; must return quickly.
     """
 
@@ -269,18 +269,18 @@ class Resyncer(Generic[_Listener]):
         self._wake.set()
 
     def remove(self, listener: _Listener) -> None:
-        """Call for a listener no more."""
+        """Stop calling for a listener."""
         with self._lock:
             self._periods.pop(listener, None)
             self._due.pop(listener, None)
 
     def start(self) -> None:
-        """Begin; periods are counted from when their listeners came."""
+        """Start; periods count from when their listeners were added."""
         self._running = True
         self._start_if_needed()
 
     def stop(self) -> None:
-        """End; returns at once."""
+        """Stop; returns at once."""
         self._stopped.set()
         self._wake.set()
 
@@ -307,7 +307,7 @@ class Resyncer(Generic[_Listener]):
             self._clock.wait(self._wake, pause)
 
     def _take_due(self) -> list[_Listener]:
-        """Return the due listeners, and set their next time."""
+        """Return the due listeners, and set their next times."""
         now = self._clock.monotonic()
         with self._lock:
             due = [listener for listener, at in self._due.items() if at <= now]

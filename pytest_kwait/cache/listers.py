@@ -27,7 +27,7 @@ class NamespaceLister:
     Args:
         indexer: the cache.
         resource: its resource, for errors.
-        namespace: which namespace.
+        namespace: the namespace.
     """
 
     def __init__(self, indexer: Indexer, resource: Resource, namespace: str) -> None:
@@ -38,10 +38,10 @@ class NamespaceLister:
     def list(self, selector: Selector | None = None) -> list[Object]:
         """Return the namespace's objects that a label selector matches; all for None.
 
-        With an index by namespace, as factories make it, only these are looked at.
+        With an index by namespace, as factories create it, only these objects are read.
 
         Raises:
-            InvalidArgument: no label selector.
+            InvalidArgument: an invalid label selector.
         """
         return _select(self._indexer.raws(self._namespace), selector)
 
@@ -49,7 +49,7 @@ class NamespaceLister:
         """Return one object.
 
         Raises:
-            ApiError: 404, it is not in the cache; the server was not asked.
+            ApiError: 404, it is not in the cache; no request is sent.
         """
         return _get(self._indexer, self._resource, f"{self._namespace}/{name}", name)
 
@@ -67,10 +67,10 @@ class Lister:
         self._resource = resource
 
     def list(self, selector: Selector | None = None) -> list[Object]:
-        """Return the objects that a label selector matches, of all namespaces; all for None.
+        """Return the objects of all namespaces that a label selector matches; all for None.
 
         Raises:
-            InvalidArgument: no label selector.
+            InvalidArgument: an invalid label selector.
         """
         return _select(self._indexer.raws(), selector)
 
@@ -78,7 +78,7 @@ class Lister:
         """Return one object by `namespace/name`, or by `name` if cluster-scoped.
 
         Raises:
-            ApiError: 404, it is not in the cache; the server was not asked.
+            ApiError: 404, it is not in the cache; no request is sent.
         """
         return _get(self._indexer, self._resource, name, name)
 
@@ -87,7 +87,7 @@ class Lister:
         return NamespaceLister(self._indexer, self._resource, namespace)
 
     def pods(self, namespace: str) -> NamespaceLister:
-        """Return the lister of one namespace: the name it has upstream where pods are listed."""
+        """Return the lister of one namespace; upstream's name for pods."""
         return self.by_namespace(namespace)
 
 
@@ -95,7 +95,7 @@ def _select(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> lis
     matches = compile_label_selector(selector)
     if not selector:
         return [decode_object(raw) for _, raw in raws]
-    # Decoding labels alone costs a tenth of a pod.
+    # Decoding only the labels costs a tenth of decoding a pod.
     return [
         decode_object(raw)
         for _, raw in raws

@@ -43,7 +43,7 @@ class WatchedEvent(Protocol):
 
     @property
     def resource_version(self) -> str:
-        """The version to go on from after this event."""
+        """The version to resume from after this event."""
         ...
 
 
@@ -86,7 +86,7 @@ class ListWatchClient(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The clock that deadlines belong to."""
+        """The clock of deadlines."""
         ...
 
     def list(
@@ -142,7 +142,7 @@ class ListWatch:
 
     @property
     def clock(self) -> Clock:
-        """The clock that deadlines belong to."""
+        """The clock of deadlines."""
         return self.session.clock
 
     @property
@@ -152,7 +152,7 @@ class ListWatch:
         if self.namespace is not None:
             parts.append(f"in namespace {self.namespace}")
         selectors = (("labels", self.label_selector), ("fields", self.field_selector))
-        # For reading only, where the form of both is the same.
+        # For display only, where both forms are the same.
         chosen = [f"{what} {normalize_field_selector(value)}" for what, value in selectors if value]
         if chosen:
             parts.append("with " + " and ".join(chosen))
@@ -173,7 +173,7 @@ class ListWatch:
         """Return all objects, by a consistent read that includes the latest writes.
 
         Raises:
-            ApiError: the server refused, or was not reached.
+            ApiError: the request failed.
             DeadlineExceeded: the answer was not complete in time.
         """
         return self.session.list(
@@ -196,13 +196,13 @@ class ListWatch:
         """Return the changes after `resource_version`, with bookmarks.
 
         Args:
-            resource_version: where to go on from.
-            timeout_seconds: after how many seconds the server shall end the watch.
+            resource_version: the version to resume from.
+            timeout_seconds: when the server ends the watch, in seconds.
             inactivity: seconds without a byte after which the connection counts as lost.
-            deadline: when the watch ends on this side, whatever the server does.
+            deadline: when the watch ends on this side, regardless of the server.
 
         Raises:
-            ApiError: the server refused, or was not reached.
+            ApiError: the request failed.
             DeadlineExceeded: the watch was not open in time.
         """
         return self.session.watch(

@@ -1,9 +1,9 @@
-"""The reflector: keeps a store like the server's collection by list and watch.
+"""The reflector: synchronizes a store with a collection by list and watch.
 
-Ported from client-go `tools/cache/reflector.go` (isExpiredError, isWatchErrorRetriable and
-VeryShortWatchError among it). Deliberately different: lists are consistent reads (upstream's first
-list may be old, and a test must see what it has just written), and 410 relists at once rather than
-after a pause, unless the watch before it brought nothing either.
+Ported from client-go `tools/cache/reflector.go` (with isExpiredError, isWatchErrorRetriable and
+VeryShortWatchError). Deliberately different: lists are consistent reads (upstream's first list may
+be old, and a test must see its own last write), and 410 relists at once instead of after a pause,
+unless the watch before it had no event either.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _MALFORMED_IN_ROW = 3
 
 
 class VeryShortWatchError(KwaitError):
-    """A watch that ended at once and without an event, as with a broken proxy or server.
+    """A watch that ended at once without an event, as with a broken proxy or server.
 
     Args:
         name: the watched collection.
-        seconds: how long the watch lasted.
+        seconds: the duration of the watch.
     """
 
     def __init__(self, name: str, seconds: float) -> None:
@@ -64,33 +64,33 @@ class VeryShortWatchError(KwaitError):
 
 
 def is_expired(error: Exception) -> bool:
-    """Whether the server has dropped the events after our resourceVersion."""
+    """Return whether the server has dropped the events after our resourceVersion."""
     return isinstance(error, ApiError) and (
         error.status == 410 or error.reason in {"Expired", "Gone"}
     )
 
 
 def is_watch_error_retriable(error: Exception) -> bool:
-    """Whether the server is only overloaded, so that the watch can resume later."""
+    """Return whether the server is only overloaded, so that the watch can resume later."""
     return isinstance(error, ApiError) and (
         error.status == 429 or (error.status == 0 and error.reason == "ConnectionRefused")
     )
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Whether the connection failed rather than the request, so that no event is lost."""
+    """Return whether the connection failed rather than the request, so that no event is lost."""
     return isinstance(error, ApiError) and error.status == 0
 
 
 def is_permanent(error: Exception | None, *, in_row: int = 1) -> bool:
-    """Whether trying again is pointless: the request is refused, or the answers make no sense.
+    """Return whether retrying is pointless: a refused request, or unreadable answers.
 
-    Refused are 400, 401, 403, 404 (of the kind of resource), 405, 406, 415 and 422. What is no
-    error of the API at all has ended the informer.
+    Refused are 400, 401, 403, 404 (of the kind of resource), 405, 406, 415 and 422. An error other
+    than `ApiError` has ended the informer.
 
     Args:
         error: the latest failure; None for none.
-        in_row: how often it has failed by now; answers that cannot be read count from the third.
+        in_row: the number of consecutive failures; unreadable answers count from the third.
     """
     if not isinstance(error, ApiError):
         return error is not None and not isinstance(error, WaitTimeout | VeryShortWatchError)
@@ -100,10 +100,10 @@ def is_permanent(error: Exception | None, *, in_row: int = 1) -> bool:
 
 
 LIST_TIMEOUT = 60.0
-"""Seconds for a whole list, all its pages together."""
+"""Seconds for a whole list, including all pages."""
 
 MIN_WATCH_TIMEOUT = 300.0
-"""Seconds after which the server is asked to end a watch, at the least; at most twice as many."""
+"""The minimum of the seconds after which the server ends a watch; the maximum is twice that."""
 
 WATCH_INACTIVITY = 90.0
 """Seconds without a byte after which a watch counts as lost: bookmarks arrive every minute."""
@@ -123,11 +123,11 @@ ErrorHandler: TypeAlias = Callable[[Exception], object]
 class ReflectorStore(Protocol):
     """The store that a reflector keeps up to date; called in its thread only.
 
-    Objects are decoded as far as the `ListWatch` says, `raw` is their whole JSON.
+    Objects are decoded as the `ListWatch` specifies; `raw` is their whole JSON.
     """
 
     def replace(self, items: Sequence[Listed], resource_version: str) -> object:
-        """Take this as the whole collection."""
+        """Replace the whole collection."""
         ...
 
     def add(self, obj: Mapping[str, Any], raw: bytes) -> object:
@@ -135,39 +135,39 @@ class ReflectorStore(Protocol):
         ...
 
     def update(self, obj: Mapping[str, Any], raw: bytes) -> object:
-        """Take in an object that has changed."""
+        """Update an object."""
         ...
 
     def delete(self, obj: Mapping[str, Any], raw: bytes) -> object:
-        """Let go of an object that has left the collection; this is its final state."""
+        """Remove an object that has left the collection; this is its final state."""
         ...
 
     def bookmark(self, resource_version: str) -> object:
-        """Note that nothing else has changed up to here."""
+        """Record that nothing else has changed up to this version."""
         ...
 
 
 class Reflector:
-    """Keeps a store like the server's collection until stopped.
+    """Synchronizes a store with the server's collection until stopped.
 
-    It lists, then watches from the list's version with bookmarks, each event at constant cost.
-    What ends a watch decides how it goes on: a watch that ran is opened again where it was; after
-    429 or a refused connection so too, but later; after 410 it lists at once; after anything else,
-    a clean end without an event within a second included, it pauses and lists. The pauses grow
-    from 0.8 s to 30 s, up to doubled at random, and start anew every two minutes. Retry-After
-    makes them longer. No error ends it; waits read `last_error`.
+    It lists, then watches from the list's version with bookmarks; each event has a constant cost.
+    The end of a watch is handled by its cause. A watch that ran is resumed at once; after
+    429 or a refused connection, after a pause. A 410 relists at once. Anything else relists after a
+    pause, also a clean end without an event within a second. Pauses grow from 0.8 s to 30 s, with
+    jitter of up to 100 %, and reset after two minutes. Retry-After extends them. No error ends the
+    reflector; waits read `last_error`.
 
     Args:
         lister_watcher: the collection.
         store: the store to update; its exceptions end the reflector.
         name: the collection's name in messages; None for its own.
         on_error: handles the error that ended a list or watch; None to log it.
-        relist_interval: seconds after which to list anew though the watch is fine; None for never.
+        relist_interval: seconds after which to relist despite a working watch; None for never.
         list_timeout: seconds for a list.
         inactivity: seconds of silence after which a watch counts as lost; None for never.
-        min_watch_timeout: the least number of seconds after which the server shall end a watch;
-            the actual one is chosen at random up to twice that.
-        backoff: the pauses, if not those above.
+        min_watch_timeout: the minimum seconds after which the server ends a watch; the actual
+            value is chosen at random up to twice that.
+        backoff: the pauses, instead of those above.
     """
 
     def __init__(
@@ -188,9 +188,9 @@ class Reflector:
         self.last_sync_resource_version = ""
         """The resourceVersion up to which the store is complete; empty at first."""
         self.failures_in_row = 0
-        """How many lists and watches have failed since one brought something."""
+        """The number of failed lists and watches since the last success."""
         self.excused: Exception | None = None
-        """The latest refusal that may be due to an outage before it, if there was one."""
+        """The latest refusal that an outage before it may explain; None without one."""
         self._outage = StartupGrace(self.clock)
         self._lister_watcher = lister_watcher
         self._store = store
@@ -214,12 +214,12 @@ class Reflector:
 
     @property
     def last_error(self) -> Exception | None:
-        """Why the latest list, or else the latest watch, failed; None once they go well again."""
+        """The error of the latest list, or else of the latest watch; None after a success."""
         return self._errors.get("list") or self._errors.get("watch")
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called."""
+        """True once `stop` was called."""
         return self._context.done.is_set()
 
     def stop(self) -> None:
@@ -234,13 +234,13 @@ class Reflector:
             stream.close()
 
     def run(self, deadline: Deadline | None = None) -> None:
-        """List and watch in this thread; returns once `stop` is called, at once if it was.
+        """List and watch in this thread; returns once `stop` is called.
 
         Args:
-            deadline: when to end at the latest; None for no limit.
+            deadline: the time limit; None for none.
 
         Raises:
-            DeadlineExceeded: the deadline came first.
+            DeadlineExceeded: the deadline has passed.
         """
         limit = deadline or Deadline.after(None, self.clock)
         context, _ = wait.with_deadline(self._context, limit)
@@ -254,7 +254,7 @@ class Reflector:
             self._stop_publishing()
 
     def _step(self, context: wait.Context) -> bool:
-        """One list or one watch, and the decision how long to pause before the next."""
+        """Run one list or watch, and set the pause after it; return whether to continue."""
         self._pause = 0.0
         verb = "list" if self.clock.monotonic() >= self._list_due_at else "watch"
         begun, events = self.clock.monotonic(), self._events
@@ -274,7 +274,7 @@ class Reflector:
         if failure is None and short and not self._followed:
             failure = VeryShortWatchError(self.name, lasted)
         if verb == "watch" and isinstance(failure, WaitTimeout):
-            failure = None  # it ran for as long as it was given
+            failure = None  # it ran for its full duration
         if failure is not None:
             self._recover(verb, failure, short=short)
         else:
@@ -349,7 +349,7 @@ class Reflector:
         try:
             with self._lock:
                 self._stream = stream
-            if self.stopped:  # between the two: `stop` did not see the stream
+            if self.stopped:  # `stop` was called before the stream was known
                 stream.close()
             with stream as events:
                 self._errors.pop("watch", None)  # the server took the request

@@ -64,7 +64,7 @@ class ApplyChange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _TransformedObject:
-    """A listed object as it is to be stored."""
+    """A listed object in the form to store."""
 
     object: Mapping[str, Any]
     raw: bytes
@@ -75,9 +75,9 @@ class DeltaProcessor:
 
     Args:
         resource: the listed resource.
-        store: where objects are kept.
-        change: how the store is changed.
-        transform: changes each object before; None for none.
+        store: stores the objects.
+        change: updates the store.
+        transform: changes each object before it is stored; None for none.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class DeltaProcessor:
         self.transform = transform
         self._store = store
         self._change = change
-        # The items of a list of a built-in kind do not say their type: the list says it for all.
+        # Items of a list of a built-in kind lack their type, which the list states once.
         type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
         self._type = msgspec.json.encode(type_meta)[:-1] + b","
 
@@ -103,8 +103,7 @@ class DeltaProcessor:
         whole = items if isinstance(items, list) else list(items)
         whole[:] = [item for item in whole if _has_name(item.object)]
         for place, item in enumerate(whole):
-            # Converted in place: both lists at once would be twice the memory, and
-            # the process keeps what it has had.
+            # Converted in place: two lists would double the process's memory for good.
             whole[place] = self._whole(item)
         self._change(lambda store: store.replace(whole, resource_version), listed=True)
 
@@ -113,7 +112,7 @@ class DeltaProcessor:
         self.update(obj, raw)
 
     def update(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        """Take in an object that has changed."""
+        """Update an object."""
         if not _has_name(obj):
             return
         try:
@@ -125,13 +124,13 @@ class DeltaProcessor:
             self._change(lambda store: store.update(obj, kept), listed=False)
 
     def delete(self, obj: Mapping[str, Any], raw: bytes) -> None:
-        """Let go of an object."""
+        """Remove an object."""
         if not _has_name(obj):
             return
         try:
             kept = self._kept(obj, raw)
         except TransformError:
-            # Deleted in any state; handlers get the last stored one.
+            # Deleted regardless of its state; handlers get the last stored one.
             _logger.exception("Unable to tell the final state of what was deleted")
             key = meta_namespace_key_func(obj)
             last = DeletedFinalStateUnknown(key, self._store.get_by_key(key) or {})
@@ -140,7 +139,7 @@ class DeltaProcessor:
             self._change(lambda store: store.delete(obj, kept), listed=False)
 
     def bookmark(self, resource_version: str) -> None:
-        """Note that nothing else has changed."""
+        """Record that nothing else has changed."""
         self._store.bookmark(resource_version)
 
     def _whole(self, item: Listed) -> Listed:
@@ -168,18 +167,18 @@ def _has_name(obj: Mapping[str, Any]) -> bool:
 class SharedInformer:
     """Mirrors a collection in a store and notifies handlers of changes; a `DoneChecker`.
 
-    The store is updated before handlers are called. Handlers are called in threads of their own,
-    so that none holds up another or the watch. An informer runs once: a stopped one stays stopped.
+    The store is updated before handlers are called. Each handler runs in its own thread, so that
+    none delays another or the watch. A stopped informer cannot be restarted.
 
     Args:
         lister_watcher: the collection.
         indexers: index functions of the store, by name.
-        relist_interval: seconds after which the collection is listed anew although the watch is
-            fine; None for never.
+        relist_interval: seconds after which the collection is listed again despite a working
+            watch; None for never.
         on_error: called in the informer's thread with the error of a list or watch; None to log.
         name: its name in messages; None for the collection's.
         transform: see `set_transform`.
-        resync: how often handlers without a period of their own get all objects again, as
+        resync: the period at which handlers without their own get all objects again, as
             updates; None for never.
     """
 
@@ -198,7 +197,7 @@ class SharedInformer:
         self.resource = lister_watcher.resource
         self.clock = lister_watcher.clock
         self.store = Indexer(indexers=indexers)
-        """The objects, to be read from any thread."""
+        """The objects, readable from any thread."""
         self.done = Signal()
         """Set once the initial list is in the store."""
         self._distribution = DeltaProcessor(self.resource, self.store, self._change, transform)
@@ -221,17 +220,17 @@ class SharedInformer:
         )
 
     def has_synced(self) -> bool:
-        """Whether the initial list is in the store; handlers may not have been called yet."""
+        """True once the initial list is in the store; handlers may not have been called yet."""
         return self.done.is_set()
 
     @property
     def last_error(self) -> Exception | None:
-        """Why the latest list or watch failed; None while both are well."""
+        """The error of the latest list or watch; None while both succeed."""
         return self._failure or self._reflector.last_error
 
     @property
     def permanent_error(self) -> Exception | None:
-        """The last error if trying again is pointless, as with 403 or an unknown kind."""
+        """The last error if retrying is pointless, as with 403 or an unknown kind."""
         error = self.last_error
         if error is self._reflector.excused:
             return None
@@ -240,21 +239,21 @@ class SharedInformer:
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The resourceVersion up to which the store is like the server; empty at first."""
+        """The resourceVersion up to which the store is current; empty at first."""
         return self.store.resource_version
 
     @property
     def started(self) -> bool:
-        """Whether `start` was called."""
+        """True once `start` was called."""
         return self._thread.ident is not None
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called."""
+        """True once `stop` was called."""
         return self._stopped
 
     def start(self) -> None:
-        """Begin to list and watch, in a daemon thread; does nothing if that has begun.
+        """Start to list and watch, in a daemon thread; no-op if already started.
 
         Raises:
             RuntimeError: the informer was stopped.
@@ -270,7 +269,7 @@ class SharedInformer:
                 registration.start()
 
     def stop(self) -> None:
-        """End the watch and call no handler any more.
+        """End the watch and stop calling handlers.
 
         Returns at once, even from a handler. A running call of a handler continues; the answer of a
         pending list is dropped.
@@ -311,13 +310,13 @@ class SharedInformer:
         neither this handler nor others.
 
         Args:
-            handler: the handler; or give the three functions instead.
+            handler: the handler; alternatively give the three functions.
             add: called with an object that is new.
             update: called with the old and the new state.
             delete: called with the last known state.
             name: the handler's name in messages.
-            resync: how often this handler gets all objects again, as updates from and to the
-                same state; 0 for never, None for the informer's own period. At least a second.
+            resync: the period at which this handler gets all objects again, as updates from and to
+                the same state; 0 for never, None for the informer's own period. At least a second.
 
         Raises:
             RuntimeError: the informer was stopped.
@@ -344,7 +343,7 @@ class SharedInformer:
         return registration
 
     def remove_event_handler(self, registration: HandlerRegistration) -> None:
-        """Call a handler no more; does nothing if it is not, or no longer, this informer's."""
+        """Stop calling a handler; no-op if it is not registered here."""
         with self._lock:
             if registration in self._handlers:
                 self._handlers.remove(registration)
@@ -362,10 +361,10 @@ class SharedInformer:
     def set_transform(self, transform: TransformFunc) -> None:
         """Set a transform of every object, applied before storing and handling.
 
-        It is given each object as the server sent it and returns what to keep, to drop what nobody
-        reads or to hide what none may see; names and UIDs stay what they were. Where it fails,
-        nothing of that object is kept: a list fails as a whole and is tried again, with the reason
-        in `last_error`; of a watched change the store keeps the state before, which is logged.
+        It receives each object as sent by the server and returns the object to store, without
+        unused or secret fields; name and UID must not change. If it fails on a list, the whole list
+        fails and is retried, with the reason in `last_error`. If it fails on a watch event, the
+        store keeps the former state, which is logged.
 
         Raises:
             RuntimeError: the informer was started.

@@ -1,13 +1,12 @@
 """Shared watches: one watch per collection and client, for all its followers in this process.
 
-An informer, which watches as long as it lives, publishes its watch. A follower lists for itself,
-so that it misses nothing written before, and then follows from the version of its list: it gets
-the same events that a watch of its own would bring from there. Versions of one API server are
-growing numbers (upstream promises it since 1.35); where they are not, nothing is shared. A shared
-watch ends with whatever ends the watch except its ordinary end. Its followers then continue from
-where they are, each by a watch of its own or by another shared one.
+An informer publishes its watch for as long as it runs. A follower makes its own list, so that it
+misses no earlier write, and then follows from the version of its list. It gets the events that a
+watch of its own would bring. Versions of one API server are growing numbers (promised upstream
+since 1.35); if they are not, no watch is shared. A shared watch ends with its watch, except at an
+ordinary end. Its followers then continue from their version with another watch.
 
-A collection within a watched one (one namespace, one name, some labels) is filtered from it.
+A follower of a part of the collection (one namespace, one name, some labels) gets filtered events.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def _combine_filters(tests: list[Callable[[SharedEvent], bool]]) -> EventFilter:
 
 
 class _LabelFilter:
-    """A filter by labels, which may change while the object stays.
+    """A filter by labels, which may change during the life of an object.
 
     Args:
         passing: the filter by everything else.
@@ -183,7 +182,7 @@ class _LabelFilter:
         if self._matches(event.labels):
             self._reported_gone.discard(uid)
             return type
-        # The former labels are unknown: an object may be reported gone that never matched, once.
+        # The former labels are unknown: a never matching object may be reported deleted, once.
         if type == "DELETED":
             known_gone = uid in self._reported_gone
             self._reported_gone.discard(uid)
@@ -243,7 +242,7 @@ class SharedWatch:
 
     @property
     def ended(self) -> bool:
-        """Whether the watch has ended."""
+        """True once the watch has ended."""
         return self._ended
 
     def record_activity(self) -> None:
@@ -358,7 +357,7 @@ class SharedWatchFollower:
         self._watch.remove_follower(self)
 
     def __enter__(self) -> Self:
-        """Return itself; it is open already."""
+        """Return self; it is open already."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -403,7 +402,7 @@ class SharedWatches:
         self._of_session: dict[int, tuple[SharedWatch, ...]] = {}
 
     def reset_after_fork(self) -> None:
-        """Drop all: a forked child has none of its parent's threads."""
+        """Drop all watches: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
     def follow(

@@ -1,12 +1,11 @@
 """Stores and indexers: objects by key, looked up by name or by index.
 
-Objects go in and come out by value. The store keeps the bytes that the server sent and decodes
-them for each reader, so no reader can change what others see, and 5,000 pods cost their JSON's
-size. A key is `namespace/name`.
+Objects are passed by value. The store keeps the bytes that the server sent and decodes them for
+each reader, so readers cannot affect each other, and 5,000 pods cost the size of their JSON. A key
+is `namespace/name`.
 
 Ported from client-go `tools/cache` (store.go, index.go, thread_safe_store.go, delta_fifo.go), with
-one addition: identity is the UID, so a name that was deleted and created anew in between is two
-objects.
+one addition: identity is the UID, so an object re-created under the same name is a different one.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ __all__ = [
 KeyFunc: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 NAMESPACE_INDEX = "namespace"
-"""The name under which an index by namespace is usually kept (see `meta_namespace_index_func`)."""
+"""The usual name of an index by namespace (see `meta_namespace_index_func`)."""
 
 
 class DeletedFinalStateUnknown(dict[str, Any]):
-    """The last state known of an object whose deletion was seen only because a list lacked it.
+    """The last known state of an object whose deletion was concluded from a list.
 
-    It reads like the object itself; a handler that must know the difference asks `isinstance`.
+    It reads like the object itself; a handler can distinguish them by `isinstance`.
 
     Args:
         key: the object's key.
-        last_known: the state in which it was last seen, perhaps an old one.
+        last_known: the state in which it was last seen, which may be outdated.
     """
 
     def __init__(self, key: str, last_known: Mapping[str, Any]) -> None:
@@ -75,14 +74,14 @@ def meta_namespace_key_func(obj: Mapping[str, Any]) -> str:
 
 
 def deletion_handling_meta_namespace_key_func(obj: Mapping[str, Any]) -> str:
-    """Return the key of an object, also of one that is only known to be gone."""
+    """Return the key of an object, or of a `DeletedFinalStateUnknown`."""
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.key
     return meta_namespace_key_func(obj)
 
 
 def split_meta_namespace_key(key: str) -> tuple[str, str]:
-    """Return namespace and name of a key; the namespace is empty where the key has none.
+    """Return namespace and name of a key; the namespace is empty if the key has none.
 
     Raises:
         InvalidArgument: the key has more than one slash.
@@ -113,7 +112,7 @@ _NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}
 
 
 class Listed(Protocol):
-    """An object as a list or a watch brings it: decoded, perhaps in part, and whole as bytes."""
+    """An object of a list or a watch: decoded, perhaps in part, and whole as bytes."""
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -178,7 +177,7 @@ class Store:
 
     @property
     def resource_version(self) -> str:
-        """The newest resourceVersion that this store is known to reflect; empty before any."""
+        """The newest resourceVersion that this store reflects; empty before the first."""
         return self._resource_version
 
     def add(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
@@ -200,11 +199,11 @@ class Store:
             return self._put(key, uid, version, stored)
 
     def update(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
-        """Add or replace an object: the same as `add`."""
+        """Add or replace an object; the same as `add`."""
         return self.add(obj, raw)
 
     def delete(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
-        """Forget an object; does nothing if it is unknown, or if its key is another UID's by now.
+        """Remove an object; no-op if it is unknown, or if its key belongs to another UID now.
 
         Args:
             obj: the object in its final state; with `raw` its `metadata` suffices.
@@ -224,7 +223,7 @@ class Store:
         return (Delta("DELETED", key, final, entry.raw, final_state_unknown=tombstone),)
 
     def replace(self, items: Iterable[Listed], resource_version: str) -> Sequence[Delta]:
-        """Make the store hold exactly `items`, in one step for every reader.
+        """Replace all objects by `items`, atomically for readers.
 
         Args:
             items: the objects of a list.
@@ -247,7 +246,7 @@ class Store:
         return sorted(deltas, key=lambda delta: delta.type != "DELETED")
 
     def bookmark(self, resource_version: str) -> None:
-        """Note that nothing has changed up to `resource_version`."""
+        """Record that nothing has changed up to `resource_version`."""
         with self._lock:
             self._resource_version = resource_version
 
@@ -261,7 +260,7 @@ class Store:
         return None if entry is None else _decode(entry.raw)
 
     def list(self, namespace: str | None = None) -> Objects:
-        """Return all objects, of one namespace if it is given, in the order in which they came."""
+        """Return all objects, or those of one namespace, in insertion order."""
         return [_decode(raw) for _, raw in self.raws(namespace)]
 
     def list_keys(self) -> Sequence[str]:
@@ -280,7 +279,7 @@ class Store:
     def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
         """Return keys and JSON of all objects, or of one namespace's.
 
-        For decoding of some fields only.
+        Used to decode only some fields.
         """
         prefix = f"{namespace}/" if namespace else ""
         with self._lock:
@@ -319,9 +318,9 @@ class Store:
 class Indexer(Store):
     """A store that also finds objects by index functions.
 
-    An index function that raises is logged with its traceback and leaves the object out of its
-    index; the object itself is kept all the same. The index by namespace (`NAMESPACE_INDEX` with
-    `meta_namespace_index_func`) is read off the keys and costs no decoding.
+    An index function that raises is logged with its traceback; its index then lacks the object,
+    which is stored nevertheless. The index by namespace (`NAMESPACE_INDEX` with
+    `meta_namespace_index_func`) is derived from the keys and needs no decoding.
 
     Args:
         key_func: the key of an object.
@@ -337,7 +336,7 @@ class Indexer(Store):
         self._namespaces: dict[str, Mapping[str, tuple[str, ...]]] = {}
 
     def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
-        """Return keys and JSON of all objects; with the index by namespace only one's are seen."""
+        """Return keys and JSON of all objects, or of one namespace's, by its index if possible."""
         if not namespace or not self._by_namespace():
             return super().raws(namespace)
         with self._lock:
@@ -345,7 +344,7 @@ class Indexer(Store):
             return tuple((key, self._entries[key].raw) for key in keys)
 
     def add_indexers(self, indexers: Indexers) -> None:
-        """Add index functions, for the objects that are there as well.
+        """Add index functions, also for existing objects.
 
         Raises:
             InvalidArgument: a name is taken; then none of them is added.
@@ -387,7 +386,7 @@ class Indexer(Store):
             return tuple(self._index(index_name).get(indexed_value, ()))
 
     def list_index_func_values(self, index_name: str) -> Sequence[str]:
-        """Return the values that the index function has for the objects that are there now."""
+        """Return the values of the index function for the present objects."""
         with self._lock:
             return tuple(self._index(index_name))
 
@@ -449,7 +448,7 @@ class Indexer(Store):
                 continue
             try:
                 indexed[name] = tuple(dict.fromkeys(function(_decode(raw))))
-            except Exception:  # a user's function may raise anything; the cache must go on
+            except Exception:  # a user's function may raise anything; the cache must continue
                 _logger.exception("Index function %r failed for %s", name, key)
                 indexed[name] = ()
         return indexed

@@ -61,10 +61,10 @@ class Signal(threading.Event):
             call()
 
     def on_set(self, call: Callable[[], object]) -> Callable[[], None]:
-        """Have `call` called once the event is set, at once if it is.
+        """Call `call` once the event is set, at once if it is.
 
         Returns:
-            A function that takes the interest back.
+            A function that removes the callback.
         """
         with self._interest:
             waiting = not self.is_set()
@@ -84,7 +84,7 @@ _logger = logging.getLogger("pytest_kwait.cache")
 
 
 class DoneChecker(Protocol):
-    """Something that gets done once and has a name: an informer, a handler's registration."""
+    """Work with a name that completes once: an informer, a handler's registration."""
 
     @property
     def name(self) -> str:
@@ -93,12 +93,12 @@ class DoneChecker(Protocol):
 
     @property
     def done(self) -> Signal:
-        """Set once it is done."""
+        """Set once the work is done."""
         ...
 
 
 def is_done(checker: DoneChecker) -> bool:
-    """Whether it is done by now."""
+    """Return whether it is done."""
     return checker.done.is_set()
 
 
@@ -106,8 +106,8 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
     """Wait until all checkers are done; False if the context ended before they were.
 
     Woken by the checkers rather than polling. A checker that is done counts even if the context
-    has ended. Logs to `pytest_kwait.cache` that it waits, each checker that is done, and those
-    that were not, with the context's cause.
+    has ended. Logs the start to `pytest_kwait.cache`, each checker that is done, and the unfinished
+    ones with the context's cause.
 
     Args:
         context: ends the wait.
@@ -150,7 +150,7 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
 
 
 def _format_log_line(message: str, facts: dict[str, object]) -> str:
-    """Write a message and its facts as Kubernetes' components write them to their logs."""
+    """Format a message and its facts as in the logs of Kubernetes' components."""
     values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())
     return " ".join((message, *values))
 
@@ -163,7 +163,7 @@ CACHE_SYNC_TIMEOUT = 300.0
 
 
 InformerSynced: TypeAlias = Callable[[], bool]
-"""Says whether a cache has synced."""
+"""Returns whether a cache has synced."""
 
 Stop: TypeAlias = threading.Event | wait.Context
 """Ends a wait early."""
@@ -173,7 +173,7 @@ class HasSynced(Protocol):
     """An informer, or a handler's registration, which has a synced state."""
 
     def has_synced(self) -> bool:
-        """Whether it has."""
+        """Return whether it has synced."""
         ...
 
 
@@ -220,26 +220,26 @@ def wait_for_cache_sync(
     stop: Stop | None = None,
     timeout: Duration | None = None,
 ) -> bool:
-    """Wait until all caches have synced: all say so when asked one after the other.
+    """Wait until all caches have synced in the same round of checks.
 
-    They are asked at once, and then every 100 ms; once even if `stop` is set already. With
-    nothing to wait for the answer is True.
+    They are checked at once, and then every 100 ms; once even if `stop` is set already. Without
+    anything to wait for the result is True.
 
     Args:
-        synced: informers, informer factories (all informers asked of them), handlers'
-            registrations, or functions that say whether something has synced.
+        synced: informers, informer factories (all their requested informers), handlers'
+            registrations, or functions that return whether a cache has synced.
         name: the caller; the wait and its end are then logged to `pytest_kwait.cache`.
         stop: ends the wait.
-        timeout: how long to wait at most; None for five minutes.
+        timeout: the limit; None for five minutes.
 
     Returns:
         True once all have synced, False if `stop` was set first.
 
     Raises:
         WaitTimeout: not all have synced in time; names those that have not and their last errors.
-        WaitFailed: an informer's list is refused in a way that will not change, as by 401, 403, or
-            404 for its kind; the message has the cause.
-        InvalidArgument: something that cannot say whether it has synced.
+        WaitFailed: an informer's list is permanently refused, as by 401, 403, or 404 for its kind;
+            the message has the cause.
+        InvalidArgument: an argument without a synced state.
     """
     awaited = [one for what in synced for one in _iterate_checks(what)]
     limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
@@ -264,19 +264,19 @@ def wait_for_named_cache_sync(
     stop: Stop | None = None,
     timeout: Duration | None = None,
 ) -> bool:
-    """`wait_for_cache_sync`, with log lines that name the caller.
+    """Call `wait_for_cache_sync`, with log lines that name the caller.
 
     Args:
         name: the caller.
         synced: the informers, registrations or functions.
         stop: ends the wait.
-        timeout: how long to wait at most; None for five minutes.
+        timeout: the limit; None for five minutes.
     """
     return wait_for_cache_sync(*synced, name=name, stop=stop, timeout=timeout)
 
 
 def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
-    """Return a context that ends with `stop`; never without one.
+    """Return a context that ends with `stop`, or never without one.
 
     Raises:
         InvalidArgument: `stop` is neither an event nor a context.
@@ -322,7 +322,7 @@ def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
 
 
 def _iterate_checks(what: object) -> Iterator[_SyncedCheck]:
-    """Yield the functions to ask behind an argument."""
+    """Yield the checks of one argument."""
     informers = getattr(what, "informers", None)
     if isinstance(informers, Sequence):
         for informer in informers:
@@ -336,7 +336,7 @@ def _iterate_checks(what: object) -> Iterator[_SyncedCheck]:
 
 
 def _get_clock(awaited: Sequence[_SyncedCheck]) -> Clock:
-    """Return the first informer's clock, so that the wait and the informer agree on the time."""
+    """Return the first informer's clock, which the wait must share."""
     for one in awaited:
         clock: Clock | None = getattr(one.owner, "clock", None)
         if clock is not None:

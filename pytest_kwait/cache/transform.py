@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TransformError(KwaitError):
-    """A transform raised, or returned no object: nothing of that object may be kept.
+    """A transform raised, or returned no object; the object must not be stored.
 
     Args:
         key: the object's key.
@@ -45,7 +45,7 @@ def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
     """Return the JSON of a transformed object.
 
     Args:
-        transform: the function of the user.
+        transform: the user's function.
         key: the object's key, for the error.
         raw: the object's JSON.
 
@@ -56,7 +56,7 @@ def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
         kept: Object = transform(_decode(raw))
     except Exception as error:  # user code may raise anything; the waits report it
         raise TransformError(key, f"raised {type(error).__name__}: {error}") from error
-    # Whatever the types say: a function that forgets to return gives None.
+    # Despite its type, a function without a return statement gives None.
     given: object = kept
     if not isinstance(given, Mapping):
         raise TransformError(key, f"returned {given!r}, not an object")
