@@ -1,8 +1,7 @@
-"""The API client: the only folder that talks to an API server.
+"""The API client: the only package that sends requests to an API server.
 
-What may enter: requests over the official client's `ApiClient`, JSON in and JSON out as plain
-dicts, and what a request needs to end in time. No waiting, no retrying, no judging of objects:
-those live above.
+Requests go through the official client's `ApiClient`, take and return JSON as plain dicts, and end
+by their deadline. Waiting, retrying and the meaning of objects belong to the layers above.
 """
 
 from __future__ import annotations

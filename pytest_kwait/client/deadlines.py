@@ -56,7 +56,7 @@ class DuplicateSocket:
 
     Wrapping a socket in TLS detaches the original, so a connection that is being set up can only
     be reached through a duplicate made before. It lives as long as the connection or a guard
-    holds it: http.client gives up a connection while the last answer is still being read.
+    holds it: http.client may drop a connection while the last answer is still being read.
 
     Args:
         original: the connected socket, before TLS.
@@ -69,7 +69,7 @@ class DuplicateSocket:
         self._guard: Guard | None = None
 
     def hold(self, guard: Guard) -> None:
-        """Let `guard` alone shut the connection from now on; keep it until one more `drop`."""
+        """Let only `guard` shut the connection from now on; keep it until one more `drop`."""
         with self._lock:
             self._holders += 1
             self._guard = guard
@@ -124,12 +124,12 @@ class Guard:
 
     @property
     def over(self) -> bool:
-        """Whether the request has ended."""
+        """True once the request has ended."""
         return self._over
 
     @property
     def expired(self) -> bool:
-        """Whether the deadline has passed."""
+        """True once the deadline has passed."""
         return SYSTEM_CLOCK.monotonic() >= self._deadline_at
 
     def touch(self) -> None:
@@ -192,7 +192,7 @@ class Guard:
             failures: the exceptions that it may raise; raised here as well.
 
         Raises:
-            TimeoutError: the request was cut off meanwhile; `cause` says why.
+            TimeoutError: the request was cut off meanwhile; `cause` has the reason.
         """
         with self._lock:
             if self.cause is None:
@@ -247,7 +247,7 @@ class _ConnectAttempt:
 
 
 _LONGEST_SLEEP = 1.0
-"""Seconds after which what finalizers have left is released at the latest."""
+"""Maximum seconds until sockets left by finalizers are released."""
 
 
 class Watchdog:
@@ -263,7 +263,7 @@ class Watchdog:
         self._left: deque[Callable[[], object]] = deque()
 
     def leave(self, release: Callable[[], object]) -> None:
-        """Schedule a call of `release` where no lock is held; takes no lock itself.
+        """Schedule a call of `release` outside any lock; takes no lock itself.
 
         For finalizers, which may interrupt any thread at any point.
         """
@@ -326,7 +326,7 @@ class Watchdog:
 WATCHDOG = Watchdog()
 
 
-# More than any suite keeps busy at once: a full pool drops connections and logs a warning.
+# More than any suite uses at once: a full pool drops connections and logs a warning.
 _KEPT_CONNECTIONS = 64
 _DIAL_FAILURES = (OSError, HTTPError, ValueError)
 

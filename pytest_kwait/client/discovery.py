@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Discovery", "match_resource"]
 
-# One answer for all groups where the server can, the old form where it cannot.
+# One answer for all groups if the server supports it; the older form otherwise.
 _ACCEPT = ",".join(
     (
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -138,14 +138,14 @@ def match_resource(
 ) -> Resource | None:
     """Return the first resource with a name; None without one.
 
-    The names of a resource (plural, singular, kind) count before short names, an exact group
-    before the beginning of one; then the order of `resources` decides, the core group first.
+    The names of a resource (plural, singular, kind) take precedence over short names, and an exact
+    group over a prefix of one; then the order of `resources` decides, the core group first.
 
     Args:
         resources: the candidates, in order of preference.
         kind: a kind, plural, singular or short name in any case, `plural.group`, or
             `kind.version.group`.
-        api_version: the `apiVersion` it must have; None for any.
+        api_version: the required `apiVersion`; None for any.
 
     Source: cli-runtime's resource builder and RESTMapper (meta/restmapper.go, ResourcesFor).
     """
@@ -199,7 +199,7 @@ def _parse_aggregated(answer: Object) -> Iterator[Resource]:
             for entry in version.get("resources") or ():
                 kind = (entry.get("responseKind") or {}).get("kind")
                 if not kind:
-                    # Only a subresource is served, as pods' metrics of old servers.
+                    # Only a subresource is served, as for pod metrics of old servers.
                     continue
                 yield Resource(
                     group=name,

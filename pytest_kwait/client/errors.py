@@ -48,8 +48,8 @@ def make_response_error(
 ) -> ApiError:
     """Return the error of an answer of status 300 or more.
 
-    The server's own Status object is taken as it is. Anything else (a proxy's page, the text
-    `404 page not found` of an API group that is not served) has no reason, and its first words as
+    A Status object of the server is used as it is. Any other answer (a proxy's page, the text
+    `404 page not found` of an API group that is not served) has no reason; its first words become
     the message.
     """
     retry_after = _parse_retry_after(headers, clock)
@@ -74,7 +74,7 @@ def make_response_error(
 def make_status_error(
     body: Mapping[str, Any], method: str, path: str, status: int | None = None
 ) -> ApiError:
-    """Return the error of a Status object; its own code counts where no HTTP status is given."""
+    """Return the error of a Status object; its own code counts if no HTTP status is given."""
     code = status if status is not None else body.get("code")
     details = body.get("details")
     seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
@@ -141,7 +141,7 @@ def excerpt(data: bytes, length: int = _EXCERPT) -> str:
 
     Args:
         data: the answer, or its beginning.
-        length: the maximum of characters.
+        length: the maximum number of characters.
     """
     text = data[: 8 * length].decode("utf-8", "replace")
     text = re.sub(r"(?s)<(script|style)\b.*?</\1>|<[^>]*>", " ", text)
@@ -231,7 +231,7 @@ def _parse_retry_after(headers: Mapping[str, str], clock: Clock) -> float | None
 
 
 STARTUP_GRACE = 5.0
-"""Seconds that a refusal must hold after an outage before it is believed."""
+"""Seconds that a refusal must last after an outage to count."""
 
 _REFUSALS = frozenset({401, 403})
 
@@ -240,7 +240,7 @@ class StartupGrace:
     """Excuses refusals right after an outage of the server.
 
     An API server answers before it knows all roles: Kubernetes 1.36 was seen to refuse users with
-    403 for 0.3 s after each start, and an authenticator that is itself away makes it 401.
+    403 for 0.3 s after each start. An unavailable authenticator makes it 401.
 
     Args:
         clock: the clock of the grace.

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["ExecResult", "execute"]
 
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
-# Small enough that a socket which is ready to be written to takes it without blocking.
+# Small enough to be written to a ready socket without blocking.
 _PIECE = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """A command that has ended.
+    """The result of a finished command.
 
     Args:
         exit_code: its exit code.
@@ -99,9 +99,9 @@ def execute(
 
 
 def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, bytearray]) -> None:
-    """Send the input and take the output until the server has nothing more to say.
+    """Send the input and receive the output until the server closes the stream.
 
-    In turns on one thread: a command that is not read from stops reading, too.
+    Both alternate on one thread: a command whose output is not read stops reading its input.
     """
     left = memoryview(given or b"")
     finished = given is None

@@ -28,23 +28,23 @@ _DATA, _ERROR = range(2)
 _PIECE = 8192
 _MOST_BUFFERED = 1 << 20
 _LINGER = 1.0
-# How long one look may last: the system's own calls take no more than some weeks.
+# Maximum seconds of one `select` call, which the system limits to some weeks.
 _LONGEST_SELECT = 3600.0
 _log = logging.getLogger("pytest_kwait.client")
 
 
 class PortForward:
-    """A local port whose connections end in a pod; a context manager that closes it.
+    """A local port forwarded to a pod; a context manager that closes it.
 
-    Each connection to it becomes one to the pod. What the pod refuses, nothing listening on the
-    port first of all, closes the local connection and is kept in `errors`.
+    Each local connection opens one to the pod. If the pod refuses it, for example because no
+    process listens on the port, the local connection is closed and the error is kept in `errors`.
 
     Args:
-        transport: the way to the server.
+        transport: the transport of the server.
         namespace: the pod's namespace.
         pod: its name.
         remote_port: the port in the pod.
-        local_port: the local port; 0 for any that is free.
+        local_port: the local port; 0 for any free one.
         deadline: when everything is closed.
 
     Raises:
@@ -72,7 +72,7 @@ class PortForward:
         self._closed = False
         self._listener = socket.create_server((_LOOPBACK, local_port))
         self.port: int = self._listener.getsockname()[1]
-        # Closing a listening socket wakes nobody up; a byte on this pair does.
+        # Closing a listening socket wakes no thread; a byte on this pair does.
         self._wake, self._woken = socket.socketpair()
         self._acceptor = threading.Thread(
             target=self._accept, name=f"kwait-forward-{self.port}", daemon=True
@@ -81,7 +81,7 @@ class PortForward:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where to connect to, for `socket.create_connection`."""
+        """The local address, for `socket.create_connection`."""
         return _LOOPBACK, self.port
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class PortForward:
         self.close()
 
     def close(self) -> None:
-        """Stop listening and cut all connections; safe to call again and from any thread."""
+        """Stop listening and close all connections; idempotent and callable from any thread."""
         with self._lock:
             if self._closed:
                 return
@@ -142,8 +142,8 @@ class PortForward:
                 finally:
                     channels.close()
             except (ApiError, DeadlineExceeded, OSError) as error:
-                # An OSError is the local side's: it reset its connection. Kept before the local
-                # connection is closed, so that who sees it closed finds out why.
+                # An OSError comes from the local side, which reset its connection. The error is
+                # stored before the local connection is closed, for clients that read it then.
                 if guard.cause is not Cause.CLOSED:
                     self.errors.append(str(error))
                     _log.info("port %d of %s: %s", self._remote_port, self._path, error)
@@ -157,8 +157,8 @@ class PortForward:
 class _Pump:
     """Moves bytes between a local connection and the two channels of a forwarded port.
 
-    On one thread, each side only when it is ready: a side that is not read from must not keep the
-    other one from being read.
+    It runs on one thread and uses each side only when it is ready: a slow reader on one side must
+    not block the other.
     """
 
     def __init__(self, local: socket.socket, channels: ChannelWebSocket) -> None:
@@ -171,11 +171,11 @@ class _Pump:
         self._receiving = True
 
     def run(self) -> None:
-        """Move bytes until the pod has ended and everything that came from it is delivered.
+        """Move bytes until the pod's end is reached and everything from it is delivered.
 
         Raises:
-            ApiError: the pod refused the connection, or the way to it broke.
-            DeadlineExceeded: the deadline has come.
+            ApiError: the pod refused the connection, or the connection to it broke.
+            DeadlineExceeded: the deadline has passed.
         """
         self._local.setblocking(False)
         with selectors.DefaultSelector() as selector:
@@ -194,8 +194,8 @@ class _Pump:
             read=self._sending and not self._outgoing,
             write=bool(self._incoming),
         )
-        # The end of what goes to the pod cannot be told to it, and the local side may be gone for
-        # good or be waiting for the answer: go on for as long as something comes.
+        # The protocol cannot signal the end of the input to the pod. The local side may be gone, or
+        # may be waiting for the answer: continue as long as data arrives.
         timeout = 0.0 if pending else None if self._sending else _LINGER
         ready = {key.fd: events for key, events in selector.select(timeout)}
         if pending or (reading and ready.get(remote, 0) & selectors.EVENT_READ):

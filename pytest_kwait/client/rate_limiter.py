@@ -1,4 +1,4 @@
-"""Rate limiters: at most so many requests per second, by a token bucket."""
+"""Rate limiters: a token bucket that limits requests per second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RateLimiter(Protocol):
         ...
 
     def wait(self, ctx: Context) -> None:
-        """Return once the caller may send a request.
+        """Wait until the caller may send a request.
 
         Raises:
             Canceled, DeadlineExceeded: the context has ended, or would end before.
@@ -33,14 +33,14 @@ class RateLimiter(Protocol):
 
 
 class NoLimit:
-    """Lets every request through at once."""
+    """Accepts every request at once."""
 
     def try_accept(self) -> bool:
-        """There is always one."""
+        """Return True."""
         return True
 
     def wait(self, ctx: Context) -> None:
-        """Return, unless the context has ended."""
+        """Return at once, unless the context has ended."""
         if (error := ctx.err()) is not None:
             raise error
 
@@ -48,11 +48,11 @@ class NoLimit:
 class TokenBucket:
     """A bucket that holds `burst` tokens and gains `qps` of them per second; a request takes one.
 
-    Callers are served in the order in which they come. Safe to use from any thread.
+    Callers are served in order of arrival. Safe to use from any thread.
 
     Args:
         qps: tokens per second, above zero.
-        burst: how many requests may follow one another at once, at least one.
+        burst: the maximum number of immediate consecutive requests, at least one.
         clock: passes the time.
 
     Raises:
@@ -87,7 +87,7 @@ class TokenBucket:
 
         Raises:
             Canceled, DeadlineExceeded: the context has ended; no token is taken then. The latter
-                comes at once where the context would end before there is a token.
+                is raised at once if the context would end before a token is available.
         """
         if (error := ctx.err()) is not None:
             raise error

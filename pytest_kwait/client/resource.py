@@ -285,4 +285,4 @@ BUILT_IN: Mapping[str, Resource] = MappingProxyType(
         )
     }
 )
-"""What every supported server has, by qualified name, in the order kubectl prefers."""
+"""Resources of every supported server by qualified name, in kubectl's order of preference."""

@@ -1,4 +1,4 @@
-"""Responses of the API server: objects, lists and events, decoded beside their own bytes."""
+"""Responses of the API server: objects, lists and events, with their raw bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
-"""One object of the API, decoded whole or in the fields that were asked for."""
+"""One object of the API, decoded whole or in the requested fields."""
 
 
 class OwnerReference(TypedDict, total=False):
@@ -65,7 +65,7 @@ class PartialObjectMetadata(TypedDict, total=False):
 
 
 def make_accept_header(shape: Any, kind: str = "PartialObjectMetadata") -> str:
-    """Return the Accept header: only metadata, if nothing else is decoded.
+    """Return the Accept header; it requests only metadata if nothing else is decoded.
 
     A server without this content type sends whole objects.
 
@@ -243,5 +243,5 @@ class ListDecoder:
 
 @functools.cache
 def get_list_decoder(shape: Any = None) -> ListDecoder:
-    """Return the list decoder of a shape; made once."""
+    """Return the list decoder of a shape; cached."""
     return ListDecoder(shape)

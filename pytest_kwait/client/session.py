@@ -111,7 +111,7 @@ class Session:
 
         Args:
             method: the HTTP method.
-            path: the path from the server's address on.
+            path: the path, without the server's address.
             query: parameters; None values are omitted.
             body: bytes, or a value to send as JSON; None for no body.
             content_type: of the body; JSON if it was encoded here.
@@ -186,8 +186,8 @@ class Session:
             namespace: the namespace; None for all.
             label_selector: text or mapping of labels.
             field_selector: text or mapping of fields.
-            resource_version: None for the latest, `"0"` for whatever the server has at hand, or
-                the version that the answer must not be older than.
+            resource_version: None for the latest, `"0"` for any cached version, or the minimum
+                version of the answer.
             limit: objects per page; None for everything at once.
             deadline: the deadline of the last page.
             type: a TypedDict of the fields to decode; None for whole objects. With
@@ -491,7 +491,7 @@ class Session:
             command: the program and its arguments; no shell is added.
             container: the container; None if there is only one.
             stdin: the input of the command; None for none. Servers before 1.30 cannot signal its
-                end, so that such a command may not end by itself.
+                end, so the command may not end by itself.
             deadline: the deadline of the command; it is not stopped in the container then.
 
         Raises:

@@ -32,7 +32,7 @@ __all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds"]
 
 JSON = "application/json"
 TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
-"""What can come instead of an answer; `Transport.failure` says what it means."""
+"""The exceptions of a request without an answer; `Transport.failure` translates them."""
 
 
 class Transport:
@@ -65,7 +65,7 @@ class Transport:
 
     @property
     def credentials(self) -> frozenset[str]:
-        """The secrets that authorize requests, as far as the client holds them now."""
+        """The secrets that authorize requests, as currently held by the client."""
         settings, headers = self._client.configuration, self._client.default_headers
         held = [*settings.api_key.values(), settings.password]
         held += [v for k, v in headers.items() if k.lower() in {"authorization", "cookie"}]
@@ -144,7 +144,7 @@ class Transport:
     def guard(
         self, method: str, path: str, deadline: Deadline, inactivity: float | None = None
     ) -> Guard:
-        """Return the guard of a request that is about to be sent.
+        """Return the guard of the next request.
 
         Raises:
             DeadlineExceeded: the deadline has passed.
@@ -244,8 +244,8 @@ class Transport:
         else:
             headers.pop("content-type", None)
         pools, url = self._pools(), self.url(path, query)
-        # Reading has no limit of its own, the guard is cheaper; connecting has one so that the
-        # thread it is left behind on comes to an end.
+        # Reads are limited by the guard, which is cheaper. Connecting has its own limit, so that an
+        # abandoned thread ends.
         connect = None if math.isinf(guard.limit) else max(guard.limit, 0.001)
         timeout = urllib3.Timeout(connect=connect, read=None)
 
@@ -266,8 +266,8 @@ class Transport:
             try:
                 return once()
             except HTTPError as error:
-                # A server may close a kept connection at the moment it is used again. Reading
-                # once more is no retry of a failed answer: the request did not arrive.
+                # A server may close a kept connection just as it is reused. Sending again does not
+                # retry a failed answer: the request did not arrive.
                 stale = (
                     method == "GET"
                     and not guard.dialed

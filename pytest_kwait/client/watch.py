@@ -54,7 +54,7 @@ class Dechunker:
 
     def __init__(self) -> None:
         self.ended = False
-        """Whether the last chunk and its trailer have come."""
+        """True once the last chunk and its trailer have arrived."""
         self._left = 0
         self._in_chunk = False
         self._in_trailer = False
@@ -144,7 +144,7 @@ class ChunkedBody:
         self._at_end = False
         self._error: ProtocolError | OSError | None = None
         self.drained = False
-        """Whether `read` returned all that had come."""
+        """True if `read` returned all bytes that had arrived."""
         self._hold_what_was_read_ahead()
 
     @classmethod
@@ -303,9 +303,9 @@ class Watch:
         self.close()
 
     def __del__(self) -> None:
-        # The watchdog knows the guard until the deadline, and with it the socket of a watch that
-        # nobody has closed. Finalizers run in the midst of anything, locks held: the connection is
-        # this watch's own, but the watchdog is not.
+        # The watchdog holds the guard until the deadline, and with it the socket of an unclosed
+        # watch. Finalizers may run while any lock is held: this watch may close its own connection,
+        # but must not call the watchdog.
         answer, guard = self._answer, self._guard
         if self._ended:
             return
@@ -364,7 +364,7 @@ class Watch:
 
     @property
     def drained(self) -> bool:
-        """Whether `read` returned all available events; False if unknown."""
+        """True if `read` returned all available events; False if unknown."""
         return self._body is not None and self._body.drained
 
     def close(self) -> None:
@@ -374,8 +374,8 @@ class Watch:
             guard = self._guard
         if guard is not None:
             guard.cut(Cause.CLOSED)
-        # A reader frees the connection itself: closing its answer from here would wait for a lock
-        # that it holds while it reads.
+        # The reader frees the connection itself: closing its answer here would wait for a lock that
+        # the reader holds.
         if self._reading.acquire(blocking=False):
             try:
                 self._finish()
@@ -447,7 +447,7 @@ class Watch:
             return
         rest, self._begun = b"".join(self._begun).strip(), []
         if rest:
-            # A whole event may lack nothing but its newline; half of one means a broken connection.
+            # A whole event may lack only its newline; a partial one means a broken connection.
             try:
                 self._decoder.decode(rest)
             except msgspec.DecodeError as error:
@@ -493,8 +493,8 @@ class Watch:
 
 
 def _read_chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    # Both return what has come; read() and a buffer around the answer would hold events back
-    # until they are full.
+    # Both return available bytes at once; read() and a buffer around the answer would delay
+    # events until they are full.
     if answer.chunked:
         return answer.stream(_READ_AT_MOST, decode_content=False)
     return iter(lambda: answer.read1(_READ_AT_MOST, decode_content=False), b"")
@@ -531,12 +531,12 @@ class EventDecoder:
         try:
             event = self._event.decode(line)
         except msgspec.ValidationError:
-            # An object of another shape, an error's Status first of all.
+            # An object of another shape, such as an error's Status.
             return self._other(line)
         prefix = _PREFIXES.get(event.type)
         if prefix is None or not (line.startswith(prefix) and line.endswith(b"}")):
             return self._other(line)
-        # The object lies between its key and the last brace, in the form that Go writes.
+        # The object lies between its key and the last brace, as written by Go.
         return WatchEvent(event.type, event.object, line[len(prefix) : -1])
 
     def _other(self, line: bytes) -> WatchEvent:
@@ -549,5 +549,5 @@ class EventDecoder:
 
 @functools.cache
 def get_event_decoder(shape: Any = None) -> EventDecoder:
-    """Return the event decoder of a shape; made once."""
+    """Return the event decoder of a shape; cached."""
     return EventDecoder(shape)

@@ -28,20 +28,20 @@ __all__ = ["V4", "V5", "ChannelWebSocket"]
 
 V4 = "v4.channel.k8s.io"
 V5 = "v5.channel.k8s.io"
-"""Adds that one direction of one channel can be closed, as the end of a command's input."""
+"""The protocol version that can close one direction of a channel, such as a command's input."""
 
 _CLOSE_CHANNEL = 255
 _WEBSOCKET_ERRORS = (*TRANSPORT_ERRORS, WebSocketException)
 
 
 class ChannelWebSocket:
-    """One such WebSocket, over the same kind of connection as all other requests.
+    """A WebSocket with channels, over the same kind of connection as all other requests.
 
-    Used by one thread, ended by its guard from any. Not the official client's own WebSocket: that
-    has no limit while it connects, and other TLS settings than its requests.
+    It is used by one thread; its guard may end it from any. The official client's own WebSocket is
+    not used: it has no limit while it connects, and TLS settings other than those of its requests.
 
     Args:
-        transport: the way to the server.
+        transport: the transport of the server.
         path: the subresource, for example of `exec`.
         query: its parameters.
         protocols: the offered protocols, in order of preference.
@@ -98,12 +98,12 @@ class ChannelWebSocket:
         return str(self._socket.subprotocol or "")
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for input at; see `pending`."""
+        """Return the descriptor to poll for input; see `pending`."""
         return self._connection.sock.fileno()
 
     @property
     def pending(self) -> bool:
-        """Whether buffered input is available."""
+        """Return whether buffered input is available."""
         connected = self._connection.sock
         return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
 
@@ -112,7 +112,7 @@ class ChannelWebSocket:
 
         Raises:
             ApiError: the connection broke.
-            DeadlineExceeded: the deadline has come.
+            DeadlineExceeded: the deadline has passed.
         """
         while True:
             try:
@@ -134,7 +134,7 @@ class ChannelWebSocket:
 
         Raises:
             ApiError: the connection broke.
-            DeadlineExceeded: the deadline has come.
+            DeadlineExceeded: the deadline has passed.
         """
         try:
             self._socket.send_binary(bytes([channel]) + data)
@@ -142,7 +142,7 @@ class ChannelWebSocket:
             raise self.failure(error) from error
 
     def finish(self, channel: int) -> None:
-        """Say that nothing more comes on a channel; only `V5` can."""
+        """Signal the end of the input on a channel; requires protocol `V5`."""
         self.send(_CLOSE_CHANNEL, bytes([channel]))
 
     def failure(self, error: Exception | None) -> KwaitError:
@@ -154,7 +154,7 @@ class ChannelWebSocket:
         return self._transport.failure("GET", self._path, self._guard, error)
 
     def refusal(self, message: bytes) -> ApiError:
-        """Return the error that a message of the other side stands for."""
+        """Return the error in a message of the other side."""
         return ApiError(excerpt(message), reason="PortForwardFailed", method="GET", path=self._path)
 
     def close(self) -> None:

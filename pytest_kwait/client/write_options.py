@@ -28,11 +28,11 @@ __all__ = [
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-# JSON is YAML: the server takes it under this type, the only one of server-side apply.
+# JSON is YAML: the server accepts it under this type, the only one of server-side apply.
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What the deletion of an owner does to what it owns."""
+"""The effect of an owner's deletion on its dependents."""
 
 
 def encode_json(body: object) -> bytes:

@@ -1,10 +1,9 @@
 """Polling, backoff and contexts: Kubernetes' `util/wait`, its names in snake_case.
 
-May enter: functions of time and callables; no I/O, no Kubernetes, no verdicts. Every repeated call
-goes through the one loop in `loop.py`. Use it qualified, as in Go:
-`wait.poll_immediate("1s", "30s", ready)`.
+Functions of time and callables, without I/O. Every repeated call goes through the one loop in
+`loop.py`. Use it qualified, as in Go: `wait.poll_immediate("1s", "30s", ready)`.
 
-A condition is a callable that returns True once done and raises to give up; its exceptions
+A condition is a callable that returns True once done and raises to stop; its exceptions
 propagate unchanged. Go's channels are `threading.Event`s here, and Go's constructors are classes.
 
 Source: k8s.io/apimachinery/pkg/util/wait (1.36).

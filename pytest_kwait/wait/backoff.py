@@ -1,4 +1,4 @@
-"""Backoff: pauses that grow, jitter, and stop growing; and delay functions."""
+"""Backoff: growing pauses with jitter and a limit; and delay functions."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ __all__ = [
 
 
 class DelayFunc:
-    """A function that gives the seconds to wait next, able to drive a loop.
+    """A function that returns the seconds to wait next, able to drive a loop.
 
     Safe to call from one thread only, unless made so by `concurrent`.
 
     Args:
-        delay: gives the next interval in seconds.
+        delay: returns the next interval in seconds.
 
     Source: util/wait/delay.go DelayFunc.
     """
@@ -56,13 +56,13 @@ class DelayFunc:
         return self._delay()
 
     def timer(self) -> Timer:
-        """Make a timer that asks this function for every interval."""
+        """Return a timer that calls this function for every interval."""
         return VariableTimer(self._delay)
 
     def until(
         self, ctx: Context, immediate: bool, sliding: bool, condition: ConditionWithContextFunc
     ) -> None:
-        """Return once `condition` is true, looking after each of these delays.
+        """Return once `condition` is true, checking after each of these delays.
 
         Raises:
             Canceled: the context was cancelled.
@@ -73,7 +73,7 @@ class DelayFunc:
         )
 
     def concurrent(self) -> DelayFunc:
-        """Make the same delays safe to ask for from several threads."""
+        """Return the same function, safe to call from several threads."""
         lock = threading.Lock()
 
         def delay() -> float:
@@ -90,11 +90,11 @@ _random = random.Random()  # noqa: S311 - spreads retries, keeps no secret
 
 
 def jitter(duration: Duration, max_factor: float) -> float:
-    """Choose seconds evenly from `duration` to `duration * (1 + max_factor)`.
+    """Return random seconds, uniform from `duration` to `duration * (1 + max_factor)`.
 
     Args:
-        duration: the least.
-        max_factor: how much more at most, as a part of `duration`; 1.0 if it is not positive.
+        duration: the minimum.
+        max_factor: the maximum extra, as a fraction of `duration`; 1.0 if it is not positive.
 
     Source: util/wait/wait.go Jitter.
     """
@@ -104,16 +104,16 @@ def jitter(duration: Duration, max_factor: float) -> float:
 
 @dataclass(init=False, slots=True)
 class Backoff:
-    """Growing pauses, and how long they go on growing.
+    """Growing pauses and their limits.
 
     Args:
         duration: the first pause. It is not cut down to `cap`.
-        factor: every next pause is this many times the one before; 0 keeps it as it is.
-        jitter: every pause is longer by up to this part of itself, chosen anew each time. Jitter
-            does not add up, and may lead beyond `cap`.
-        steps: how many more times the pause may change; not positive keeps it as it is. Also the
+        factor: multiplies each next pause; 0 keeps it constant.
+        jitter: each pause is longer by up to this fraction of itself, chosen each time. Jitter
+            does not add up, and may exceed `cap`.
+        steps: the number of further changes of the pause; not positive keeps it constant. Also the
             number of tries of `exponential_backoff`.
-        cap: a pause that would grow beyond it becomes `cap`, and no steps are left. 0 for none.
+        cap: a pause that would exceed it becomes `cap`, and no steps are left. 0 for none.
 
     Raises:
         InvalidArgument: `duration` or `cap` is not a duration, or negative.
@@ -142,7 +142,7 @@ class Backoff:
         self.cap = to_seconds(cap, what="cap")
 
     def step(self) -> float:
-        """Return the next pause in seconds; use up a step, set `duration` to the pause after it.
+        """Return the next pause in seconds; use a step, and set `duration` to the following pause.
 
         Source: util/wait/backoff.go Step, delay.
         """
@@ -158,11 +158,11 @@ class Backoff:
         return jitter(pause, self.jitter) if self.jitter > 0 else pause
 
     def delay_func(self) -> DelayFunc:
-        """Give these pauses as a function, which leaves this backoff as it is."""
+        """Return these pauses as a function; this backoff stays unchanged."""
         return DelayFunc(replace(self).step)
 
     def delay_with_reset(self, clock: Clock, reset_interval: Duration) -> DelayFunc:
-        """As `delay_func`, starting from the first pause again every `reset_interval`.
+        """Return `delay_func`, restarted from the first pause every `reset_interval`.
 
         Safe to call from several threads, which then share the pauses. With an interval of zero the
         pause never grows. Without a positive `factor` nothing is reset.
@@ -177,7 +177,7 @@ class Backoff:
         return DelayFunc(_ResettingDelay(self, clock, reset).step)
 
     def timer(self) -> Timer:
-        """Make the timer for these pauses: varying, on a fixed grid, or without pause.
+        """Return the timer for these pauses: varying, on a fixed grid, or without pause.
 
         Source: util/wait/backoff.go Timer.
         """
@@ -187,7 +187,10 @@ class Backoff:
 
 
 class _ResettingDelay:
-    """Source: util/wait/backoff.go backoffManager."""
+    """Pauses that restart after an interval.
+
+    Source: util/wait/backoff.go backoffManager.
+    """
 
     def __init__(self, backoff: Backoff, clock: Clock, reset: float) -> None:
         self._initial = replace(backoff)
@@ -218,14 +221,14 @@ class BackoffManager(Protocol):
 
 
 class ExponentialBackoffManager:
-    """Pauses that double (or so) up to a limit, and start again after a quiet time.
+    """Pauses that grow up to a limit, and restart after a quiet time.
 
     Args:
         initial: the first pause.
-        maximum: pauses grow no further; jitter may lead beyond it.
-        reset: asked no sooner than this after the last time, it starts from `initial` again.
+        maximum: the maximum pause; jitter may exceed it.
+        reset: the time since the last call after which pauses restart from `initial`.
         factor: the growth of every step.
-        jitter: every pause is longer by up to this part of itself.
+        jitter: each pause is longer by up to this fraction of itself.
         clock: the clock.
 
     Source: util/wait/backoff.go NewExponentialBackoffManager.
@@ -256,11 +259,11 @@ class ExponentialBackoffManager:
 
 
 class JitteredBackoffManager:
-    """The same pause always, longer by up to `jitter` of itself if that is positive.
+    """A constant pause, longer by up to `jitter` of itself if that is positive.
 
     Args:
         duration: the pause.
-        jitter: how much more at most, as a part of `duration`.
+        jitter: the maximum extra, as a fraction of `duration`.
 
     Source: util/wait/backoff.go NewJitteredBackoffManager.
     """
@@ -277,8 +280,8 @@ class JitteredBackoffManager:
 class _Attempts:
     """The pauses between a limited number of calls: none after the last.
 
-    A pause cut to the cap is the last one too, and no call follows it: that is upstream's code,
-    whatever its comments promise.
+    A pause cut to the cap is also the last one, and no call follows it. This matches upstream's
+    code, although its comments differ.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -307,7 +310,7 @@ class _Attempts:
 def exponential_backoff(
     backoff: Backoff, condition: ConditionFunc, *, clock: Clock = SYSTEM_CLOCK
 ) -> None:
-    """Return once `condition` is true, looking at most `backoff.steps` times.
+    """Return once `condition` is true, checking at most `backoff.steps` times.
 
     Calls `condition` first, then pauses; there is no pause after the last call. A pause that
     reaches the cap ends the wait early.

@@ -1,6 +1,6 @@
-"""Contexts: cancel a wait and all waits below it, by hand or by deadline.
+"""Contexts: cancel a wait and all its child waits, explicitly or by deadline.
 
-A deadline is noticed by the caller of `err` or `wait`; no thread and no timer runs for it.
+A deadline takes effect when `err` or `wait` is called; it needs no thread and no timer.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _SLICE = 0.05
 
 
 class CancelFunc(Protocol):
-    """Ends a context, and all that were made from it; calls after the first change nothing."""
+    """Cancels a context and its children; later calls have no effect."""
 
     def __call__(self, cause: BaseException | None = None) -> None:
-        """End the context, keeping `cause` as its `cause`."""
+        """Cancel the context, with `cause` as its `cause`."""
         ...
 
 
 class Context:
-    """Carries the end of a wait down to everything it calls. Made by the functions of this module.
+    """Carries cancellation to every wait below it. Created by the functions of this module.
 
     Safe to use from any thread.
 
@@ -56,11 +56,11 @@ class Context:
         channel: threading.Event | None = None,
     ) -> None:
         self.clock = clock
-        """The clock that every wait under this context runs on."""
+        """The clock of every wait under this context."""
         self.deadline: Deadline = Deadline(
             min(at, parent.deadline.at if parent else math.inf), clock
         )
-        """The earliest deadline of this context and those it was made from."""
+        """The earliest deadline of this context and its parents."""
         self._parent = parent
         self._channel: threading.Event | None = channel or (parent._channel if parent else None)
         self._done = channel or threading.Event()
@@ -79,7 +79,7 @@ class Context:
         return self._done
 
     def err(self) -> Canceled | DeadlineExceeded | None:
-        """Why the context has ended, as an error that can be raised; None while it has not."""
+        """Return the reason of the end, as an exception; None before the end."""
         if self._reason is None:
             self._notice()
         if self._reason is None:
@@ -108,7 +108,7 @@ class Context:
         return self.err() is not None
 
     def limited(self, timeout: Duration) -> Context:
-        """Make a context from this one with an earlier deadline, for one wait.
+        """Return a child context with an earlier deadline, for one wait.
 
         Args:
             timeout: from now; zero is a deadline that has passed.
@@ -120,7 +120,7 @@ class Context:
         return context
 
     def cancel(self, cause: BaseException | None = None) -> None:
-        """End this context and all made from it, keeping `cause`; once it has ended do nothing."""
+        """Cancel this context and its children with `cause`; no-op once ended."""
         if self.err() is None:  # a deadline that has passed unnoticed came first
             self._end(Canceled, cause)
 
@@ -133,7 +133,7 @@ class Context:
             self.clock.wait(self._wakeup, min(left, _SLICE))
 
     def _notice(self) -> None:
-        """Take over the end of the parent or of a foreign event."""
+        """Apply the end of the parent or of a foreign event."""
         above = self._parent.err() if self._parent is not None else None
         if above is not None:
             self._end(type(above), above.__cause__)
@@ -160,14 +160,14 @@ class Context:
 
 
 def background(clock: Clock = SYSTEM_CLOCK) -> Context:
-    """Make a context that never ends, to make others from."""
+    """Return a root context that never ends."""
     return Context(clock)
 
 
 def context_for_channel(channel: threading.Event, clock: Clock = SYSTEM_CLOCK) -> Context:
-    """Make a context that is cancelled once `channel` is set, by whomever.
+    """Return a context that is cancelled once `channel` is set.
 
-    Contexts made from it by `with_cancel` and its kin notice that within 50 ms.
+    Its children notice that within 50 ms.
 
     Source: util/wait/wait.go ContextForChannel.
     """
@@ -175,13 +175,13 @@ def context_for_channel(channel: threading.Event, clock: Clock = SYSTEM_CLOCK) -
 
 
 def with_cancel(parent: Context) -> tuple[Context, CancelFunc]:
-    """Make a context that ends with `parent`, or when the function beside it is called."""
+    """Return a context that ends with `parent`, and the function that cancels it."""
     context = Context(parent.clock, parent=parent)
     return context, context.cancel
 
 
 def with_deadline(parent: Context, deadline: Deadline) -> tuple[Context, CancelFunc]:
-    """As `with_cancel`, ending at the latest at `deadline` with `DeadlineExceeded`."""
+    """As `with_cancel`, but ends at `deadline` at the latest, with `DeadlineExceeded`."""
     context = Context(parent.clock, parent=parent, at=deadline.at)
     return context, context.cancel
 

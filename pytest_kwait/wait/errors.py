@@ -8,7 +8,7 @@ __all__ = ["Canceled", "DeadlineExceeded", "ErrWaitTimeout", "error_interrupted"
 
 
 class ErrWaitTimeout(WaitTimeout):
-    """The tries or the time given to a wait are used up.
+    """The tries or the time of a wait are used up.
 
     Source: util/wait/error.go ErrWaitTimeout.
     """
@@ -38,10 +38,10 @@ class DeadlineExceeded(WaitTimeout):
 
 
 def interrupted(err: BaseException | None) -> bool:
-    """Whether `err`, or an error that it was raised from, says that a wait ended early.
+    """Return whether `err`, or an error that it was raised from, means an interrupted wait.
 
-    True for a wait that timed out or was cancelled; False for None, for anything a condition
-    raised, and for errors that merely happened while such an error was handled.
+    True for a wait that timed out or was cancelled. False for None, for exceptions of a condition,
+    and for errors raised while such an error was handled.
 
     Source: util/wait/error.go Interrupted.
     """
@@ -55,10 +55,10 @@ def interrupted(err: BaseException | None) -> bool:
 
 
 def error_interrupted(cause: BaseException | None = None) -> ErrWaitTimeout:
-    """Make an error for which `interrupted` is true, with the text of `cause`; never wrapped twice.
+    """Return an error for which `interrupted` is true, with the text of `cause`.
 
     Args:
-        cause: why the wait ended; without one the text is that of `ErrWaitTimeout`.
+        cause: the reason; never wrapped twice. None gives the text of `ErrWaitTimeout`.
 
     Source: util/wait/error.go ErrorInterrupted.
     """

@@ -1,4 +1,4 @@
-"""The loop that every repeated call of the package goes through."""
+"""The loop behind every repeated call of the package."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = [
 ]
 
 ConditionFunc: TypeAlias = Callable[[], bool]
-"""Returns True once done; raises to give up."""
+"""Returns True once done; raises to stop."""
 ConditionWithContextFunc: TypeAlias = Callable[[Context], bool]
-"""As `ConditionFunc`, told when its caller wants to stop."""
+"""A `ConditionFunc` that receives the context of its caller."""
 Interruption: TypeAlias = Canceled | DeadlineExceeded | ErrWaitTimeout
 
 
@@ -33,7 +33,7 @@ def loop_condition_until_context(
     sliding: bool,
     condition: ConditionWithContextFunc,
 ) -> Interruption | None:
-    """Call `condition` at the ticks of `timer` until it is true, raises, or the loop must end.
+    """Call `condition` at the ticks of `timer` until it is true, raises, or the loop ends.
 
     With `immediate` the condition is called before the first pause, and so at least once, whether
     or not the context has ended. Without, it is not called at all if the context ends before the
@@ -48,7 +48,7 @@ def loop_condition_until_context(
         condition: the condition; its exceptions propagate.
 
     Returns:
-        None once the condition is true, else why the loop ended: returned, not raised, so that
+        None once the condition is true, else the reason of the end: returned, not raised, so that
         callers can distinguish it from exceptions of the condition.
 
     Source: util/wait/loop.go loopConditionUntilContext.

@@ -1,9 +1,9 @@
 """Poll a condition every interval until it is true.
 
-Two families. `poll_until_context_cancel` and `poll_until_context_timeout` are the current ones:
-their error is the context's own, and nothing is called after the deadline. The others keep
-upstream's older contract: whatever ends them is `ErrWaitTimeout`, a timeout of 0 is none, and when
-the time is up the condition is called once more.
+There are two families. `poll_until_context_cancel` and `poll_until_context_timeout` are current:
+they raise the context's own error, and make no call after the deadline. The others keep upstream's
+older contract: they raise `ErrWaitTimeout` however they end, a timeout of 0 is none, and the
+condition is called once more when the time is up.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Its iterator's `close`, if it has one, is called when the wait is over."""
 def poll_until_context_cancel(
     ctx: Context, interval: Duration, immediate: bool, condition: ConditionWithContextFunc
 ) -> None:
-    """Return once `condition` is true, looking every `interval` until the context ends.
+    """Return once `condition` is true, checking every `interval` until the context ends.
 
     The interval includes the time of the condition; after one that took longer, the next call
     is at once. With `immediate` the first call is before the first interval, and happens even if
@@ -84,8 +84,8 @@ def poll_until_context_timeout(
 ) -> None:
     """As `poll_until_context_cancel`, for at most `timeout`.
 
-    A timeout of 0 has passed already: one call with `immediate`, none without. The context that the
-    condition is given has the deadline, and has ended when this returns.
+    A timeout of 0 has passed already: one call with `immediate`, none without. The context passed
+    to the condition has the deadline, and has ended when this returns.
 
     Source: util/wait/poll.go PollUntilContextTimeout.
     """
@@ -153,7 +153,7 @@ def poll_until_with_context(
 def poll_infinite(
     interval: Duration, condition: ConditionFunc, *, clock: Clock = SYSTEM_CLOCK
 ) -> None:
-    """As `poll`, with no end but the condition's.
+    """As `poll`, without timeout.
 
     Source: util/wait/poll.go PollInfinite.
     """
@@ -240,10 +240,10 @@ def poll_immediate_infinite_with_context(
 
 
 def poller(interval: Duration, timeout: Duration) -> WaitFunc:
-    """Make a `WaitFunc` that ticks every `interval` and ends after `timeout`.
+    """Return a `WaitFunc` that ticks every `interval` and ends after `timeout`.
 
-    Ticks come on a fixed grid from the first request on; those that nobody was waiting for are left
-    out, and one that falls together with the end too.
+    Ticks lie on a fixed grid from the first request on. Ticks without a waiting caller are dropped,
+    and so is one that coincides with the end.
 
     Args:
         interval: above zero.
@@ -263,7 +263,7 @@ def wait_for(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """Return once `condition` is true, looking at every tick of `wait` and once more at its end.
+    """Return once `condition` is true, checking at every tick of `wait` and once more at its end.
 
     Raises:
         ErrWaitTimeout: `wait` has ended, or `done` was set; then without a last call.
@@ -286,7 +286,10 @@ def wait_for_with_context(
 def _poll(
     ctx: Context, immediate: bool, wait: WaitFunc, condition: ConditionWithContextFunc
 ) -> None:
-    """Source: util/wait/poll.go poll."""
+    """Poll with an optional call before the first interval.
+
+    Source: util/wait/poll.go poll.
+    """
     if (
         loop_condition_until_context(ctx, _WaitFuncTimer(wait), immediate, True, condition)
         is not None
@@ -318,14 +321,14 @@ class _PollerTicks(Iterator[None]):
 
 
 class _WaitFuncTimer:
-    """The timer that a `WaitFunc` makes."""
+    """The timer of a `WaitFunc`."""
 
     def __init__(self, wait: WaitFunc) -> None:
         self._wait = wait
         self._ticks: Iterator[None] | None = None
 
     def start(self, ctx: Context) -> None:
-        """Nothing to begin: a `WaitFunc` is not asked if the context has ended before."""
+        """No-op: `wait` calls the `WaitFunc`, and only if the context has not ended."""
 
     def wait(self, ctx: Context) -> Tick:
         if ctx.err() is not None:

@@ -14,14 +14,14 @@ __all__ = ["FixedTimer", "NoopTimer", "Tick", "Timer", "VariableTimer", "next_on
 
 
 class Tick(enum.Enum):
-    """How a pause ended."""
+    """The outcome of a pause."""
 
     FIRED = enum.auto()
-    """The time has come: call again."""
+    """The interval is over: call again."""
     LAST = enum.auto()
     """No pause will follow: call once more, then end."""
     ENDED = enum.auto()
-    """No pause will follow: give up."""
+    """No pause will follow: stop."""
     DONE = enum.auto()
     """The context ended first."""
 
@@ -33,15 +33,15 @@ class Timer(Protocol):
     """
 
     def start(self, ctx: Context) -> None:
-        """Begin the first interval."""
+        """Start the first interval."""
         ...
 
     def wait(self, ctx: Context) -> Tick:
-        """Return at the end of the interval that `start` or `next` began, or with the context."""
+        """Return at the end of the interval that `start` or `next` started, or with the context."""
         ...
 
     def next(self, ctx: Context) -> None:
-        """Begin the interval after one that fired."""
+        """Start the interval after one that fired."""
         ...
 
     def stop(self) -> None:
@@ -50,23 +50,23 @@ class Timer(Protocol):
 
 
 class NoopTimer:
-    """No pause at all.
+    """A timer without pauses.
 
     Source: util/wait/timer.go noopTimer.
     """
 
     def start(self, ctx: Context) -> None:
-        """Nothing to begin."""
+        """No-op."""
 
     def wait(self, ctx: Context) -> Tick:
         """Fire at once, unless the context has ended."""
         return Tick.DONE if ctx.err() is not None else Tick.FIRED
 
     def next(self, ctx: Context) -> None:
-        """Nothing to begin."""
+        """No-op."""
 
     def stop(self) -> None:
-        """Nothing to let go of."""
+        """No-op."""
 
 
 class FixedTimer:
@@ -85,7 +85,7 @@ class FixedTimer:
         self._due = 0.0
 
     def start(self, ctx: Context) -> None:
-        """Lay the grid from now on."""
+        """Start the grid now."""
         self._due = ctx.clock.monotonic() + self.interval
 
     def wait(self, ctx: Context) -> Tick:
@@ -99,14 +99,14 @@ class FixedTimer:
         """No-op: the grid continues."""
 
     def stop(self) -> None:
-        """Nothing to let go of."""
+        """No-op."""
 
 
 class VariableTimer:
-    """Asks for the length of every interval when it begins.
+    """A timer that requests the length of each interval when it starts.
 
     Args:
-        delay: gives the next interval in seconds.
+        delay: returns the next interval in seconds.
 
     Source: util/wait/timer.go variableTimer.
     """
@@ -116,7 +116,7 @@ class VariableTimer:
         self._due = 0.0
 
     def start(self, ctx: Context) -> None:
-        """Begin the first interval."""
+        """Start the first interval."""
         self._due = ctx.clock.monotonic() + self._delay()
 
     def wait(self, ctx: Context) -> Tick:
@@ -124,14 +124,14 @@ class VariableTimer:
         return Tick.DONE if ctx.wait(self._due - ctx.clock.monotonic()) else Tick.FIRED
 
     def next(self, ctx: Context) -> None:
-        """Begin the next interval now."""
+        """Start the next interval now."""
         self.start(ctx)
 
     def stop(self) -> None:
-        """Nothing to let go of."""
+        """No-op."""
 
 
 def next_on_grid(due: float, interval: float, now: float) -> float:
-    """Find the first point of the grid through `due` that lies after it and after `now`."""
+    """Return the first point of the grid through `due` that lies after it and after `now`."""
     missed = max(0, int((now - due) // interval))
     return due + interval * (missed + 1)

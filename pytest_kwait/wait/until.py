@@ -104,8 +104,8 @@ def jitter_until(
 
     Args:
         f: the function to repeat; its exceptions propagate.
-        period: the least pause.
-        jitter_factor: how much longer at most, as a part of `period`; not positive for none.
+        period: the minimum pause.
+        jitter_factor: the maximum extra, as a fraction of `period`; not positive for none.
         sliding: a pause begins after `f`; else with it.
         stop: set to stop.
         clock: passes the pauses.
@@ -163,10 +163,10 @@ def backoff_until_with_context(
 def handle_crash(
     f: Callable[[], object], *handlers: Callable[[Exception], object]
 ) -> Callable[[], None]:
-    """`f`, with what it raises given to `handlers` in turn instead: for loops that must go on.
+    """Return `f` with its exceptions passed to `handlers` in turn, for loops that must continue.
 
-    Upstream does so inside its loops when told by a global switch; here it is asked for, call by
-    call, and without it exceptions come through.
+    Upstream does so inside its loops, depending on a global switch. Here it is explicit per call;
+    otherwise exceptions propagate.
 
     Source: util/runtime/runtime.go HandleCrash.
     """
@@ -174,7 +174,7 @@ def handle_crash(
     def guarded() -> None:
         try:
             f()
-        except Exception as error:  # whatever `f` may raise is what the handlers are there for
+        except Exception as error:  # the handlers take any exception of `f`
             for handler in handlers:
                 handler(error)
 
