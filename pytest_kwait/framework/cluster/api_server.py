@@ -41,36 +41,36 @@ READYZ = "/readyz"
 _CHECK_PASSED = b"readyz check passed"
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that the server has for its answer."""
+"""Timeout of one request to the server, in seconds."""
 
 
 class HealthyServer:
-    """The API server says that it is ready."""
+    """The API server reports that it is ready."""
 
     runs_user_code = False
     subject = "API server"
     goal = "become healthy"
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The client for requests; set by the wait."""
 
     def __init__(self) -> None:
         self._trouble = "not asked yet"
         self._outage: StartupGrace | None = None
 
     def sources(self) -> Sequence[Source]:
-        """Return nothing: its health cannot be watched."""
+        """Return no sources: the server's health cannot be watched."""
         return ()
 
     def questions(self) -> Sequence[str]:
-        """Return what to ask for."""
+        """Return the path to request."""
         return (READYZ,)
 
     def is_urgent(self) -> bool:
-        """Whether it has not been asked for yet."""
+        """Return False: the question never changes."""
         return False
 
     def ask(self, questions: Sequence[str], deadline: Deadline) -> str:
-        """Return what is wrong; empty where nothing is."""
+        """Return the error; empty if the server is healthy."""
         if self.session is None:
             raise InvalidArgument("session", None, "give one to ask with")
         outage = self._outage = self._outage or StartupGrace(self.session.clock)
@@ -85,37 +85,37 @@ class HealthyServer:
                 raise
             return f"no answer within {REQUEST_TIMEOUT:g}s"
         except ApiError as error:
-            # A refusal is not the server's health, unless it has only just come back.
+            # A refusal says nothing about the server's health, except just after a restart.
             if not outage.tolerates(error) and classify_error(error) is ErrorAction.STOP:
                 raise
             if error.status:
                 return f"{READYZ} answers {error.status}: {error.message}"
             return error.message
         if _CHECK_PASSED not in answer.data and answer.data.strip() != b"ok":
-            # Whoever stands before the server answers everything with 200, perhaps for a moment.
+            # A proxy in front of the server answers every path with 200, perhaps for a moment.
             raise make_unreadable_error(
                 "GET", READYZ, answer.status, answer.data, "the checks of a server"
             )
         return ""
 
     def record_answers(self, answers: str) -> None:
-        """Note the answer."""
+        """Record the answer."""
         self._trouble = answers
 
     def verdict(self) -> Verdict:
-        """Judge by the last answer."""
+        """Decide by the last answer."""
         return Pending(self._trouble) if self._trouble else Met()
 
     def seen(self) -> str:
-        """Return nothing: the verdict says it all."""
+        """Return an empty summary: the verdict already reports everything."""
         return ""
 
     def result(self) -> Any:
-        """Return nothing: there is no object."""
+        """Return None: there is no object."""
         return None
 
     def scope(self) -> EvidenceScope:
-        """Return what shows its health; of one that is not healthy nothing else is asked."""
+        """Return the server's health as evidence; an unhealthy server gets no other requests."""
         look = f"--raw={READYZ}?verbose"
         return EvidenceScope(None, objects=(ObjectReference("", "", "", look, exists=False),))
 
@@ -124,11 +124,11 @@ class HealthyServer:
 def wait_for_api_server_healthy(
     client: ApiClient, **options: Unpack[WaitOptions]
 ) -> ConditionOf[None]:
-    """Return None once the API server says that it is ready.
+    """Return None once the API server reports that it is ready.
 
-    A server that cannot be reached, or that is only starting, is waited for; the message names the
-    checks that fail. It is asked every `poll`, 100 ms if not given. Behind a load balancer one
-    answer is that of one server: `stable_for` asks for longer.
+    A server that is unreachable or still starting is awaited; the message names the failing checks.
+    The check runs every `poll`, 100 ms by default. Behind a load balancer each answer comes from
+    one server; use `stable_for` to require several.
     """
     return HealthyServer()
 
@@ -145,7 +145,7 @@ API_SERVICES = Resource(
 _AVAILABLE = ConditionStatus("Available")
 
 _MISCONFIGURED = frozenset({"ServiceNotFound", "ServicePortError"})
-"""Reasons that do not pass while pods start: somebody has to make or change a service."""
+"""Reasons that do not pass while pods start: a service must be created or changed."""
 
 
 class AvailableService:
@@ -155,14 +155,14 @@ class AvailableService:
         api_service: its name, `<version>.<group>`.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
     goal = "become available"
 
     def __init__(self, api_service: str) -> None:
-        # That of the core group is `v1.`.
+        # The APIService of the core group is named `v1.`.
         given: object = api_service
         if not isinstance(given, str) or "." not in given:
             raise InvalidArgument(
@@ -182,7 +182,7 @@ class AvailableService:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by its condition Available."""
+        """Decide by its Available condition."""
         absent = self._service.missing_verdict() or self._service.ending()
         if absent is not None:
             return absent
@@ -193,7 +193,7 @@ class AvailableService:
         return verdict
 
     def seen(self) -> str:
-        """Say who serves it."""
+        """Return a summary of the service behind it."""
         service = self._service.spec.get("service")
         if self._service.current is None:
             return ""
@@ -216,14 +216,14 @@ def wait_for_api_service_available(
 ) -> ConditionOf[dict[str, Any]]:
     """Return an APIService once its condition Available is True.
 
-    That endpoints are missing or discovery fails may pass, for as long as the limit; that there is
-    no service, or that it has not this port, is believed after `grace`.
+    Missing endpoints and failed discovery may recover until the limit. A missing service or service
+    port fails the wait after `grace`.
 
     Args:
         api_service: its name, `<version>.<group>`.
 
     Raises:
-        WaitFailed: the APIService was deleted, or names a service that is not there.
+        WaitFailed: the APIService was deleted, or its service does not exist.
 
     Source: kubernetes/test/e2e/apimachinery/aggregator.go SetUpSampleAPIServer.
     """

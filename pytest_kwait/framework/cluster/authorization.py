@@ -1,6 +1,6 @@
-"""Waits until the authorizer has followed a change of rights.
+"""Waits until the authorizer has observed a change of permissions.
 
-A role's grants reach the authorizer some time after the role exists.
+The authorizer observes a role some time after the role was created.
 
 Source: kubernetes/test/e2e/framework/auth/helpers.go.
 """
@@ -53,18 +53,18 @@ _ATTRIBUTES = (
 
 
 class ReviewedAccess:
-    """The authorizer allows a user something, or does not.
+    """The authorizer allows or denies a user an action.
 
     Args:
-        user: who.
-        groups: whose member.
-        attributes: what: the `resourceAttributes` of a SubjectAccessReview.
-        allowed: what the authorizer is to say.
+        user: the user's name.
+        groups: the user's groups.
+        attributes: the `resourceAttributes` of a SubjectAccessReview.
+        allowed: the expected answer.
     """
 
     runs_user_code = False
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The client for requests; set by the wait."""
 
     def __init__(
         self, user: str, groups: Sequence[str], attributes: Mapping[str, Any], allowed: bool
@@ -89,7 +89,7 @@ class ReviewedAccess:
 
     @property
     def goal(self) -> str:
-        """What the user is to be allowed, or not."""
+        """The expected permission."""
         said = self._attributes
         group, part = said.get("group"), said.get("subresource")
         what = f"{said.get('resource') or '*'}{f'.{group}' if group else ''}"
@@ -100,7 +100,7 @@ class ReviewedAccess:
         return f"{be} to {said.get('verb') or '*'} {what}{where}"
 
     def sources(self) -> Sequence[Source]:
-        """Return nothing: an authorizer cannot be watched."""
+        """Return no sources: an authorizer cannot be watched."""
         return ()
 
     def questions(self) -> Sequence[Any]:
@@ -108,11 +108,11 @@ class ReviewedAccess:
         return (self._review,)
 
     def is_urgent(self) -> bool:
-        """Whether it has not been asked for yet."""
+        """Return False: the question never changes."""
         return False
 
     def ask(self, questions: Sequence[Any], deadline: Deadline) -> dict[str, Any]:
-        """Have the access reviewed."""
+        """Create the review and return its answer."""
         session = self.session
         if session is None:
             raise InvalidArgument("session", None, "give one to ask with")
@@ -122,11 +122,11 @@ class ReviewedAccess:
         )
 
     def record_answers(self, answers: dict[str, Any]) -> None:
-        """Note the answer."""
+        """Record the answer."""
         self._answer = answers
 
     def verdict(self) -> Verdict:
-        """Judge by the last answer."""
+        """Decide by the last answer."""
         if self._answer is None:
             return Pending("not reviewed yet")
         status = self._answer.get("status") or {}
@@ -141,15 +141,15 @@ class ReviewedAccess:
         return Pending(f"{text}{': ' if told else ''}{told}")
 
     def seen(self) -> str:
-        """Return nothing: the verdict says it all."""
+        """Return an empty summary: the verdict already reports everything."""
         return ""
 
     def result(self) -> dict[str, Any]:
-        """Return the review as it was answered."""
+        """Return the review with its answer."""
         return self._answer or {}
 
     def scope(self) -> EvidenceScope:
-        """Return what grants rights: it can be looked at, though not waited for."""
+        """Return the objects that grant permissions: readable as evidence, but not awaited."""
         grants = ObjectReference("", "", "", "rolebindings,clusterrolebindings", exists=False)
         return EvidenceScope(self._attributes.get("namespace") or None, objects=(grants,))
 
@@ -171,21 +171,21 @@ def wait_for_authorization_update(
     all_namespaces: bool = False,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return the SubjectAccessReview that says a user may do something, or may not any more.
+    """Return the SubjectAccessReview once it allows an action, or no longer allows it.
 
-    It is asked for every `poll`, 100 ms if not given. With several API servers each has an
-    authorizer of its own: `stable_for` asks for longer than one answer.
+    The review is requested every `poll`, 100 ms by default. Each API server has its own authorizer;
+    with several servers use `stable_for` to require more than one answer.
 
     Args:
-        client: the official client; its own user must be allowed to make such reviews.
-        namespace: where; without meaning for built-in cluster-scoped kinds.
-        user: who; `system:serviceaccount:<namespace>:<name>` for a service account.
+        client: the official client; its user must be allowed to create SubjectAccessReviews.
+        namespace: the namespace of the action; ignored for built-in cluster-scoped kinds.
+        user: the user's name; `system:serviceaccount:<namespace>:<name>` for a service account.
         verb: for example `list`; `*` for all.
-        resource: as in a role, with the group of what is not built in: `pods`, `pods/log`,
-            `deployments`, `widgets.example.com`.
-        allowed: False to wait until it is not allowed.
-        groups: whose member the user is.
-        all_namespaces: whether to ask for all namespaces at once, as for a cluster role's binding.
+        resource: as in a role, with the group unless built in: `pods`, `pods/log`, `deployments`,
+            `widgets.example.com`.
+        allowed: False to wait until the action is denied.
+        groups: the user's groups.
+        all_namespaces: review all namespaces at once, as for a cluster role binding.
 
     Source: auth/helpers.go WaitForAuthorizationUpdate.
     """
@@ -211,22 +211,22 @@ def wait_for_named_authorization_update(
     groups: Sequence[str] = (),
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return the SubjectAccessReview that says a user may do something with one object, or may not.
+    """Return the SubjectAccessReview once it allows, or denies, an action on one object.
 
     Args:
-        client: the official client; its own user must be allowed to make such reviews.
-        namespace: where; without meaning for built-in cluster-scoped kinds.
-        user: who; `system:serviceaccount:<namespace>:<name>` for a service account.
+        client: the official client; its user must be allowed to create SubjectAccessReviews.
+        namespace: the namespace of the object; ignored for built-in cluster-scoped kinds.
+        user: the user's name; `system:serviceaccount:<namespace>:<name>` for a service account.
         verb: for example `get`; `*` for all.
-        resource: as in a role, with the group of what is not built in.
+        resource: as in a role, with the group unless built in.
         name: the object's name.
-        allowed: False to wait until it is not allowed.
-        groups: whose member the user is.
+        allowed: False to wait until the action is denied.
+        groups: the user's groups.
 
     Source: auth/helpers.go WaitForNamedAuthorizationUpdate.
     """
     attributes = _attributes(check_namespace(namespace), verb, resource)
-    # Names of roles and the like may hold what no DNS name does.
+    # Names of RBAC objects may contain characters that DNS names may not.
     return _reviewed_access(user, groups, {**attributes, "name": check_text("name", name)}, allowed)
 
 
@@ -244,14 +244,14 @@ def wait_for_authz_update(
     groups: Sequence[str] = (),
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return the SubjectAccessReview on any resource attributes once it says what is awaited.
+    """Return the SubjectAccessReview on any resource attributes once its answer is as expected.
 
     Args:
-        client: the official client; its own user must be allowed to make such reviews.
-        user: who.
-        attributes: the `resourceAttributes` of the review, in the API's own names.
-        allowed: False to wait until it is not allowed.
-        groups: whose member the user is.
+        client: the official client; its user must be allowed to create SubjectAccessReviews.
+        user: the user's name.
+        attributes: the `resourceAttributes` of the review, in the API's field names.
+        allowed: False to wait until the action is denied.
+        groups: the user's groups.
 
     Source: auth/helpers.go WaitForAuthzUpdate.
     """

@@ -1,7 +1,7 @@
 """Wait for a CustomResourceDefinition: established, and every served version answers.
 
-A definition is reported as established a little before the server knows its paths, and some
-time before discovery tells clients of them.
+The Established condition becomes True slightly before the server serves the paths, and some
+time before discovery lists them.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class ServedDefinition:
         crd: its name, `<plural>.<group>`.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
     goal = "get established and served"
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The client for requests; set by the wait."""
 
     def __init__(self, crd: str) -> None:
         plural, dot, group = check_name("crd", crd).partition(".")
@@ -70,14 +70,14 @@ class ServedDefinition:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the definition's own conditions, then by what the server answers."""
+        """Decide by the definition's conditions, then by the server's answers."""
         own = self._own()
         if own is not None:
             return own
         return Pending(self._trouble) if self._trouble else Met()
 
     def _own(self) -> Verdict | None:
-        """Return the verdict by the definition alone; None where it says that all is well."""
+        """Return the verdict by the definition alone; None if the definition is established."""
         crd = self._crd
         absent = crd.missing_verdict() or crd.ending()
         if absent is not None:
@@ -110,15 +110,15 @@ class ServedDefinition:
         ]
 
     def questions(self) -> Sequence[Resource]:
-        """Return the versions to ask for; none before the definition is established."""
+        """Return the versions to request; none before the definition is established."""
         return self._served() if self._own() is None else ()
 
     def is_urgent(self) -> bool:
-        """Whether the definition has changed since the last look."""
+        """Whether the definition has changed since the last check."""
         return self._asked != self._version()
 
     def ask(self, questions: Sequence[Resource], deadline: Deadline) -> str:
-        """Return what is not served yet; empty where all is."""
+        """Return the versions that are not served yet; empty if all are."""
         session = self.session
         if session is None:
             raise InvalidArgument("session", None, "give one to ask with")
@@ -139,11 +139,11 @@ class ServedDefinition:
         return ""
 
     def record_answers(self, answers: str) -> None:
-        """Note the answer."""
+        """Record the answer."""
         self._trouble = answers
 
     def seen(self) -> str:
-        """Sum up its conditions."""
+        """Return a summary of its conditions."""
         conditions = self._crd.status.get("conditions") or ()
         return ", ".join(f"{each.get('type')} {each.get('status')}" for each in conditions)
 
@@ -174,9 +174,9 @@ def wait_for_crd_established(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a definition once it is established and every version it serves can be used.
 
-    That is more than its condition Established: a list of each served version is answered, and
-    discovery tells of it, so that clients find the kind. Both are asked for every `poll`, 100 ms if
-    not given, once the condition is True.
+    Beyond the Established condition, a list of each served version must succeed and discovery must
+    include it, so that clients find the kind. Both are requested every `poll`, 100 ms by default,
+    once the condition is True.
 
     Args:
         client: the official client; its user must be allowed to list the custom objects.

@@ -29,22 +29,22 @@ _TERMINAL_REASONS = {
     "AbleToScale": {"FailedGetScale"},
     "ScalingActive": {"ScalingDisabled", "InvalidSelector", "AmbiguousSelector"},
 }
-"""Reasons for which it does nothing until somebody changes it or its target. Metrics that cannot
-be had are none of them: those of young pods come after minutes.
+"""Reasons that stop the autoscaler until it or its target is changed. Unavailable metrics are not
+among them: metrics of young pods take minutes to arrive.
 """
 
 
 class ScaledReplicas:
-    """An autoscaler counts, and wants, a number of replicas in a range.
+    """The current and desired replicas of an autoscaler lie in a range.
 
     Args:
-        namespace: where it is.
+        namespace: its namespace.
         hpa: its name.
-        least: the least number.
-        most: the greatest.
+        least: the minimum.
+        most: the maximum.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
@@ -72,7 +72,7 @@ class ScaledReplicas:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by its status, then by what keeps it from scaling."""
+        """Decide by its replica counts, then by the conditions that keep it from scaling."""
         hpa = self._hpa
         absent = hpa.missing_verdict() or hpa.ending()
         if absent is not None:
@@ -89,9 +89,9 @@ class ScaledReplicas:
         return self._doom() or Pending(self._missing(current, desired))
 
     def _counts(self) -> tuple[int | None, int]:
-        """Return how many replicas it counts, None before the first time, and how many it wants."""
+        """Return the current replicas, None before the first count, and the desired ones."""
         status = self._hpa.status
-        # A count of 0 is left out; before the first look there are no conditions either.
+        # A count of 0 is omitted; before the first sync there are no conditions either.
         if not status.get("conditions") and status.get("currentReplicas") is None:
             return None, 0
         return status.get("currentReplicas") or 0, status.get("desiredReplicas") or 0
@@ -115,7 +115,7 @@ class ScaledReplicas:
                 and condition.get("reason") in reasons
             ):
                 return Failed(f"{kind} is False: {_describe_condition(condition)}", Patience.LONG)
-        # Zero and one are what the API makes of a missing minimum, with and without scaling to it.
+        # The API defaults a missing minimum to one, or to zero where scaling to zero is enabled.
         least = self._hpa.spec.get("minReplicas")
         most = self._hpa.spec.get("maxReplicas")
         least = 1 if least is None else least
@@ -124,7 +124,7 @@ class ScaledReplicas:
         return None
 
     def seen(self) -> str:
-        """Say how many replicas it counts and wants."""
+        """Return a summary of current and desired replicas."""
         current, desired = self._counts()
         return "" if current is None else f"{current} replicas, {desired} wanted"
 
@@ -151,18 +151,19 @@ def wait_for_hpa_replicas(
     max_replicas: int | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a HorizontalPodAutoscaler once the replicas it counts and those it wants fit.
+    """Return a HorizontalPodAutoscaler once its current and desired replicas are in range.
 
-    `stable_for` asks that they stay so. Metrics that cannot be had are named in the message, and
-    doom nothing. Upstream counts the ready replicas of the target; for those, wait for the target.
+    Use `stable_for` to require that they stay in range. Unavailable metrics are named in the
+    message but never fail the wait. Upstream counts the ready replicas of the target; for those,
+    wait for the target.
 
     Args:
-        min_replicas: the least number that fits; 0 or more.
-        max_replicas: the greatest; `min_replicas`, for exactly so many, if not given.
+        min_replicas: the minimum; 0 or more.
+        max_replicas: the maximum; `min_replicas` by default.
 
     Raises:
-        WaitFailed: the autoscaler was deleted, is switched off, cannot find its target, or keeps to
-            another range.
+        WaitFailed: the autoscaler was deleted, is disabled, cannot find its target, or has limits
+            outside the range.
 
     Source: autoscaling/autoscaling_utils.go WaitForReplicas, EnsureDesiredReplicasInRange.
     """

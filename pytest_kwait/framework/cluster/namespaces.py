@@ -46,7 +46,7 @@ _DELETION_FAILURES = {
 
 
 def describe_remaining(namespace: dict[str, Any]) -> str:
-    """Return why a namespace is still there, as its status and its finalizers tell it.
+    """Return why a namespace still exists, by its status and finalizers.
 
     Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
     """
@@ -83,14 +83,14 @@ def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
         *(one for one in (namespace.get("spec") or {}).get("finalizers") or ()),
         *(namespace["metadata"].get("finalizers") or ()),
     ]
-    # The one that every namespace has is the namespace controller's own.
+    # Every namespace has this finalizer; it belongs to the namespace controller.
     others = [str(one) for one in own if one != "kubernetes"]
     if others:
         yield f"held by its own finalizers {', '.join(others)}"
 
 
 MAX_NAMED = 3
-"""How many namespaces a message says more of than their number."""
+"""The number of namespaces that a message describes in detail."""
 
 
 class _Status(TypedDict, total=False):
@@ -108,12 +108,12 @@ class _Fields(TypedDict, total=False):
 
 
 class DeletedNamespaces:
-    """Namespaces are gone, whatever of the same names came after them.
+    """Namespaces are gone, even if new ones have the same names.
 
-    It is the book of its own source: namespaces of others are not kept.
+    It is the sink of its own source: other namespaces are ignored.
 
     Args:
-        uids: their UIDs by name; an empty one to take the first that is seen.
+        uids: their UIDs by name; empty to take the first UID seen.
     """
 
     runs_user_code = False
@@ -126,7 +126,7 @@ class DeletedNamespaces:
         self._sources = (Source(NAMESPACES, None, self, one, fields=_Fields),)
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note one of them that is still there."""
+        """Record one of them that still exists."""
         metadata = obj["metadata"]
         name, uid = metadata["name"], metadata.get("uid") or metadata["name"]
         if name in self._wanted and self._wanted[name] in ("", uid):
@@ -134,11 +134,11 @@ class DeletedNamespaces:
             self._left[uid] = obj
 
     def drop(self, uid: str) -> None:
-        """Note that one is gone; nothing where it was none of them."""
+        """Remove one of them; no-op for other namespaces."""
         self._left.pop(uid, None)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of those that are still there."""
+        """Return the UIDs of those that still exist."""
         return self._left.keys()
 
     @property
@@ -155,11 +155,11 @@ class DeletedNamespaces:
         return f"{noun} {', '.join(names[:MAX_NAMED])}{more}"
 
     def sources(self) -> Sequence[Source]:
-        """Return the one namespace, or all that there are."""
+        """Return the only namespace, or all namespaces."""
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by those that are left."""
+        """Decide by the namespaces that still exist."""
         if not self._left:
             return Met()
         if len(self._wanted) == 1:
@@ -174,15 +174,15 @@ class DeletedNamespaces:
         return Pending("; ".join(told))
 
     def seen(self) -> str:
-        """Sum up how many are gone."""
+        """Return a summary of the number deleted."""
         total = len(self._wanted)
         return f"{total - len(self._left)} of {total} gone" if total > 1 else ""
 
     def result(self) -> None:
-        """Return nothing: there is nothing left."""
+        """Return None: nothing is left."""
 
     def scope(self) -> EvidenceScope:
-        """Return those that are left, and the pods of the only one."""
+        """Return the remaining namespaces, and the pods if there is only one."""
         left = [
             ObjectReference(
                 NAMESPACES.kind, obj["metadata"]["name"], uid, NAMESPACES.qualified, exists=True
@@ -200,15 +200,14 @@ def wait_for_namespaces_deleted(
     namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once namespaces are gone, at once if there are none of those names.
+    """Return None once namespaces are gone, at once if none of them exists.
 
-    While they are there, the message says what keeps each of them: what is left in it, whose
-    finalizers hold it, what cannot be discovered or deleted. Another namespace of the same name
-    does not count: it has another UID. Upstream looks for the names alone, and says nothing of
-    what keeps them.
+    Meanwhile the message says why each of them still exists: remaining contents, their finalizers,
+    and groups that cannot be discovered or deleted. A new namespace of the same name has another
+    UID and does not count. Upstream looks for the names alone and reports no reasons.
 
     Args:
-        namespaces: their names, or the namespaces themselves, which are then known by their UIDs.
+        namespaces: their names, or the namespaces themselves, which are then identified by UID.
 
     Source: util.go WaitForNamespacesDeleted.
     """
@@ -230,9 +229,9 @@ def wait_for_namespaces_deleted(
 def wait_for_default_service_account(
     client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a namespace's ServiceAccount `default` once it is there.
+    """Return a namespace's ServiceAccount `default` once it exists.
 
-    Before that a pod that names no other one is refused.
+    Until then, pods that name no other service account are refused.
 
     Raises:
         WaitFailed: the namespace is being deleted.
@@ -250,9 +249,9 @@ def wait_for_default_service_account(
 def wait_for_kube_root_ca(
     client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a namespace's config map `kube-root-ca.crt` once it is there.
+    """Return a namespace's config map `kube-root-ca.crt` once it exists.
 
-    Pods trust the API server by it, and do not start without it.
+    Pods need it to trust the API server, and do not start without it.
 
     Raises:
         WaitFailed: the namespace is being deleted.

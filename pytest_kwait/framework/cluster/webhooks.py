@@ -1,8 +1,7 @@
 """Wait for an admission webhook that answers, proven by a dry run.
 
-That a configuration exists proves nothing about the server behind it; that its endpoints are
-ready does not prove that the API server calls it yet. A probe object is created as a dry run
-and never stored.
+An existing configuration does not prove that its server answers, and ready endpoints do not
+prove that the API server calls it yet. A probe object is created as a dry run and never stored.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
 }
 
 PROBE_KINDS = ", ".join(resource.plural for resource in _PROBE_CONTENTS)
-"""What an object can be made up of, as it stands in a sentence."""
+"""The kinds of which a probe can be generated, as they appear in a sentence."""
 
 
 def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
-    """Return an object whose creation the first of some webhooks is asked about, and its kind.
+    """Return a generated probe that the first matching webhook receives, and its kind.
 
-    It has no name of its own, and the labels that the webhook's objectSelector wants to be equal
-    to something. None where the rules speak of no kind that can be made up, or of no creation.
+    The probe has no name, and the labels that the webhook's objectSelector requires by equality.
+    None if no rule covers the creation of a kind that can be generated.
 
     Args:
         webhooks: as a configuration lists them.
@@ -77,7 +76,7 @@ def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[s
 
 
 def _is_about_creation(rule: Mapping[str, Any], resource: Resource) -> bool:
-    """Return whether a rule is about the creation of objects of a kind in a namespace."""
+    """Return whether a rule covers the creation of objects of a kind in a namespace."""
     wanted = (
         ("operations", "CREATE"),
         ("apiGroups", resource.group),
@@ -103,8 +102,8 @@ _KINDS = {
 }
 
 SETTLING_TIME = 1.0
-"""Seconds that objects must be let through for: a server hears of a configuration a moment late,
-and calls nobody before.
+"""How long probes must be admitted, in seconds: a server observes a configuration with a delay and
+calls no webhook before.
 """
 
 _DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
@@ -112,22 +111,21 @@ _UNREACHED = "failed calling webhook"
 
 
 class AnsweringWebhook:
-    """The webhooks of a configuration answer what the API server asks them.
+    """The webhooks of a configuration answer the API server.
 
     Args:
-        namespace: where the probe is made.
+        namespace: the namespace of the probe.
         resource: the configuration's kind.
         name: its name.
-        probe: the object; None to make one up.
-        denial: a part of the message by which the webhook refuses the probe; None where it does
-            not.
-        mutation: what the webhook adds to the probe; None where it adds nothing.
+        probe: the object; None to generate one.
+        denial: a part of the message with which the webhook refuses the probe; None if it does not.
+        mutation: the fields that the webhook adds to the probe; None if it adds none.
     """
 
     runs_user_code = False
     goal = "answer"
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The client for requests; set by the wait."""
 
     def __init__(
         self,
@@ -166,7 +164,7 @@ class AnsweringWebhook:
         return list((self._configuration.current or {}).get("webhooks") or ())
 
     def verdict(self) -> Verdict:
-        """Judge by the configuration, then by what became of the last probe."""
+        """Decide by the configuration, then by the result of the last probe."""
         absent = self._configuration.missing_verdict() or self._configuration.ending()
         if absent is not None:
             return absent
@@ -179,7 +177,7 @@ class AnsweringWebhook:
         return self._verdict
 
     def questions(self) -> Sequence[Any]:
-        """Return the probe and what the configuration says; nothing while it is not there."""
+        """Return the probe and the configuration; empty while the configuration does not exist."""
         if self._configuration.current is None:
             return ()
         webhooks = self._webhooks()
@@ -187,11 +185,11 @@ class AnsweringWebhook:
         return () if probe is None else ((*probe, webhooks),)
 
     def is_urgent(self) -> bool:
-        """Whether the configuration has changed since the last look."""
+        """Whether the configuration has changed since the last probe."""
         return self._asked != self._version()
 
     def ask(self, questions: Sequence[Any], deadline: Deadline) -> Verdict:
-        """Have the probe created as a dry run, and judge the answer."""
+        """Create the probe as a dry run and interpret the response."""
         session = self.session
         if session is None:
             raise InvalidArgument("session", None, "give one to ask with")
@@ -219,7 +217,7 @@ class AnsweringWebhook:
             if _UNREACHED in refusal:
                 self._accepted_since = None
                 return Pending(refusal)
-            # A name that is taken is found out after all webhooks have been asked.
+            # A name conflict is detected only after all webhooks were called.
             if not _DENIED.search(refusal) and error.status != 409:
                 raise
         return self._judge(answer, refusal, webhooks, session.clock.monotonic())
@@ -249,11 +247,11 @@ class AnsweringWebhook:
         return self._let_through(webhooks, now)
 
     def _unwanted(self, refusal: str) -> Verdict:
-        """Return the verdict on a refusal that nobody asked for: it is an answer all the same."""
+        """Return the verdict on an unexpected refusal: the webhook has answered."""
         return Met() if self._mutation is None else Pending(f"the probe was refused: {refusal}")
 
     def _let_through(self, webhooks: Sequence[Mapping[str, Any]], now: float) -> Verdict:
-        """Return what it proves that the probe was let through."""
+        """Return the verdict on an admitted probe."""
         ignoring = [str(each.get("name")) for each in webhooks if _is_ignoring_failures(each)]
         if ignoring:
             return Failed(
@@ -268,11 +266,11 @@ class AnsweringWebhook:
         return Pending(f"the probe was let through, which must hold for {SETTLING_TIME:g}s")
 
     def record_answers(self, answers: Verdict) -> None:
-        """Note what became of the probe."""
+        """Record the result of the probe."""
         self._verdict = answers
 
     def seen(self) -> str:
-        """Name the webhooks."""
+        """Return the names of the webhooks."""
         return ", ".join(
             f"{each.get('name')} (failurePolicy {each.get('failurePolicy') or 'Fail'})"
             for each in self._webhooks()
@@ -292,7 +290,7 @@ def _is_ignoring_failures(webhook: Mapping[str, Any]) -> bool:
 
 
 def _first_missing_path(found: object, wanted: object, where: str = "") -> str | None:
-    """Return the first path of `wanted` that is not in `found`; None where all of it is."""
+    """Return the first path of `wanted` that is not in `found`; None if all are."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for key, value in wanted.items():
             path = f"{where}.{key}"
@@ -322,33 +320,32 @@ def wait_for_webhook_ready(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a webhook configuration once its webhooks answer the API server.
 
-    A probe is created as a dry run every `poll`, 100 ms if not given, and never stored. What proves
-    an answer:
+    A probe is created as a dry run every `poll`, 100 ms by default, and never stored. An answer is
+    proven by:
 
-    - a refusal with `denial` in its message, where that is given;
-    - what `mutation` says in the object that comes back, where that is given;
-    - otherwise a refusal in the name of one of its webhooks, or that the probe has been let through
-      for a second: with failurePolicy Fail it would be refused if nobody answered. With Ignore it
-      proves nothing, and the wait ends saying so.
+    - with `denial`: a refusal whose message contains it;
+    - with `mutation`: a returned object that contains it;
+    - otherwise: a refusal by one of its webhooks, or a second in which probes are admitted. With
+      failurePolicy Fail they would be refused if no webhook answered. With Ignore admission proves
+      nothing, and the wait fails with that explanation.
 
-    A webhook that the probe does not match is not asked: an object made up has the labels that the
-    objectSelector's `matchLabels` want, but `matchExpressions`, `matchConditions` and the labels of
-    the namespace are the caller's to care for.
+    A webhook is not called for a probe that it does not match. A generated probe has the labels
+    that the objectSelector's `matchLabels` require; `matchExpressions`, `matchConditions` and the
+    labels of the namespace are up to the caller.
 
     Args:
         client: the official client; its user must be allowed to create the probe.
-        namespace: where the probe would be created.
+        namespace: the namespace of the probe.
         webhook: `validatingwebhookconfiguration/<name>` or `mutatingwebhookconfiguration/<name>`.
-        probe: an object that the webhook is asked about when it is created; if not given, one is
-            made up from the first rule about the creation of config maps, secrets, service
-            accounts, services or pods.
-        denial: a part of the message by which the webhook refuses the probe.
+        probe: an object whose creation calls the webhook; by default generated from the first rule
+            about the creation of config maps, secrets, service accounts, services or pods.
+        denial: a part of the message with which the webhook refuses the probe.
         mutation: a part of the object as the webhook changes it, for example `{"metadata":
             {"annotations": {"seen": "yes"}}}`; lists are compared as a whole.
 
     Raises:
-        ApiError: the server refuses the probe by itself.
-        WaitFailed: the configuration was deleted, no probe can be made up, or nothing can be
+        ApiError: the server itself refuses the probe.
+        WaitFailed: the configuration was deleted, no probe can be generated, or nothing can be
             proven.
 
     Source: kubernetes/test/e2e/apimachinery/webhook.go waitWebhookConfigurationReady, which takes a
