@@ -1,7 +1,7 @@
-"""Terminal states of PersistentVolumeClaims: lost, or not provisionable as things are.
+"""Terminal states of PersistentVolumeClaims: lost, or currently not provisionable.
 
-A wrong class or provisioner shows only in the controller's events; a claim without a class
-shows it itself. A volume may still be created by hand, so every state but Lost may pass.
+A wrong class or provisioner shows only in the controller's events; a missing class shows in the
+claim. A volume may still be created by hand, so every state but Lost may pass.
 
 Source: kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go, syncUnboundClaim,
 syncBoundClaim and provisionClaim.
@@ -18,8 +18,8 @@ __all__ = ["describe_claim", "detect_claim_failure", "storage_class_of"]
 
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
-# What the controller says of classes and volumes that are not there or do not fit. What a
-# provisioner says of itself is left out: it tries again.
+# The controller's reasons for missing or unsuitable classes and volumes. Errors of provisioners
+# are left out: provisioners retry.
 _UNPROVISIONABLE = {
     "ProvisioningFailed": ("storageclass.storage.k8s.io", "no volume plugin matched"),
     "FailedBinding": ("already bound to a different claim",),
@@ -29,7 +29,7 @@ _LOST = ("ClaimLost", "ClaimMisbound")
 
 
 def storage_class_of(claim: dict[str, Any]) -> str:
-    """Return the name of a claim's storage class; empty where it asks for none."""
+    """Return the name of a claim's storage class; empty if it names none."""
     annotations = claim["metadata"].get("annotations") or {}
     named = annotations.get(_CLASS_ANNOTATION)
     return str(named or (claim.get("spec") or {}).get("storageClassName") or "")
@@ -38,13 +38,13 @@ def storage_class_of(claim: dict[str, Any]) -> str:
 def detect_claim_failure(
     claim: dict[str, Any], event: dict[str, Any] | None
 ) -> TerminalState | None:
-    """Return why a claim gets no volume; None while it may, or has one.
+    """Return why a claim gets no volume; None while it may get one or has one.
 
-    A class that waits for its first consumer dooms nothing, nor does a provisioner that is slow.
+    A class that waits for its first consumer and a slow provisioner are no failures.
 
     Args:
         claim: the claim.
-        event: the last event about it; None where there was none.
+        event: the last event about it; None if there was none.
     """
     phase = (claim.get("status") or {}).get("phase") or "Pending"
     said = _describe_event(event)
@@ -63,7 +63,7 @@ def detect_claim_failure(
 
 
 def describe_claim(claim: dict[str, Any], event: dict[str, Any] | None) -> str:
-    """Return where a claim is on its way, by its phase and the last event about it."""
+    """Return the state of a claim: its phase and the last event about it."""
     phase = (claim.get("status") or {}).get("phase") or "Pending"
     if phase != "Pending":
         return str(phase)
@@ -74,7 +74,7 @@ def describe_claim(claim: dict[str, Any], event: dict[str, Any] | None) -> str:
 
 
 def _describe_event(event: dict[str, Any] | None) -> str:
-    """Return an event as one sentence: what follows the first is advice."""
+    """Return the first sentence of an event; the rest is advice."""
     if event is None:
         return ""
     message = " ".join((event.get("message") or "").split())

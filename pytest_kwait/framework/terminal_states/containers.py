@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
-"""How a run ended that never began, in the words of containerd and of others."""
+"""Termination reasons of containers that never started, of containerd and other runtimes."""
 
 
 def describe_pod_end(pod: dict[str, Any]) -> str:
-    """Return how a pod has ended, with its reason; empty for one that has not.
+    """Return how a pod has ended, with its reason; empty if it has not.
 
-    A phase of Succeeded or Failed is never left: who replaces the pod makes another one.
+    The phases Succeeded and Failed are final: a replacement is another pod.
     """
     status = pod.get("status") or {}
     phase = status.get("phase")
@@ -48,18 +48,18 @@ def describe_pod_end(pod: dict[str, Any]) -> str:
 
 
 def detect_pod_end(pod: dict[str, Any], *, replaced: bool) -> TerminalState | None:
-    """Return the doom of a pod that has ended; None for one that has not.
+    """Return the terminal state of a pod that has ended; None for any other.
 
     Args:
         pod: the pod.
-        replaced: whether a controller makes another one in its place: then nothing is lost.
+        replaced: whether a controller replaces the pod; then the result is None.
     """
     text = describe_pod_end(pod)
     return TerminalState(text, Patience.SHORT) if text and not replaced else None
 
 
 def _describe_failed_container(status: dict[str, Any]) -> str:
-    """Return how the first container ended that did not end well."""
+    """Return how the first failed container ended."""
     for statuses in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(statuses) or ():
             state, facts = get_current_state(container)
@@ -67,21 +67,21 @@ def _describe_failed_container(status: dict[str, Any]) -> str:
             if state == "terminated" and code != 0:
                 text = f"container {container.get('name')} ended with {describe_exit(facts)}"
                 message = " ".join((facts.get("message") or "").split())
-                # What a container wrote of its own accord is in the log; this is the runtime's.
+                # A message that a container wrote itself is in the log; this one is the runtime's.
                 told = message and facts.get("reason") in NEVER_STARTED
                 return f"{text}: {message}" if told else text
     return "no reason is given"
 
 
 def describe_exit(terminated: dict[str, Any]) -> str:
-    """Return exit code and reason of a container's end, as they stand in a sentence."""
+    """Return exit code and reason of a container's end, as they appear in a sentence."""
     code, reason = terminated.get("exitCode"), terminated.get("reason")
     text = "an unknown exit code" if code is None else f"exit code {code}"
     return text if reason in (None, "", "Error", "Completed") else f"{text} ({reason})"
 
 
-# What is wrong with the pod itself, which cannot be changed any more; a config map, a secret or a
-# volume that is missing may still come.
+# Errors of the pod itself, which cannot be changed any more. A missing config map, secret or
+# volume may still be created.
 _FINAL_START_MESSAGES = {
     "CreateContainerConfigError": (
         "runasnonroot and image will run as root",
@@ -102,7 +102,7 @@ _FINAL_START_MESSAGES = {
 
 
 def detect_start_failure(status: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a container that cannot be started; None for any other."""
+    """Return the terminal state of a container that cannot be started; None for any other."""
     state, facts = get_current_state(status)
     reason = facts.get("reason") or ""
     if state != "waiting":
@@ -124,16 +124,16 @@ def _is_final_start_message(reason: str, message: str) -> bool:
 
 
 CRASH_LOOP_RESTARTS = 3
-"""So many restarts are taken for a start that needs a few tries (a database not there yet)."""
+"""Fewer restarts count as a start that needs a few attempts (a database not there yet)."""
 
 
 def detect_crash_loop(status: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a container that the kubelet no longer starts at once; else None.
+    """Return the terminal state of a container in crash loop back-off; else None.
 
-    With the kubelet's pauses of 10, 20, 40, 80 seconds the pause must outlast the grace as well,
-    so that a container that crashes twice and then runs is never called doomed. Since Kubernetes
-    1.33 a kubelet sleeps through the pause, and may say only at its end that there was one: until
-    then the container has ended, badly.
+    The kubelet's pauses are 10, 20, 40 and 80 seconds. The pause must outlast the grace as well, so
+    a container that crashes twice and then runs never fails the wait. Since Kubernetes 1.33 a
+    kubelet may report a pause only at its end; until then the container is terminated with an
+    error.
     """
     state, facts = get_current_state(status)
     restarts = status.get("restartCount") or 0
@@ -152,15 +152,15 @@ def detect_crash_loop(status: dict[str, Any]) -> TerminalState | None:
 
 
 def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> bool | None:
-    """Say whether the kubelet starts a container again that has ended; None where nobody knows.
+    """Return whether the kubelet restarts a terminated container; None if unknown.
 
-    The pod's policy decides, or the container's own. Rules of its own by exit code are taken for
-    unknown, and so is a pod whose policy was not read.
+    The pod's restart policy decides, or the container's own. The result is None for a container
+    with `restartPolicyRules`, and for a pod whose policy was not read.
 
     Args:
         pod: the pod.
         name: the container's name.
-        terminated: how it has ended.
+        terminated: its terminated state.
 
     Source: kubernetes/pkg/kubelet/container/helpers.go, ShouldContainerBeRestarted.
     """
@@ -175,7 +175,7 @@ def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> 
             if container.get("restartPolicy"):
                 policy = container["restartPolicy"]
             elif kind == "initContainers" and policy == "Always":
-                # One that is done is done; only a sidecar has a policy of its own.
+                # A succeeded init container is not restarted; only a sidecar has its own policy.
                 policy = "OnFailure"
     if policy == "OnFailure":
         return failed
@@ -183,11 +183,11 @@ def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> 
 
 
 def detect_finished_container(pod: dict[str, Any], name: str = "") -> TerminalState | None:
-    """Return the doom of a pod of which a container has ended for good; None while all may run.
+    """Return the terminal state of a pod with a container that has ended for good; else None.
 
     Args:
-        pod: the pod; its spec must name its restart policy, or nothing is said.
-        name: the only container that matters; empty for all of them, init containers apart.
+        pod: the pod; without a restart policy in its spec the result is None.
+        name: the only container to check; empty for all but init containers.
     """
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
@@ -202,10 +202,10 @@ def detect_finished_container(pod: dict[str, Any], name: str = "") -> TerminalSt
 
 
 def detect_init_container_failure(pod: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a pod by its init containers; None while they may get through.
+    """Return the terminal state of a pod by its init containers; None while they may succeed.
 
-    One that failed and is not started again holds for sure; one that crashes again and again may
-    yet get through, so its doom may pass.
+    A failed init container that is not restarted is final. One in a crash loop may still succeed,
+    so its terminal state may pass.
     """
     for container in (pod.get("status") or {}).get("initContainerStatuses") or ():
         state, facts = get_current_state(container)
@@ -281,12 +281,12 @@ _FINAL_IMAGE_MESSAGES = (
 def detect_image_failure(
     status: dict[str, Any], before: TerminalState | None
 ) -> TerminalState | None:
-    """Return the doom of a container whose image cannot be had; None for any other.
+    """Return the terminal state of a container whose image cannot be pulled; None for any other.
 
     Args:
         status: the container's status.
-        before: what its pod was doomed by before: while the kubelet pauses, its message may say
-            no more than that it does, and what the last try said still holds.
+        before: the pod's terminal state so far. It still holds during a back-off, whose message may
+            not repeat the error of the last attempt.
     """
     state, facts = get_current_state(status)
     reason = facts.get("reason") or ""
@@ -302,7 +302,7 @@ def detect_image_failure(
 
 
 def _image_patience(reason: str, message: str) -> Patience | None:
-    """Return how sure a message is; None where it says nothing either way."""
+    """Return how permanent a message is; None if it is inconclusive."""
     if reason == "InvalidImageName":
         return Patience.SHORT
     text = message.lower()

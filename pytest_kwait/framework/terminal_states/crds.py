@@ -14,9 +14,9 @@ __all__ = ["detect_names_conflict"]
 
 
 def detect_names_conflict(definition: dict[str, Any]) -> TerminalState | None:
-    """Return why a definition's names are refused; None where they are not.
+    """Return why a definition's names are refused; None if they are not.
 
-    It may pass: whoever has them may go.
+    It may pass: the definition that has the names may be deleted.
     """
     for condition in (definition.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "NamesAccepted" and condition.get("status") == "False":

@@ -30,9 +30,9 @@ __all__ = [
 
 
 def detect_unschedulable(pod: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a pod by its PodScheduled condition; None while the scheduler is content.
+    """Return the terminal state of an unschedulable pod by its PodScheduled condition; else None.
 
-    It may pass: a node may come, or room on one. A pod behind a scheduling gate is not doomed.
+    It may pass: a node may be added, or room made on one. A scheduling gate is no terminal state.
     """
     status = pod.get("status") or {}
     for condition in status.get("conditions") or ():
@@ -51,7 +51,7 @@ def detect_not_starting(pod: dict[str, Any], before: TerminalState | None) -> Te
 
     Args:
         pod: the pod.
-        before: what it was doomed by before.
+        before: its terminal state so far.
     """
     status = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -80,10 +80,9 @@ def detect_not_staying_up(
 
 
 def detect_not_running(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
-    """Return why a pod will not come to phase Running; None while it may.
+    """Return why a pod will not reach phase Running; None while it may.
 
-    A crash loop of its own containers does not keep it from that phase, one of its init
-    containers does.
+    A crash loop of an init container prevents that phase; one of another container does not.
     """
     return detect_not_starting(pod, before) or detect_init_container_failure(pod)
 
@@ -100,7 +99,7 @@ def detect_not_ready(pod: dict[str, Any], before: TerminalState | None) -> Termi
 def detect_owned_pod_failure(
     pod: dict[str, Any], before: TerminalState | None
 ) -> TerminalState | None:
-    """Return why a pod of a set will not become ready, nor another in its place; else None."""
+    """Return why neither an owned pod nor its replacement will become ready; else None."""
     ended = detect_pod_end(pod, replaced=bool(controller_uid(pod)))
     phase = (pod.get("status") or {}).get("phase")
     return ended if phase in ("Succeeded", "Failed") else detect_not_ready(pod, before)

@@ -25,8 +25,9 @@ __all__ = [
     "to_refusal_patience",
 ]
 
-# What the template, or a label of the namespace, must be changed for. A quota may be freed, a
-# service account or a priority class be made, a limit be raised, a webhook come back.
+# These refusals require a change of the template or of a label of the namespace. The others may
+# pass: a quota may be freed, a service account or priority class created, a limit raised, a webhook
+# come back.
 _FINAL_REFUSALS = (
     "violates podsecurity",
     "is invalid:",
@@ -35,7 +36,7 @@ _FINAL_REFUSALS = (
 
 
 def to_refusal_patience(message: str) -> Patience:
-    """Return how long a refusal must hold before it is believed, by its text."""
+    """Return how long a refusal must hold before it counts, by its message."""
     text = message.lower()
     return Patience.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Patience.LONG
 
@@ -45,10 +46,10 @@ _ERROR = "Error creating: "
 
 
 def detect_creation_failure(message: str) -> TerminalState:
-    """Return why a Job, StatefulSet or DaemonSet gets no pods, by the message of its last event.
+    """Return why a Job, StatefulSet or DaemonSet gets no pods, by its last event.
 
     Args:
-        message: of an event FailedCreate; what the recorder of events puts before it is left out.
+        message: the message of a FailedCreate event; the event recorder's prefix is ignored.
     """
     text = " ".join(message.split()).removeprefix(_COMBINED).removeprefix(_ERROR)
     return TerminalState(
@@ -57,10 +58,10 @@ def detect_creation_failure(message: str) -> TerminalState:
 
 
 def detect_replica_failure(controller: dict[str, Any]) -> TerminalState | None:
-    """Return why a ReplicaSet, ReplicationController or Deployment gets no pods, or keeps too many.
+    """Return why a ReplicaSet, ReplicationController or Deployment cannot create or delete pods.
 
-    None where its ReplicaFailure condition is not True. Whether its status is of its present
-    generation is for the caller to know.
+    None if its ReplicaFailure condition is not True. The caller checks that the status is of the
+    current generation.
     """
     status = controller.get("status") or {}
     for condition in status.get("conditions") or ():
@@ -73,11 +74,11 @@ def detect_replica_failure(controller: dict[str, Any]) -> TerminalState | None:
 
 
 def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a Deployment that has missed its progress deadline; None for any other.
+    """Return the terminal state of a Deployment past its progress deadline; None for any other.
 
-    The controller goes on trying, and after a rollback the condition may outlast the new spec for
-    a moment: so it must hold. A paused Deployment keeps the condition of before; that says nothing.
-    Whether the status is of the present generation is for the caller to know.
+    The state must hold: the controller keeps trying, and after a rollback the condition may outlast
+    the new spec for a moment. A paused Deployment keeps its old condition, which is ignored. The
+    caller checks that the status is of the current generation.
     """
     condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ProgressDeadlineExceeded" or _is_paused(deployment):
@@ -86,9 +87,9 @@ def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalSta
 
 
 def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a paused Deployment of which not all pods are updated; else None.
+    """Return the terminal state of a paused Deployment with outdated pods; else None.
 
-    It may pass: somebody may resume it. A paused Deployment is still scaled.
+    It may pass: the Deployment may be resumed. A paused Deployment is still scaled.
     """
     status = deployment.get("status") or {}
     updated = status.get("updatedReplicas") or 0
@@ -102,10 +103,10 @@ def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
 
 
 def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | None:
-    """Return the doom of a Deployment that is refused a new ReplicaSet; None for any other.
+    """Return the terminal state of a Deployment that is refused a new ReplicaSet; else None.
 
-    Its controller writes this without telling that it has observed the generation: the one
-    condition that counts while the status is of an older one.
+    The controller sets this condition without updating the observed generation, so it counts even
+    in a status of an older generation.
     """
     condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ReplicaSetCreateError":
