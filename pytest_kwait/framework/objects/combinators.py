@@ -28,44 +28,44 @@ ConditionInput: TypeAlias = "str | Callable[[Any], bool | Verdict] | ObjectPredi
 
 
 def all_of(*conditions: ConditionInput) -> ObjectPredicate:
-    """Return the condition that holds while all of these do, of one and the same object.
+    """Return the condition that holds while all given conditions hold for the same object.
 
     Args:
-        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
-            selector too, and a time (`stable_for`, `consistently`) is each object's own.
+        *conditions: at least one, each as for `wait_for`. A callable receives one object even with
+            a selector; durations (`stable_for`, `consistently`) are measured per object.
 
     Raises:
-        InvalidArgument: there is none, or one that cannot be meant.
+        InvalidArgument: there is none, or one is invalid.
     """
     return AllOf(_parse_all("all_of", conditions))
 
 
 def any_of(*conditions: ConditionInput) -> ObjectPredicate:
-    """Return the condition that holds while at least one of these does.
+    """Return the condition that holds while at least one given condition holds.
 
     Args:
-        *conditions: at least one, each as for `wait_for`. A callable is given one object, with a
-            selector too, and a time (`stable_for`, `consistently`) is each object's own.
+        *conditions: at least one, each as for `wait_for`. A callable receives one object even with
+            a selector; durations (`stable_for`, `consistently`) are measured per object.
 
     Raises:
-        InvalidArgument: there is none, or one that cannot be meant.
+        InvalidArgument: there is none, or one is invalid.
     """
     return AnyOf(_parse_all("any_of", conditions))
 
 
 def not_(condition: ConditionInput) -> ObjectPredicate:
-    """Return the condition that holds while this one does not, of an object that is there.
+    """Return the condition that holds while an existing object does not satisfy the given one.
 
-    An object that is not there satisfies neither a condition nor its opposite, and a status of an
-    older generation neither: `not_("create")` is `delete`. The opposite of `stable_for` holds while
-    the condition has not held for so long; that of `consistently` from its first break on, and
-    can no longer come once there was none in all of the time.
+    A missing object satisfies neither a condition nor its negation, and neither does a status of an
+    older generation; `not_("create")` is `delete`. The negation of `stable_for` holds while the
+    condition has not held for the duration. The negation of `consistently` holds from the first
+    break on, and can no longer hold after a duration without a break.
 
     Args:
         condition: as for `wait_for`.
 
     Raises:
-        InvalidArgument: one that cannot be meant.
+        InvalidArgument: the condition is invalid.
     """
     test = parse_predicate(condition)
     if isinstance(test, Negated):
@@ -84,36 +84,36 @@ def not_(condition: ConditionInput) -> ObjectPredicate:
 
 
 def stable_for(duration: Duration, condition: ConditionInput) -> HeldPredicate:
-    """Return the condition that this one has held for a time without a break.
+    """Return the condition that the given one has held for a duration without a break.
 
-    A break starts the time anew. Outermost it is the wait's option `stable_for`; as a part of
-    another condition it is a time of its own, of each object: `all_of(stable_for("2s", a), b)`
-    holds while `b` does and `a` has for two seconds.
+    A break restarts the timer. Outermost it equals the wait's option `stable_for`. As a part of
+    another condition each object has its own timer: `all_of(stable_for("2s", a), b)` holds while
+    `b` holds and `a` has held for two seconds.
 
     Args:
-        duration: for how long; above zero.
+        duration: the required time; above zero.
         condition: as for `wait_for`.
 
     Raises:
-        InvalidArgument: one of them cannot be meant.
+        InvalidArgument: one of them is invalid.
     """
     seconds = to_seconds(duration, what="stable_for", allow_zero=False)
     return HeldPredicate(parse_predicate(condition), seconds, from_now=False)
 
 
 def consistently(duration: Duration, condition: ConditionInput) -> HeldPredicate:
-    """Return the condition that this one holds from the first look on, for all of a time.
+    """Return the condition that the given one holds throughout a duration, starting now.
 
-    Where it does not hold at the first look, or at any later one, it can no longer come: outermost
-    the wait fails at once. As a part of another condition it holds from the end of the time on,
-    whatever comes then; the first look is each object's own.
+    The first check at which it does not hold is final: outermost it fails the wait at once. As a
+    part of another condition it holds from the end of the duration on, whatever happens later; each
+    object's duration starts at its own first check.
 
     Args:
-        duration: for how long; above zero.
+        duration: the required time; above zero.
         condition: as for `wait_for`.
 
     Raises:
-        InvalidArgument: one of them cannot be meant.
+        InvalidArgument: one of them is invalid.
     """
     seconds = to_seconds(duration, what="consistently", allow_zero=False)
     return HeldPredicate(parse_predicate(condition), seconds, from_now=True)

@@ -1,7 +1,7 @@
-"""Conditions on one object of any kind, and on those that a selector matches.
+"""Conditions on one object of any kind, and on the objects that a selector matches.
 
-Terminal states are judged from the object alone: its pods and events are left to the waits that
-know its kind.
+Only the object itself shows terminal states here; pods and events are left to the waits of its
+kind.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = ["READ_WHOLE", "ManyObjects", "OneObject", "detect_terminal_failure"]
 Obj: TypeAlias = "dict[str, Any]"
 
 READ_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})
-"""The kinds of which more than conditions is looked at."""
+"""The kinds of which more than conditions is read."""
 
 _STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 
@@ -73,13 +73,13 @@ _STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 def detect_terminal_failure(
     resource: Resource, test: ObjectPredicate, obj: Obj, before: TerminalState | None
 ) -> Failed | None:
-    """Return the verdict on an object that will not satisfy a test; None where it may.
+    """Return the failure of an object that will not satisfy a test; None while it may.
 
     Args:
         resource: its kind.
         test: the test, which is pending.
         obj: the object.
-        before: what it was doomed by before.
+        before: its terminal state so far.
     """
     if isinstance(test, AllOf | AnyOf):
         open_parts = [part for part in test.parts if not isinstance(part.judge(obj), Met)]
@@ -138,7 +138,7 @@ _ENDS = ("Complete", "Failed")
 
 
 def _end_of(job: Obj) -> str:
-    """Return which end a Job has come to, in lower case; empty for none."""
+    """Return the type of a Job's end condition in lower case; empty for none."""
     return next((end.lower() for end in _ENDS if _is_condition_true(job, end)), "")
 
 
@@ -155,7 +155,7 @@ def _job_value(job: Obj, path: str, value: str, _: TerminalState | None) -> Fail
     end = _end_of(job)
     if not end or path not in ("succeeded", "failed", "active", "ready"):
         return None
-    # Servers before 1.31 tell of the end while pods are still on their way out.
+    # Servers before 1.31 report the end while pods are still terminating.
     return Failed(f"the job is {end}", Patience.SHORT)
 
 
@@ -181,7 +181,7 @@ _REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas"
 
 
 def _replicas(controller: Obj, path: str, value: str, _: TerminalState | None) -> Failed | None:
-    """Judge by whether pods are refused that would be needed for so many replicas."""
+    """Decide by whether pods are refused that this number of replicas requires."""
     if path not in _REPLICAS or not value.isdecimal() or not _is_observed(controller):
         return None
     missing = int(value) > count_of(controller, "replicas")
@@ -256,7 +256,7 @@ def _fields(resource: Resource, test: ObjectPredicate) -> type[Any] | None:
     if isinstance(test, ConditionStatus) and resource in READ_WHOLE:
         return None
     if isinstance(test, Existence) and not test.wanted and resource not in CONTROLLERS:
-        # Nothing is returned, and what holds it is in there; of a controller the pods are shown.
+        # Metadata shows the finalizers; the object is not returned. Controllers show their pods.
         return PartialObjectMetadata
     return PodFields if resource == PODS else _Fields
 
@@ -266,10 +266,10 @@ class OneObject:
 
     Args:
         resource: its kind.
-        namespace: where it is; None for a cluster-scoped kind.
+        namespace: its namespace; None for a cluster-scoped kind.
         name: its name.
-        test: what it is tested for.
-        timers: the times in the test; None for none.
+        test: the test.
+        timers: the timers of the test; None for none.
     """
 
     def __init__(
@@ -295,21 +295,21 @@ class OneObject:
 
     @property
     def goal(self) -> str:
-        """What it is tested for."""
+        """The goal of the test."""
         return self._test.goal
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the test is code of the user."""
+        """Whether the test runs user code."""
         return runs_user_code(self._test)
 
     @property
     def due(self) -> float:
-        """When the first time in the test is over; infinite while none runs."""
+        """The time at which the first timer ends; infinite while none runs."""
         return self._timers.due
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of."""
+        """Set the time of the next verdict."""
         self._timers.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
@@ -317,7 +317,7 @@ class OneObject:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the test, once the object is there."""
+        """Decide by the test, once the object exists."""
         sighting, test = self._sighting, self._test
         absent = sighting.missing_verdict()
         if absent is not None:
@@ -329,7 +329,7 @@ class OneObject:
         return verdict
 
     def seen(self) -> str:
-        """Say whether it is there."""
+        """Return a note that the object exists; empty if it does not."""
         return "" if self._sighting.current is None else "it is there"
 
     def result(self) -> Any:
@@ -354,11 +354,11 @@ class ManyObjects:
 
     Args:
         resource: their kind.
-        namespace: where they are; None for a cluster-scoped kind.
-        selector: which.
-        test: what each is tested for.
+        namespace: their namespace; None for a cluster-scoped kind.
+        selector: the label selector.
+        test: the test of each object.
         count: how many must satisfy it; None for all, and at least one.
-        timers: the times in the test; None for none.
+        timers: the timers of the test; None for none.
     """
 
     runs_user_code = False
@@ -396,17 +396,17 @@ class ManyObjects:
 
     @property
     def goal(self) -> str:
-        """What each is tested for, and how many must satisfy it."""
+        """The goal of the test and the number of objects that must satisfy it."""
         which = "all" if self._count is None else str(self._count)
         return f"{self._test.goal} ({which})"
 
     @property
     def due(self) -> float:
-        """When the first time of an object is over; infinite while none runs."""
+        """The time at which the first timer of an object ends; infinite while none runs."""
         return self._timers.due
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of; judge those anew whose time is over."""
+        """Set the time of the next verdict; evaluate objects whose timers have ended."""
         self._timers.set_time(now, fresh=fresh)
         if fresh:
             self._tally.reevaluate()
@@ -416,7 +416,7 @@ class ManyObjects:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by how many satisfy the test."""
+        """Decide by the number of objects that satisfy the test."""
         total, met = len(self._tally), self._tally.count("met")
         if isinstance(self._test, Existence) and not self._test.wanted:
             enough = self._count.admits(total) if self._count else not total
@@ -447,7 +447,7 @@ class ManyObjects:
             lost = verdict
         doom = None
         if lost is not None:
-            # One object of many may be replaced by another: nothing is final at once.
+            # One of several objects may be replaced, so nothing is final at once.
             patience = lost.patience
             doom = TerminalState(
                 lost.reason, Patience.SHORT if patience is Patience.NONE else patience
@@ -455,7 +455,7 @@ class ManyObjects:
         return ObjectState("not satisfied", doom=doom)
 
     def seen(self) -> str:
-        """Sum up the selection."""
+        """Return a summary of the selection."""
         return self._tally.summary()
 
     def result(self) -> list[dict[str, Any]] | None:

@@ -33,11 +33,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A bound on a number of objects.
+    """A bound on the number of objects.
 
     Args:
-        bound: what the number is to it.
-        number: objects.
+        bound: the kind of bound.
+        number: the number of objects.
     """
 
     bound: Literal["exactly", "at least", "at most"]
@@ -47,44 +47,44 @@ class Count:
         return f"{self.bound} {self.number}"
 
     def admits(self, number: int) -> bool:
-        """Return whether so many objects are as many as awaited."""
+        """Return whether the number of objects is within the bound."""
         if self.bound == "exactly":
             return number == self.number
         return number >= self.number if self.bound == "at least" else number <= self.number
 
 
 def exactly(number: int) -> Count:
-    """Return the count that a bare number means: no more and no fewer.
+    """Return the count of a bare number: no more and no fewer.
 
     Raises:
-        InvalidArgument: it is no whole number, or negative.
+        InvalidArgument: it is negative or not a whole number.
     """
     return Count("exactly", check_count("count", number))
 
 
 def at_least(number: int) -> Count:
-    """Return the count that is reached with so many objects, and by any more.
+    """Return the count for this number of objects or more.
 
     Raises:
-        InvalidArgument: it is no whole number, or less than 1: at least none says nothing.
+        InvalidArgument: it is less than 1 or not a whole number; a minimum of 0 always holds.
     """
     return Count("at least", check_count("count", number, least=1))
 
 
 def at_most(number: int) -> Count:
-    """Return the count that holds with so many objects or fewer, none included.
+    """Return the count for this number of objects or fewer, including none.
 
     Raises:
-        InvalidArgument: it is no whole number, or negative.
+        InvalidArgument: it is negative or not a whole number.
     """
     return Count("at most", check_count("count", number))
 
 
 def parse_count(value: object) -> Count | None:
-    """Return the count that `count=` means; None for all.
+    """Return the count that the argument `count=` specifies; None for all.
 
     Raises:
-        InvalidArgument: it is neither a count nor a whole number, 0 or more.
+        InvalidArgument: it is neither a count nor a whole number of 0 or more.
     """
     if value is None or isinstance(value, Count):
         return value
@@ -96,7 +96,7 @@ def parse_count(value: object) -> Count | None:
 
 
 class ListStore:
-    """The book of whole objects, for code of the user."""
+    """The sink that keeps whole objects for user code."""
 
     def __init__(self, resource: Resource) -> None:
         self._type = type_meta_of(resource)
@@ -117,14 +117,14 @@ class ListStore:
 
 
 class ListCondition:
-    """The list of objects that a selector matches satisfies code of the user.
+    """The list of objects that a selector matches satisfies user code.
 
     Args:
         resource: their kind.
-        namespace: where they are; None for a cluster-scoped kind.
-        selector: which.
-        test: what the list is tested for.
-        timers: the times in it; None for none.
+        namespace: their namespace; None for a cluster-scoped kind.
+        selector: the label selector.
+        test: the test of the list.
+        timers: the timers of the test; None for none.
     """
 
     runs_user_code = True
@@ -153,16 +153,16 @@ class ListCondition:
 
     @property
     def goal(self) -> str:
-        """What the list is tested for."""
+        """The goal of the test."""
         return self._test.goal
 
     @property
     def due(self) -> float:
-        """When the first time of an object is over; infinite while none runs."""
+        """The time at which the first timer of an object ends; infinite while none runs."""
         return self._timers.due
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of."""
+        """Set the time of the next verdict."""
         self._timers.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
@@ -170,7 +170,7 @@ class ListCondition:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Return what the user's code says of the list, sorted by name."""
+        """Return the user code's verdict on the list, sorted by name."""
         objects = self._shelf.objects()
         verdict = self._test.judge(objects)
         if isinstance(verdict, Met):
@@ -178,11 +178,11 @@ class ListCondition:
         return verdict
 
     def seen(self) -> str:
-        """Say how many objects are there."""
+        """Return the number of objects as text."""
         return f"{len(self._shelf.uids())} {self._resource.plural}"
 
     def result(self) -> list[dict[str, Any]]:
-        """Return the objects that the verdict named, or all of the list."""
+        """Return the objects that the verdict named, or the whole list."""
         return list(self._met)
 
     def scope(self) -> EvidenceScope:
@@ -193,23 +193,23 @@ class ListCondition:
 
 
 def describe_selection(resource: Resource, namespace: str | None, selector: str | None) -> str:
-    """Return how sentences name the objects that a selector matches."""
+    """Return the description of a selection for use in sentences."""
     where = f" in {namespace}" if namespace else ""
     return f"{resource.plural}{f' with {selector}' if selector else ''}{where}"
 
 
 def type_meta_of(resource: Resource) -> dict[str, str]:
-    """Return the fields that items of a list come without."""
+    """Return `apiVersion` and `kind`, which items of a list lack."""
     return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
 class EachObjectPredicate:
-    """A test of a list: how many of its objects satisfy a test of one.
+    """A test of a list by the number of objects that satisfy a test.
 
     Args:
-        test: what each is tested for.
+        test: the test of each object.
         count: how many must satisfy it; None for all, and at least one.
-        timers: the times in it; None for none.
+        timers: the timers of the test; None for none.
     """
 
     def __init__(
@@ -222,11 +222,11 @@ class EachObjectPredicate:
 
     @property
     def goal(self) -> str:
-        """What each is tested for, and how many must satisfy it."""
+        """The goal of the test and the number of objects that must satisfy it."""
         return f"{self._test.goal} ({'all' if self._count is None else self._count})"
 
     def judge(self, subject: list[dict[str, Any]]) -> Verdict:
-        """Judge by how many satisfy the test."""
+        """Decide by the number of objects that satisfy the test."""
         met = [obj for obj in subject if self._is_met(obj)]
         there = {_uid_of(obj) for obj in subject}
         for gone in self._known - there:

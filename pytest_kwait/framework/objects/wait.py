@@ -1,7 +1,7 @@
 """`wait_for`: any condition on any kind of object, on one target or several.
 
 The condition grammar and the generation rule are those of `kubectl wait`. Missing and deleted
-objects are judged as by every wait: not there yet is pending, gone after it was seen is final.
+objects are treated as by every wait: a missing object is pending, a deleted one is final.
 
 Source: kubectl pkg/cmd/wait.
 """
@@ -66,16 +66,16 @@ __all__ = [
 
 
 class TimedCondition(Condition, Timed, Protocol):
-    """A condition with times in it, perhaps."""
+    """A condition that may have timers."""
 
 
 class HeldCondition:
-    """A condition that must hold for a time.
+    """A condition that must hold for a duration.
 
     Args:
         inner: the condition.
-        seconds: for how long, without a break.
-        from_now: whether the first break ends the wait, instead of starting the time anew.
+        seconds: the duration without a break.
+        from_now: whether the first break fails the wait, instead of restarting the timer.
     """
 
     def __init__(self, inner: TimedCondition, seconds: float, *, from_now: bool) -> None:
@@ -87,53 +87,53 @@ class HeldCondition:
 
     @property
     def subject(self) -> str:
-        """What the condition is about."""
+        """The subject of the condition."""
         return self._inner.subject
 
     @property
     def goal(self) -> str:
-        """The condition, and for how long."""
+        """The goal of the condition and the duration."""
         held = format_duration(self._seconds)
         return f"{self._inner.goal} {f'from now for {held}' if self._from_now else f'for {held}'}"
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the condition runs code of the user."""
+        """Whether the condition runs user code."""
         return self._inner.runs_user_code
 
     @property
     def due(self) -> float:
-        """When a time is over, its own or one of a part; infinite while none runs."""
+        """The time at which the first timer ends; infinite while none runs."""
         return min(self._timer.due, self._inner.due)
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of."""
+        """Set the time of the next verdict."""
         self._timers.set_time(now, fresh=fresh)
         self._inner.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
-        """Return what the condition looks at."""
+        """Return the condition's sources."""
         return self._inner.sources()
 
     def verdict(self) -> Verdict:
-        """Judge by how long the condition has held."""
+        """Decide by how long the condition has held."""
         return self._timer.judge(self._inner.verdict())
 
     def seen(self) -> str:
-        """Sum up what is there."""
+        """Return the condition's summary."""
         return self._inner.seen()
 
     def result(self) -> Any:
-        """Return what the condition returns."""
+        """Return the condition's result."""
         return self._inner.result()
 
     def scope(self) -> EvidenceScope:
-        """Return where the condition's evidence is."""
+        """Return the condition's evidence scope."""
         return self._inner.scope()
 
 
 class AllConditions:
-    """Conditions that must hold at the same time, each of its own objects.
+    """Conditions that must hold at the same time, each on its own objects.
 
     Args:
         parts: the conditions, at least one.
@@ -145,35 +145,35 @@ class AllConditions:
 
     @property
     def subject(self) -> str:
-        """All of them."""
+        """The subjects of all parts."""
         return ", ".join(part.subject for part in self._parts)
 
     @property
     def goal(self) -> str:
-        """What each is tested for."""
+        """The goals of all parts."""
         return self._parts[0].goal
 
     @property
     def due(self) -> float:
-        """When the first of their times is over; infinite while none runs."""
+        """The time at which the first timer ends; infinite while none runs."""
         return min(part.due for part in self._parts)
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of."""
+        """Set the time of the next verdict."""
         for part in self._parts:
             part.set_time(now, fresh=fresh)
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether one of them runs code of the user."""
+        """Whether any part runs user code."""
         return any(part.runs_user_code for part in self._parts)
 
     def sources(self) -> Sequence[Source]:
-        """Return what they look at."""
+        """Return the sources of all parts."""
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the one that is worst off."""
+        """Decide by the worst verdict of the parts."""
         pending = []
         absent = False
         for part in self._parts:
@@ -187,15 +187,15 @@ class AllConditions:
         return Pending("; ".join(pending), absent=absent) if pending else Met()
 
     def seen(self) -> str:
-        """Say of each what is there."""
+        """Return the summaries of all parts."""
         return "; ".join(f"{part.subject}: {part.seen() or 'nothing'}" for part in self._parts)
 
     def result(self) -> list[Any]:
-        """Return what each of them returns, in their order."""
+        """Return the results of all parts, in their order."""
         return [part.result() for part in self._parts]
 
     def scope(self) -> EvidenceScope:
-        """Return where the evidence of all of them is."""
+        """Return the evidence scope of all parts."""
         scopes = [part.scope() for part in self._parts]
         return EvidenceScope(
             scopes[0].namespace,
@@ -208,15 +208,15 @@ class AllConditions:
 
 @dataclass(frozen=True, slots=True)
 class GeneralWait:
-    """What is awaited, before the server was asked what its kinds are.
+    """The arguments of `wait_for`, before the server resolves the kinds.
 
     Args:
-        namespace: where the objects are; without meaning for cluster-scoped kinds.
-        targets: of each the kind, and the name of one object or none.
-        test: what the objects are tested for; outermost a time is that of all of them.
-        selector: which objects, where none is named.
-        count: how many of them; None for all.
-        several: whether a list of targets was given, so that a list is the result.
+        namespace: the namespace of the objects; ignored for cluster-scoped kinds.
+        targets: the kind of each target, and the name of one object or none.
+        test: the test of the objects; an outermost duration applies to all of them together.
+        selector: the label selector of targets without a name.
+        count: how many objects; None for all.
+        several: whether a list of targets was given, so that the result is a list.
     """
 
     namespace: str
@@ -262,10 +262,10 @@ def general_condition(
     selector: Selector | None = None,
     count: int | Count | None = None,
 ) -> GeneralWait:
-    """Return what `wait_for` awaits.
+    """Return the condition that the arguments of `wait_for` specify.
 
     Raises:
-        InvalidArgument: an argument that cannot be meant.
+        InvalidArgument: an argument is invalid.
     """
     check_namespace(namespace)
     several = isinstance(target, list | tuple)
@@ -308,36 +308,36 @@ def wait_for(
     count: int | Count | None = None,
     **options: Unpack[WaitOptions],
 ) -> Any:
-    """Return what satisfies a condition once it does.
+    """Return the objects that satisfy a condition, once they do.
 
-    It looks at nothing but these objects, and can tell only by them that it can no longer come: the
-    waits that know a kind look at its pods and events as well.
+    It reads these objects only, so it can fail early only by what they show. The waits of a
+    specific kind read pods and events as well.
 
     Args:
         client: the official client.
-        namespace: where to look; without meaning for cluster-scoped kinds.
+        namespace: the namespace of the objects; ignored for cluster-scoped kinds.
         target: one object (`deployment/web`), or a kind (`pods`) together with `selector`. Kinds
-            are named as for kubectl, custom ones too. A list of them for several under one limit:
+            are named as for kubectl, custom ones too. A list sets one limit for several targets:
             each must satisfy the condition, all at the same moment.
         condition: `create`, `delete`, `condition=Type`, `condition=Type=Value`, `jsonpath={.path}`
-            or `jsonpath={.path}=value` as for kubectl; or a callable that is given the object, or
+            or `jsonpath={.path}=value` as for kubectl; or a callable that receives the object, or
             the list of objects, and returns a bool or a verdict; or a combinator: `all_of`,
             `any_of`, `not_`, `stable_for`, `consistently`. A status of an older generation does
             not count.
         selector: a label selector, text or mapping.
         count: how many of the selected objects must satisfy it: a number for exactly so many,
-            `at_least(n)` or `at_most(n)`; all of them, and at least one, if not given.
-        **options: `timeout` (default: `wait_for`, 5 minutes) and the other options of every wait.
+            `at_least(n)` or `at_most(n)`; by default all of them, and at least one.
+        **options: `timeout` (default: `wait_for`, 5 minutes) and the rest of `WaitOptions`.
 
     Returns:
         The object named by `target`, or the list of those that satisfy the condition; None for
-        `delete`. For a list of targets, the list of what each of them would return.
+        `delete`. For a list of targets, the list of their results.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant, or a kind that the server does not have.
-        WaitFailed: it can no longer come.
-        WaitTimeout: it did not come within the limit.
+        ApiError: the server refuses a request.
+        InvalidArgument: an argument is invalid, or the server does not have the kind.
+        WaitFailed: the condition can no longer come true.
+        WaitTimeout: the condition did not come true within the limit.
     """
     general = general_condition(namespace, target, condition, selector=selector, count=count)
     __tracebackhide__ = True
@@ -352,7 +352,7 @@ def wait_for(
             ]
         return wait_for_condition(session, general.on(resources), settings, deadline)
     except Exception as error:
-        # Whatever code of the user raises is shown from where that code begins.
+        # Errors of user code show their traceback from the first frame of that code.
         raise error.with_traceback(_trim_to_user_code(error.__traceback__)) from error.__cause__
 
 
@@ -361,7 +361,7 @@ def _resolve(session: Session, kind: str, left: Deadline) -> Resource:
 
 
 def _trim_to_user_code(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that is the user's; all of it where no part is."""
+    """Return the user code's part of a traceback; the whole traceback if there is none."""
     step = traceback
     while step is not None:
         if step.tb_frame.f_code is UserPredicate.judge.__code__ and step.tb_next is not None:
