@@ -1,5 +1,4 @@
 """Waits on the endpoints of services, by their EndpointSlices.
 
-Admitted are conditions on EndpointSlices with the Service and pods behind them, and their
-waits.
+Contents: conditions on EndpointSlices with the Service and pods behind them, and their waits.
 """

@@ -1,8 +1,8 @@
 """Conditions on a service's endpoints: number, pods, ports, node.
 
-The EndpointSlices decide. The Service and the pods that it selects are watched too, to explain
-why endpoints are missing and when they can no longer come. An endpoint that does not say
-whether it is ready is ready, by the API's own rule.
+The EndpointSlices decide. The Service and its selected pods are watched too, to explain missing
+endpoints and to detect those that can no longer appear. By the API's rule an endpoint without a
+ready condition is ready.
 
 Source: kubernetes/test/e2e/framework/endpointslice/wait.go.
 """
@@ -85,7 +85,7 @@ class SliceFields(TypedDict, total=False):
 
 
 class PortMapping(NamedTuple):
-    """A port at which a pod serves.
+    """A port on which a pod serves.
 
     Args:
         pod: its name.
@@ -102,7 +102,7 @@ class PortMapping(NamedTuple):
 
 @dataclass(slots=True)
 class _SliceCounts:
-    """What one slice adds."""
+    """The contribution of one slice."""
 
     name: str
     raw: bytes
@@ -114,12 +114,12 @@ class _SliceCounts:
 
 
 class EndpointSliceStore:
-    """The book of a service's slices.
+    """The sink of a service's slices.
 
-    An address that is in several slices counts once; so do a pod and a port.
+    An address, pod or port that appears in several slices counts once.
 
     Args:
-        namespace: where they are: only pods of the same one count.
+        namespace: their namespace; pods of other namespaces are ignored.
     """
 
     def __init__(self, namespace: str) -> None:
@@ -132,7 +132,7 @@ class EndpointSliceStore:
         self._mappings: Counter[PortMapping] = Counter()
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a slice, instead of what it counted as before."""
+        """Add a slice, or replace its previous version."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         self.drop(uid)
@@ -160,7 +160,7 @@ class EndpointSliceStore:
                     share.mappings.append(mapping)
 
     def drop(self, uid: str) -> None:
-        """Count a slice no more; nothing where it was not counted."""
+        """Remove a slice; no-op for an unknown one."""
         share = self._shares.pop(uid, None)
         if share is not None:
             self._count(share, -1)
@@ -180,7 +180,7 @@ class EndpointSliceStore:
         yield self._mappings, share.mappings
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the slices that are there."""
+        """Return the UIDs of the present slices."""
         return self._shares.keys()
 
     def __len__(self) -> int:
@@ -188,38 +188,38 @@ class EndpointSliceStore:
 
     @property
     def endpoints(self) -> int:
-        """How many endpoints there are, by their first addresses."""
+        """The number of endpoints, by their first addresses."""
         return len(self._addresses)
 
     @property
     def ready(self) -> int:
-        """How many of them are ready."""
+        """The number of ready endpoints."""
         return len(self._ready)
 
     @property
     def nodes(self) -> Collection[str]:
-        """Where the ready ones are; an empty name for those that do not say."""
+        """The nodes of the ready endpoints; an empty name if unspecified."""
         return self._nodes.keys()
 
     @property
     def pods(self) -> Collection[tuple[str, str]]:
-        """The pods behind them, by name and UID."""
+        """The pods behind the endpoints, by name and UID."""
         return self._pods.keys()
 
     @property
     def mappings(self) -> Collection[PortMapping]:
-        """The ports at which the pods serve."""
+        """The ports on which the pods serve."""
         return self._mappings.keys()
 
     def summary(self) -> str:
-        """Say how many endpoints there are; empty without any slice."""
+        """Return a summary of the endpoints; empty without any slice."""
         if not self._shares:
             return ""
         noun = "endpoint" if self.endpoints == 1 else "endpoints"
         return f"{self.endpoints} {noun}, {self.ready} ready"
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return the slices, sorted by name, decoded from the bytes that came."""
+        """Return the slices, sorted by name, decoded from the received bytes."""
         shares = sorted(self._shares.values(), key=lambda share: share.name)
         return [decode_whole(ENDPOINT_SLICES, share.raw) for share in shares]
 
@@ -271,10 +271,10 @@ TerminalStateCheck: TypeAlias = (
 
 
 class ServicePods(ObjectCounter):
-    """The book of a service's pods.
+    """The sink of a service's pods.
 
     Args:
-        doomed: why a pod will not become what is awaited.
+        doomed: returns the terminal state of a pod, None while it may become an endpoint.
     """
 
     def __init__(self, doomed: TerminalStateCheck) -> None:
@@ -294,11 +294,11 @@ class ServicePods(ObjectCounter):
 
     @property
     def alive(self) -> int:
-        """How many have not ended for good."""
+        """The number of pods that have not finished."""
         return self.count("alive")
 
     def has_port(self, name: str) -> bool:
-        """Whether one that has not ended has a port of that name."""
+        """Whether an unfinished pod has a port of that name."""
         return self.count(f"port {name}") > 0
 
 
@@ -331,27 +331,27 @@ class _ServiceFields(TypedDict, total=False):
 
 
 def slice_selector(service: str) -> str:
-    """Return which EndpointSlices are those of a service."""
+    """Return the label selector of a service's EndpointSlices."""
     return f"kubernetes.io/service-name={service}"
 
 
 class ServiceEndpoints:
-    """What conditions on a service's endpoints share: where to look, and what may be wrong.
+    """Base of conditions on a service's endpoints: sources, failures and evidence.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
     needed = 1
-    """How many pods it takes at least."""
+    """The minimum number of pods."""
     pod_doom = staticmethod(detect_unplaced)
-    """Why a pod will not become what is awaited: to be an endpoint it takes no more than a node."""
+    """The check for terminal states of pods: an endpoint requires only a scheduled pod."""
 
     def __init__(self, namespace: str, service: str, goal: str) -> None:
         self.namespace = check_namespace(namespace)
@@ -377,7 +377,7 @@ class ServiceEndpoints:
         return f"service {self.namespace}/{self.service.name}"
 
     def sources(self) -> Sequence[Source]:
-        """Return the service, its slices, and the pods that it selects once that is known."""
+        """Return the service, its slices, and its pods once the selector is known."""
         selector = ",".join(
             f"{key}={value}"
             for key, value in sorted((self.service.spec.get("selector") or {}).items())
@@ -394,7 +394,7 @@ class ServiceEndpoints:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the slices; where they are not as awaited, by what may still become of them."""
+        """Decide by the slices; while they do not match, by whether they still can."""
         absent = self.service.missing_verdict()
         if isinstance(absent, Failed):
             return absent
@@ -404,7 +404,7 @@ class ServiceEndpoints:
         return self._out_of_reach() or Pending(f"{missing}{self._why()}")
 
     def _missing(self) -> str | None:
-        """Return what is missing, in a few words; None where nothing is."""
+        """Return a short description of the missing part; None if the slices match."""
         raise AssertionError("said by each condition")
 
     def _out_of_reach(self) -> Failed | None:
@@ -425,7 +425,7 @@ class ServiceEndpoints:
         return Failed(f"pod {entry.name}: {stuck[0].state.doom.reason}", patience, since)
 
     def _why(self) -> str:
-        """Return what is wrong with the service or its pods, as it stands at the end."""
+        """Return the reason in the service or its pods, for the end of a message."""
         if self.service.current is None:
             return ": there is no service of that name"
         if not self._selector:
@@ -441,7 +441,7 @@ class ServiceEndpoints:
         return f": {self.pods.summary()}"
 
     def seen(self) -> str:
-        """Sum up the slices and the pods."""
+        """Return a summary of the slices and the pods."""
         parts = (self.slices.summary(), self.pods.summary())
         return "; pods: ".join(part for part in parts if part)
 
@@ -460,12 +460,12 @@ class ServiceEndpoints:
 
 
 class EndpointCount(ServiceEndpoints):
-    """A number of endpoints, whether they are ready or not.
+    """A number of endpoints, ready or not.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
-        expected_count: how many, exactly.
+        expected_count: the exact number.
     """
 
     def __init__(self, namespace: str, service: str, expected_count: int) -> None:
@@ -489,12 +489,12 @@ class EndpointCount(ServiceEndpoints):
 
 
 class EndpointPods(ServiceEndpoints):
-    """The pods behind the endpoints, all of them and no other.
+    """Exactly these pods are behind the endpoints.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
-        pods: their UIDs by name; an empty one where it is not known.
+        pods: their UIDs by name; an empty UID if unknown.
     """
 
     def __init__(self, namespace: str, service: str, pods: Mapping[str, str]) -> None:
@@ -524,7 +524,7 @@ class EndpointPods(ServiceEndpoints):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPort:
-    """A port that a pod is to serve at.
+    """An expected port of a pod.
 
     Args:
         number: in the pod.
@@ -537,7 +537,7 @@ class ExpectedPort:
     protocol: str = "TCP"
 
     def fits(self, mapping: PortMapping) -> bool:
-        """Whether a port is the one that is wished for, on whatever pod."""
+        """Whether a port matches, on any pod."""
         return (
             mapping.port == self.number
             and mapping.protocol == self.protocol
@@ -550,10 +550,10 @@ class ExpectedPort:
 
 
 class EndpointPorts(ServiceEndpoints):
-    """The ports of the pods behind the endpoints, all of them and no other.
+    """Exactly these ports of pods are behind the endpoints.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
         ports: the ports by the pods' names.
     """
@@ -589,10 +589,10 @@ class EndpointPorts(ServiceEndpoints):
 
 
 class EndpointsOnNode(ServiceEndpoints):
-    """Endpoints that are all ready and all on one node, and at least one of them.
+    """At least one endpoint, and all endpoints ready and on one node.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
         node: the node's name.
     """

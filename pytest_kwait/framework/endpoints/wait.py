@@ -52,12 +52,12 @@ def wait_for_endpoint_count(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once they have exactly `expected_count` addresses.
 
-    As upstream counts: an endpoint need not be ready, its first address counts once in however
-    many slices it is, those of a dual-stack service count for each family, and a count of 0 takes
-    an EndpointSlice that is there and empty. For earlier releases' WaitForServiceEndpointsNum too.
+    Counted as upstream: endpoints need not be ready, a first address counts once even in several
+    slices, those of a dual-stack service count for each family, and a count of 0 requires an empty
+    EndpointSlice. It replaces WaitForServiceEndpointsNum of earlier releases too.
 
     Args:
-        expected_count: how many, exactly; 0 or more.
+        expected_count: the exact number; 0 or more.
 
     Raises:
         WaitFailed: the service was deleted, can have no endpoints, or its pods get no node.
@@ -77,8 +77,8 @@ def wait_for_endpoint_pods(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once exactly these pods are behind them.
 
-    The pods need not be ready. Given as objects they are known by their UIDs: one that was created
-    anew is another one.
+    The pods need not be ready. Pods given as objects are identified by UID: a recreated pod is
+    another one.
 
     Args:
         pods: the pods themselves or their names; empty for slices without any.
@@ -102,15 +102,15 @@ def wait_for_endpoint_ports(
     ports: Mapping[str, Sequence[int | str]],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a service's EndpointSlices once they lead to exactly these ports of these pods.
+    """Return a service's EndpointSlices once they have exactly these ports of these pods.
 
-    The pods need not be ready. For earlier releases' ValidateEndpointsPortsOrFail too.
+    The pods need not be ready. It replaces ValidateEndpointsPortsOrFail of earlier releases too.
 
     Args:
-        ports: the ports by the names of the pods; a port is the number in the pod, or a text with
-            the name of the service's port before it and the protocol behind it, both of which may
-            be left out: `8080`, `"http:8080"`, `"dns:53/UDP"`. Without a protocol TCP is meant,
-            without a name any.
+        ports: the ports by the names of the pods. A port is a number in the pod, or a text with the
+            optional name of the service's port in front and an optional protocol at the end:
+            `8080`, `"http:8080"`, `"dns:53/UDP"`. The default protocol is TCP, the default name
+            any.
 
     Raises:
         WaitFailed: the service was deleted, can have no endpoints, or its pods get no node.
@@ -130,7 +130,7 @@ def wait_for_endpoint_on_node(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once its endpoints are ready and all on one node.
 
-    Upstream looks at the first endpoint of the first slice alone.
+    Upstream checks only the first endpoint of the first slice.
 
     Args:
         node: the node's name.
@@ -154,16 +154,16 @@ def wait_for_endpoint_slices(
     condition: Callable[[list[dict[str, Any]]], Any],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a service's EndpointSlices once a callable says that they are as awaited.
+    """Return a service's EndpointSlices once a callable accepts them.
 
-    What the callable raises ends the wait at once.
+    An exception of the callable ends the wait at once.
 
     Args:
-        condition: is given the slices sorted by name, and returns a bool or a verdict.
+        condition: receives the slices sorted by name, and returns a bool or a verdict.
 
     Raises:
-        InvalidArgument: an argument that cannot be meant, or another answer of the callable.
-        WaitFailed: the callable says so.
+        InvalidArgument: an argument is invalid, or the callable returned something else.
+        WaitFailed: the callable returned `Failed`.
 
     Source: endpointslice/wait.go WaitForEndpointSlices.
     """

@@ -1,4 +1,4 @@
 """Verbs that change objects and wait for the result, as kubectl's.
 
-Admitted are functions that write to the cluster, with the conditions that only they need.
+Contents: functions that write to the cluster, with the conditions that only they need.
 """

@@ -1,4 +1,4 @@
-"""Create an object and wait until it is ready in the sense of its kind.
+"""Create an object and wait until it is ready by the rules of its kind.
 
 Source: kubernetes/test/e2e/framework/pod/pod_client.go CreateSync.
 """
@@ -55,24 +55,24 @@ def create_and_wait(
     condition: ConditionInput | HeldPredicate | None = None,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
-    """Create an object, and return it once it is what its kind is made for.
+    """Create an object and return it once it is ready.
 
-    A Pod is then Running and ready, a Job complete, a Deployment, DaemonSet or StatefulSet rolled
-    out, and a ReplicaSet or ReplicationController has its pods ready. Any other kind, and any other
-    state, needs a condition.
+    A Pod is ready when Running and ready, a Job when complete, a Deployment, DaemonSet or
+    StatefulSet when rolled out, a ReplicaSet or ReplicationController when its pods are ready. Any
+    other kind, and any other state, needs a condition.
 
     Args:
         client: the official client.
-        namespace: where; without meaning for cluster-scoped kinds.
-        manifest: the object; `metadata.generateName` will do.
-        condition: what it is to satisfy, as for `wait_for`; None for what its kind is made for.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
+        namespace: the namespace of the object; ignored for cluster-scoped kinds.
+        manifest: the object; `metadata.generateName` is allowed.
+        condition: as for `wait_for`; by default the object is ready.
+        **options: `timeout` (default: `pod`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: it is there already, or the server refuses.
-        InvalidArgument: an argument that cannot be meant, or a kind that needs a condition.
-        WaitFailed: it can no longer come.
-        WaitTimeout: it did not come within the limit.
+        ApiError: the object exists already, or the server refuses a request.
+        InvalidArgument: an argument is invalid, or the kind needs a condition.
+        WaitFailed: the condition can no longer come true.
+        WaitTimeout: the condition did not come true within the limit.
     """
     check_namespace(namespace)
     settings = resolve_options(options, timeout="pod")
@@ -96,10 +96,10 @@ def create_and_wait(
 
 
 def check_awaitable(manifest: object, condition: ConditionInput | HeldPredicate | None) -> None:
-    """Return if there is something to wait for once such an object is made; sends no request.
+    """Check that a created object could be awaited; sends no request.
 
     Raises:
-        InvalidArgument: no object, no condition, or a kind that needs one.
+        InvalidArgument: no object, an invalid condition, or a kind that needs one.
     """
     if (
         not isinstance(manifest, Mapping)
@@ -127,14 +127,14 @@ def wait_for_created(
     condition: ConditionInput | HeldPredicate | None = None,
     **options: Unpack[WaitOptions],
 ) -> Any:
-    """Return an object that was created once it is what its kind is made for, or a condition says.
+    """Return a created object once it is ready or satisfies a condition.
 
     Args:
         client: the official client.
-        namespace: where it is.
-        made: the object, as the server made it.
-        condition: what it is to satisfy; None for what its kind is made for.
-        **options: the options of every wait.
+        namespace: the namespace of the object.
+        made: the object as created by the server.
+        condition: as for `wait_for`; None for ready.
+        **options: `WaitOptions`.
     """
     resource = match_resource(BUILT_IN.values(), made["kind"], made["apiVersion"])
     if condition is not None:

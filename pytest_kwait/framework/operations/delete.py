@@ -1,4 +1,4 @@
-"""Delete an object and wait until it and the pods that it made are gone.
+"""Delete an object and wait until it and its pods are gone.
 
 Source: kubernetes/test/e2e/framework/resource/resources.go DeleteResourceAndWaitForGC.
 """
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["DeletedWithPods", "Propagation", "delete_and_wait", "wait_for_gone"]
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What happens to what an object owns: removed after it, removed before it, or left alone."""
+"""The deletion propagation of dependents: removed after the owner, before it, or orphaned."""
 
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 _LEFT = "left"
 _GONE = frozenset({404, 409})
-"""Not there any more, or there under another UID."""
+"""The statuses of an object that is gone, or exists under another UID."""
 
 
 class DeletedWithPods:
-    """One object, known by its UID, is gone, and so are its pods.
+    """One object, identified by its UID, is gone, and so are its pods.
 
     Args:
         resource: its kind.
-        namespace: where it is; None for cluster-scoped kinds.
+        namespace: its namespace; None for cluster-scoped kinds.
         name: its name.
         uid: its UID.
-        selector: the labels of its pods; None where it has none, or they are to stay.
+        selector: the labels of its pods; None if it has none, or they are orphaned.
     """
 
     runs_user_code = False
@@ -81,7 +81,7 @@ class DeletedWithPods:
 
     @property
     def goal(self) -> str:
-        """That it is gone."""
+        """The awaited state."""
         return "go away" if self._selector is None else "go away with its pods"
 
     def sources(self) -> Sequence[Source]:
@@ -89,7 +89,7 @@ class DeletedWithPods:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the object of that UID, then by the pods that it has left."""
+        """Decide by the object with that UID, then by its remaining pods."""
         current = self.target.current
         if current is not None and self.target.uids() == (self.target.uid,):
             metadata = current["metadata"]
@@ -105,20 +105,20 @@ class DeletedWithPods:
 
     def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
         owner = controller_uid(pod)
-        # The pods of a Deployment are controlled by its ReplicaSets, which go before them.
+        # The pods of a Deployment are controlled by its ReplicaSets, which are deleted first.
         if self.target.resource != DEPLOYMENTS and owner != self.target.uid:
             return ObjectState("of another owner")
         return ObjectState("being deleted" if is_terminating(pod) else phase_label(pod), (_LEFT,))
 
     def seen(self) -> str:
-        """Say what is left."""
+        """Return a summary of the remaining objects."""
         there = "it is there" if self.target.current is not None else "it is gone"
         return (
             there if self._selector is None else f"{there}; pods: {self.pods.summary() or 'none'}"
         )
 
     def result(self) -> None:
-        """Return nothing: there is none."""
+        """Return None: the object is gone."""
 
     def scope(self) -> EvidenceScope:
         """Return the object and its pods."""
@@ -137,25 +137,23 @@ def delete_and_wait(
     propagation: Propagation = "Background",
     **options: Unpack[WaitOptions],
 ) -> None:
-    """Delete an object, and return once it is gone, for a controller with all of its pods.
+    """Delete an object and return once it is gone, with all pods of a controller.
 
-    The object is deleted by the UID that it had when it was looked at: another one of the same name
-    is left alone, and counts as its being gone. Upstream takes an object that is not there for
-    deleted; here that is an error.
+    The object is deleted by the UID that it had when it was read: a new one of the same name is
+    left alone, and the old one counts as gone. Upstream treats a missing object as deleted; here
+    that is an error.
 
     Args:
         client: the official client.
-        namespace: where it is; without meaning for cluster-scoped kinds.
-        target: `kind/name`, in any of the names that kubectl knows a kind by.
-        grace_period: seconds it may take to stop; None for its own time.
-        propagation: `Background`, `Foreground` or `Orphan`: what happens to what it owns. Pods that
-            are left behind are not awaited.
-        **options: `timeout` (default: `pod_deletion`, 10 minutes) and the other options of every
-            wait.
+        namespace: the namespace of the object; ignored for cluster-scoped kinds.
+        target: `kind/name`; the kind by any name that kubectl accepts.
+        grace_period: seconds until the object is killed; None for its own grace period.
+        propagation: `Background`, `Foreground` or `Orphan`. Orphaned pods are not awaited.
+        **options: `timeout` (default: `pod_deletion`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: it is not there (status 404), or the server refuses.
-        InvalidArgument: an argument that cannot be meant.
+        ApiError: the object does not exist (status 404), or the server refuses a request.
+        InvalidArgument: an argument is invalid.
         WaitTimeout: something is left at the limit; names finalizers and pods.
     """
     session = Session.of(client)
@@ -191,7 +189,7 @@ def delete_and_wait(
                 troubles,
             )
     except ApiError as error:
-        # After a try whose answer got lost: that one has deleted it.
+        # A previous attempt whose response was lost has deleted it.
         if error.status not in _GONE or troubles.count == 1:
             raise
     condition = DeletedWithPods(
@@ -209,21 +207,21 @@ def wait_for_gone(
     uid: str,
     **options: Unpack[WaitOptions],
 ) -> None:
-    """Return once an object that was asked to go is gone; another one of its name does not count.
+    """Return once an object that is being deleted is gone; a new one of its name does not count.
 
     Args:
         client: the official client.
-        namespace: where it is; without meaning for cluster-scoped kinds.
+        namespace: the namespace of the object; ignored for cluster-scoped kinds.
         resource: its kind.
         name: its name.
         uid: its UID.
-        **options: `timeout` (default: `pod_client_deletion`, 3 minutes) and the other options of
-            every wait.
+        **options: `timeout` (default: `pod_client_deletion`, 3 minutes) and the rest of
+            `WaitOptions`.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an option that cannot be meant.
-        WaitTimeout: it is there at the limit; names finalizers.
+        ApiError: the server refuses a request.
+        InvalidArgument: an option is invalid.
+        WaitTimeout: the object exists at the limit; names finalizers.
     """
     settings = resolve_options(options, timeout="pod_client_deletion")
     where = namespace if resource.namespaced else None

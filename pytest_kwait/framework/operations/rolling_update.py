@@ -1,6 +1,6 @@
 """The blocking rolling update: replace a controller's pods one by one.
 
-Each pod is deleted, then its successor is awaited.
+Each pod is deleted, then its replacement is awaited.
 
 Source: kubernetes v0.7 pkg/kubecfg/kubecfg.go, Update.
 """
@@ -60,24 +60,24 @@ class _ControllerFields(TypedDict, total=False):
 
 
 def is_owned_or_orphan(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
-    """Whether a selected pod is the controller's, or nobody's; upstream knew no owners."""
+    """Whether a selected pod is the controller's or has no owner; v0.7 had no owner references."""
     # The pods of a Deployment are controlled by its ReplicaSets.
     return resource == DEPLOYMENTS or controller_uid(pod) in ("", uid)
 
 
 class PodsRestored(WorkloadCondition):
-    """A controller has as many pods again as it had, without those that were deleted.
+    """A controller has its former number of pods again, not counting the deleted ones.
 
     Args:
         resource: its kind.
-        namespace: where it is.
+        namespace: its namespace.
         controller: its name.
         uid: its UID.
-        count: how many pods it had.
-        deleted: the UIDs of those that were deleted.
+        count: the former number of pods.
+        deleted: the UIDs of the deleted pods.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class PodsRestored(WorkloadCondition):
         return ObjectState(phase_label(pod), (_BACK,), keep=True)
 
     def verdict(self) -> Verdict:
-        """Judge by the count alone, as upstream: what state the pods are in does not matter."""
+        """Decide by the count alone, as upstream: the state of the pods does not matter."""
         absent = self.workload.missing_verdict() or self.workload.ending()
         if absent is not None:
             return absent
@@ -139,20 +139,20 @@ class PodsRestored(WorkloadCondition):
 
 
 class ReplacementsReady(WorkloadCondition):
-    """A controller has a ready new pod for each one that was deleted so far.
+    """A controller has a ready new pod for each pod deleted so far.
 
-    New is what has a UID that was not there at the beginning.
+    A pod is new if its UID did not exist at the beginning.
 
     Args:
         resource: its kind.
-        namespace: where it is.
+        namespace: its namespace.
         controller: its name.
         uid: its UID.
-        old: the UIDs of all pods that it had, deleted or still to be.
-        deleted: the names of those that were deleted, the last one last.
+        old: the UIDs of all pods at the beginning, deleted or not.
+        deleted: the names of the deleted pods, the last one last.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class ReplacementsReady(WorkloadCondition):
         return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))
 
     def verdict(self) -> Verdict:
-        """Judge by the new pods; those that are stuck, or refused, end it."""
+        """Decide by the new pods; stuck or refused pods fail the wait."""
         absent = self.workload.missing_verdict() or self.workload.ending()
         if absent is not None:
             return absent
@@ -229,7 +229,7 @@ class ReplacementsReady(WorkloadCondition):
 
 
 _MIN_TIMEOUT = 0.1
-"""Seconds left to a part for which there is no time: enough for a look."""
+"""The minimum timeout of a part, in seconds: enough for one check."""
 
 _log = logging.getLogger("pytest_kwait.wait")
 
@@ -245,37 +245,37 @@ def rolling_update(
     within: Duration | None = None,
     **options: Unpack[WaitOptions],
 ) -> list[dict[str, Any]]:
-    """Delete the pods of a controller one by one; return those that came in their place.
+    """Delete the pods of a controller one by one; return their replacements.
 
-    After each pod there is a pause of `update_period`; after the last one, what the controller has
-    is looked at every 5 s until the count is what it was. Each pod is deleted by its UID, and one
-    that is gone already is passed over; upstream deletes by name, gives up at any error, and counts
-    pods that are still being deleted as back. The controller makes the new pods from its template
-    as it is: change that first. They need not be ready.
+    A pause of `update_period` follows each pod. After the last one, the pods are checked every 5 s
+    until their number is restored. Each pod is deleted by its UID, and a pod that is already gone
+    is skipped; upstream deletes by name, stops at any error, and counts terminating pods as
+    restored. The controller creates the new pods from its current template: change that first. They
+    need not be ready.
 
-    With `strict`, which upstream has not, the next pod is deleted only once a new one is ready for
-    each that was deleted before, and all that are returned are ready.
+    With `strict`, which upstream lacks, the next pod is deleted only once each deleted pod has a
+    ready replacement, and all returned pods are ready.
 
-    What it is at is shown and logged as for every wait.
+    Progress is shown and logged as for every wait.
 
     Args:
         client: the official client.
-        namespace: where the controller is.
+        namespace: the namespace of the controller.
         target: `rc/web`, or any other controller of pods.
         update_period: the pause after each pod; 0 or more.
-        strict: whether each replacement must be ready before the next deletion.
-        within: the limit of all of it, pauses included; None for none. Nothing is deleted where
+        strict: require a ready replacement before the next deletion.
+        within: the limit of the whole update, pauses included; None for none. Nothing is deleted if
             the pauses alone take longer.
         **options: `timeout` (of the last part, with `strict` of each replacement; default:
             `rolling_update`, 300 s), `poll` (default: 5 s), `mode` (default: `poll`, with `strict`
-            `watch`; `watch` ends with the change) and the other options of every wait.
+            `watch`; `watch` ends with the change) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: the controller is not there, or the server refuses.
-        InvalidArgument: an argument that cannot be meant, or no time for it.
+        ApiError: the controller does not exist, or the server refuses a request.
+        InvalidArgument: an argument is invalid, or `within` is too short.
         WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is stuck.
-        WaitTimeout: the count, or a replacement, did not come within the limit, or the server had
-            no answer for so long.
+        WaitTimeout: the count was not restored, or a replacement not ready, within the limit, or
+            the server did not answer in that time.
     """
     check_namespace(namespace)
     resource, name = parse_controller("target", target)
@@ -302,15 +302,15 @@ def rolling_update(
 
 
 class _RollingUpdate:
-    """One of them, from its first deletion to its result.
+    """One rolling update, from its first deletion to its result.
 
     Args:
-        session: who asks the server.
+        session: the client for requests.
         resource: the controller's kind.
-        namespace: where it is.
+        namespace: its namespace.
         name: its name.
         settings: the options of its waits.
-        whole: the limit of all of it, in seconds from now; None for none.
+        whole: the limit of the whole update, in seconds from now; None for none.
     """
 
     def __init__(
@@ -363,7 +363,7 @@ class _RollingUpdate:
     def _await(self, condition: Condition) -> list[dict[str, Any]]:
         limit = self._settings.timeout
         if self.deadline.remaining < limit:
-            # In tenths, for the sake of the message.
+            # Tenths of a second, for a readable message.
             limit = max(math.floor(self.deadline.remaining * 10) / 10, _MIN_TIMEOUT)
         begun = self._elapsed
         try:
@@ -378,7 +378,7 @@ class _RollingUpdate:
         return cast("list[dict[str, Any]]", found)
 
     def _told_whole(self, report: WaitReport, begun: float) -> WaitReport:
-        """Return the facts of a part that failed, with what was done before it."""
+        """Return the report of a failed part, with the earlier changes in its timeline."""
         for change in (*report.timeline.first, *report.timeline.latest):
             self._timeline.record(begun + change.at, change.text)
         return replace(report, timeline=self._timeline)
@@ -394,7 +394,7 @@ class _RollingUpdate:
 
     @contextlib.contextmanager
     def _pending(self) -> Iterator[None]:
-        """Let what is done be seen as a wait is."""
+        """Register the update as an active wait."""
         pending = ActiveWait(
             self._subject, self._goal, self._expected, self._timeline, self._started
         )
@@ -420,7 +420,7 @@ class _RollingUpdate:
                     limit,
                 )
         except ApiError as error:
-            # Gone already, or replaced by a namesake, which is new.
+            # Gone already, or replaced by a new pod of the same name.
             if error.status not in (404, 409):
                 raise
 

@@ -55,15 +55,15 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) -> Verdict:
-    """Return how far a Deployment is.
+    """Return the rollout status of a Deployment.
 
     A missed progress deadline fails as for kubectl, but must hold for a few seconds: after a
-    rollback the condition may outlast the new spec for a moment. Of a paused Deployment it says
-    nothing. A revision that is yet to come is awaited where kubectl fails at once.
+    rollback the condition may outlast the new spec for a moment. It is ignored on a paused
+    Deployment. A future revision is awaited where kubectl fails at once.
 
     Args:
         deployment: the Deployment.
-        revision: the revision that it must be at; None for any.
+        revision: the required revision; None for any.
     """
     name, status = deployment["metadata"].get("name"), deployment.get("status") or {}
     running = _revision(deployment)
@@ -88,10 +88,10 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
 
 
 def daemon_set_rollout(daemon_set: dict[str, Any]) -> Verdict:
-    """Return how far a DaemonSet is; one that is not updated by rolling fails at once.
+    """Return the rollout status of a DaemonSet; fails at once unless updated by rolling.
 
-    A status that nobody has written yet does not count: with a generation of 0, which no server
-    gives, kubectl takes it for a rollout to no node at all.
+    A status that was never written does not count: with a generation of 0, which no server sets,
+    kubectl takes it for a rollout to no nodes.
     """
     name, status = daemon_set["metadata"].get("name"), daemon_set.get("status") or {}
     if _update_type(daemon_set) != "RollingUpdate":
@@ -111,10 +111,10 @@ def daemon_set_rollout(daemon_set: dict[str, Any]) -> Verdict:
 
 
 def stateful_set_rollout(stateful_set: dict[str, Any]) -> Verdict:
-    """Return how far a StatefulSet is; one that is not updated by rolling fails at once.
+    """Return the rollout status of a StatefulSet; fails at once unless updated by rolling.
 
-    With parameters of a rolling update, which servers fill in, the pods above the partition count;
-    without, the revisions of all.
+    With rolling update parameters, which servers default, the pods above the partition count;
+    without them, the revisions of all pods.
     """
     status, wanted = stateful_set.get("status") or {}, _replicas(stateful_set)
     if _update_type(stateful_set) != "RollingUpdate":
@@ -175,12 +175,12 @@ class DeploymentRollout(DeploymentCondition):
     """A Deployment is rolled out.
 
     Args:
-        namespace: where it is.
+        namespace: its namespace.
         deployment: its name.
-        revision: the revision that it must be at; None for any.
+        revision: the required revision; None for any.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     def __init__(self, namespace: str, deployment: str, revision: int | None = None) -> None:
@@ -189,7 +189,7 @@ class DeploymentRollout(DeploymentCondition):
         self._revision = revision
 
     def verdict(self) -> Verdict:
-        """Judge by kubectl's rules, then by what keeps it from them."""
+        """Decide by kubectl's rules, then by obstacles to the rollout."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -209,20 +209,20 @@ class DeploymentRollout(DeploymentCondition):
 class SetRollout(WorkloadCondition):
     """A DaemonSet or a StatefulSet is rolled out.
 
-    Only pods of its present revision can doom it: others are replaced.
+    Only pods of its current revision can fail it: others are replaced.
 
     Args:
         resource: its kind.
-        namespace: where it is.
+        namespace: its namespace.
         name: its name.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     def __init__(self, resource: Resource, namespace: str, name: str) -> None:
         self._daemons = resource == DAEMON_SETS
-        # The label of a DaemonSet's pods by which it names their version in its own metadata.
+        # The pod label that holds the revision; a DaemonSet has its own in its metadata.
         self._label = "pod-template-generation" if self._daemons else "controller-revision-hash"
         super().__init__(resource, namespace, name, _GOAL, None, OwnedPods(self._owner), "target")
 
@@ -232,7 +232,7 @@ class SetRollout(WorkloadCondition):
 
     @property
     def tally(self) -> ObjectCounter | None:
-        """The pods of its present revision."""
+        """The pods of its current revision."""
         if self.pods is None or self.workload.current is None:
             return None
         revision = self.workload.status.get("updateRevision")
@@ -242,7 +242,7 @@ class SetRollout(WorkloadCondition):
         return self.pods.of(f"{self.workload.uid} {revision}")
 
     def verdict(self) -> Verdict:
-        """Judge by kubectl's rules, then by its pods."""
+        """Decide by kubectl's rules, then by its pods."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -260,7 +260,7 @@ class SetRollout(WorkloadCondition):
         return judge_stuck_pods(tally, daemons if self._daemons else replicas_of(self.current))
 
     def seen(self) -> str:
-        """Sum up the pods of its present revision."""
+        """Return a summary of the pods of its current revision."""
         if self.workload.current is None or self.tally is None:
             return ""
         return f"pods of the present revision: {self.tally.summary() or 'none'}"
@@ -279,18 +279,18 @@ def wait_for_rollout_status(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
 
-    What is missing is said in kubectl's words. Beyond kubectl, what is not there yet is awaited, a
-    rollout whose pods are stuck ends early, and one that is not there at the limit is an error.
+    Messages are worded as kubectl's. Beyond kubectl, a missing object is awaited, a rollout with
+    stuck pods fails early, and an incomplete rollout at the limit is an error.
 
     Args:
         target: `deployment/name`, `daemonset/name` or `statefulset/name`; kinds are named as for
             kubectl.
-        revision: the revision that a Deployment must be at, as its annotation
-            `deployment.kubernetes.io/revision` says; None for any.
+        revision: the required revision of a Deployment, by its annotation
+            `deployment.kubernetes.io/revision`; None for any.
 
     Raises:
-        WaitFailed: a progress deadline was missed, pods are stuck or refused, it is not updated by
-            rolling, is at another revision, or was deleted.
+        WaitFailed: a progress deadline was missed, pods are stuck or refused, or the object is not
+            updated by rolling, has another revision, or was deleted.
 
     Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
     """
@@ -310,31 +310,31 @@ def wait_for_rollout_status(
 
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-"""The annotation of the pod template that kubectl changes to have all pods replaced."""
+"""The annotation of the pod template that kubectl changes to replace all pods."""
 
 
 @verb(limit="deployment", summary="the restarted object")
 def restart(
     client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
 ) -> dict[str, Any]:
-    """Have all pods of a workload replaced, and return it once that is rolled out.
+    """Restart a workload by replacing all its pods; return it once rolled out.
 
-    As kubectl, this refuses a paused Deployment; beyond kubectl, a workload that is not updated by
-    rolling, of which nothing would come. kubectl notes the time in seconds and refuses a second
-    restart within one; here it is noted finer.
+    Like kubectl, this refuses a paused Deployment; beyond kubectl, it also refuses a workload that
+    is not updated by rolling, where a restart has no effect. kubectl records the time in whole
+    seconds and refuses a second restart within one; here the time is finer.
 
     Args:
         client: the official client.
-        namespace: where it is.
+        namespace: the namespace of the workload.
         target: `deployment/web`, `statefulset/web` or `daemonset/web`.
-        **options: `timeout` (default: `deployment`, 5 minutes) and the other options of every wait.
+        **options: `timeout` (default: `deployment`, 5 minutes) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: it is not there, or the server refuses.
-        InvalidArgument: an argument that cannot be meant, or a workload that cannot be restarted.
-        WaitFailed: it can no longer come: the new pods are stuck or refused, a progress deadline
-            was missed, or it was deleted.
-        WaitTimeout: it did not come within the limit.
+        ApiError: the workload does not exist, or the server refuses a request.
+        InvalidArgument: an argument is invalid, or the workload cannot be restarted.
+        WaitFailed: the new pods are stuck or refused, a progress deadline was missed, or the
+            workload was deleted.
+        WaitTimeout: the rollout did not complete within the limit.
     """
     session = Session.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)

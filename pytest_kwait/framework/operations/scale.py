@@ -1,4 +1,4 @@
-"""Scale an object and wait until exactly its pods are there and ready.
+"""Scale an object and wait until exactly its pods exist and are ready.
 
 Source: kubernetes/test/e2e/framework/resource/resources.go ScaleResource,
 kubernetes/test/utils/update_resources.go ScaleResourceWithRetries.
@@ -55,15 +55,15 @@ _THERE, _READY = "there", "ready"
 
 
 class ScaledPods:
-    """One object that was scaled, and the pods that its scale's selector matches.
+    """A scaled object and the pods that its scale's selector matches.
 
     Args:
         resource: its kind.
-        namespace: where it is.
+        namespace: its namespace.
         name: its name.
         uid: its UID.
-        selector: its pods' labels, as its scale tells them.
-        replicas: how many pods it was scaled to.
+        selector: its pods' labels, from the scale.
+        replicas: the number of pods it was scaled to.
     """
 
     runs_user_code = False
@@ -96,7 +96,7 @@ class ScaledPods:
 
     @property
     def goal(self) -> str:
-        """That its pods are ready."""
+        """The awaited state."""
         noun = "pod" if self._replicas == 1 else "pods"
         return f"have exactly {self._replicas} {noun}, Running and ready"
 
@@ -105,7 +105,7 @@ class ScaledPods:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the object's own counts, then by the pods, those being deleted included."""
+        """Decide by the object's own counts, then by the pods, terminating ones included."""
         absent = self.target.missing_verdict() or self.target.ending()
         current = self.target.current
         if absent is not None or current is None:
@@ -113,7 +113,7 @@ class ScaledPods:
         wanted = self._replicas
         if self._known and (now := replicas_of(current)) != wanted:
             return Failed(f"it was scaled to {now} meanwhile", Patience.LONG)
-        # Controllers of custom resources need not tell what they have observed.
+        # Controllers of custom resources need not report an observed generation.
         tells = self._known or count_of(current, "observedGeneration")
         if tells and (lag := describe_generation_lag(current)):
             return Pending(lag)
@@ -127,7 +127,7 @@ class ScaledPods:
         )
 
     def _own_counts(self, current: dict[str, Any]) -> Pending | None:
-        # What a wait returns shall say what the wait has seen.
+        # The returned object must agree with the observed pods.
         if self._known:
             for field in ("replicas", "readyReplicas"):
                 if (number := count_of(current, field)) != self._replicas:
@@ -148,7 +148,7 @@ class ScaledPods:
         if is_terminating(pod):
             return ObjectState("being deleted", (_THERE,))
         if is_finished(pod):
-            # It takes no place: its controller makes another one.
+            # Its controller replaces it.
             return ObjectState(phase_label(pod))
         if is_running_and_ready(pod):
             return ObjectState("ready", (_THERE, ALIVE, _READY))
@@ -157,11 +157,11 @@ class ScaledPods:
         return ObjectState(label, (_THERE, ALIVE), doom=detect_owned_pod_failure(pod, before))
 
     def seen(self) -> str:
-        """Sum up its pods."""
+        """Return a summary of its pods."""
         return f"pods: {self.pods.summary() or 'none'}"
 
     def result(self) -> dict[str, Any]:
-        """Return the object as it came last."""
+        """Return the last version of the object."""
         return self.target.object()
 
     def scope(self) -> EvidenceScope:
@@ -175,7 +175,7 @@ class ScaledPods:
 
 
 _CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
-"""The pauses of upstream's retry.DefaultRetry."""
+"""The pauses of client-go's retry.DefaultRetry."""
 
 
 @verb(limit="controlled_pods", summary="the scaled object")
@@ -186,27 +186,25 @@ def scale(
     replicas: int,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
-    """Scale an object, and return it once it has exactly so many pods, all Running and ready.
+    """Scale an object and return it once exactly its pods are Running and ready.
 
-    Through its `scale` subresource, written again after a conflict. Pods that are being deleted
-    count as long as they are there, so that after scaling down they are gone; upstream is content
-    with enough Running pods. Custom resources can be scaled whose scale names a selector of pods.
-    Jobs have no scale: set their parallelism.
+    It writes the `scale` subresource, again after a conflict. Terminating pods count until they are
+    gone, so scaling down waits for their end; upstream only requires enough Running pods. Custom
+    resources can be scaled if their scale names a selector of pods. Jobs have no scale: set their
+    parallelism.
 
     Args:
         client: the official client.
-        namespace: where it is.
+        namespace: the namespace of the object.
         target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
-        replicas: how many pods; 0 or more.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the other options of every
-            wait.
+        replicas: the number of pods; 0 or more.
+        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: it is not there, or the server refuses.
-        InvalidArgument: an argument that cannot be meant, or a kind that has no scale.
-        WaitFailed: it can no longer come: its pods are stuck or refused, somebody has scaled it to
-            another number, or it was deleted.
-        WaitTimeout: it did not come within the limit.
+        ApiError: the object does not exist, or the server refuses a request.
+        InvalidArgument: an argument is invalid, or the kind has no scale.
+        WaitFailed: its pods are stuck or refused, or it was deleted or scaled to another number.
+        WaitTimeout: the pods were not ready within the limit.
     """
     session = Session.of(client)
     check_namespace(namespace)
@@ -245,7 +243,7 @@ def scale(
 def _write_replicas(
     session: Session, found: NamedTarget, namespace: str, replicas: int, deadline: Deadline
 ) -> None:
-    """Write the number of replicas, again if somebody else has written at the same time."""
+    """Write the number of replicas; retry after a conflict."""
     conflicts: list[ApiError] = []
 
     def written() -> bool:
