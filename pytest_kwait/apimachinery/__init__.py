@@ -1,7 +1,7 @@
 """Kubernetes' common values: labels, fields, quantities, times, conditions, names, JSONPath.
 
-Pure functions of plain dicts, strings and numbers, each written once for all layers above. No I/O,
-no clock, no client and no verdicts.
+Pure functions of plain dicts, strings and numbers, each defined once for all layers above, without
+I/O and without a clock.
 
 Source: k8s.io/apimachinery (1.36).
 """

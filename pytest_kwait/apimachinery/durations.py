@@ -36,16 +36,16 @@ _FORMS = "seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
 def to_seconds(
     value: Duration, *, what: str = "duration", source: str | None = None, allow_zero: bool = True
 ) -> float:
-    """`value` in seconds: finite and not negative; zero too is refused without `allow_zero`.
+    """Return `value` in finite, non-negative seconds.
 
     Args:
         value: seconds, a `timedelta`, or a string: digits (seconds) or a Go duration.
         what: the name of the setting or argument, for the message.
-        source: where the value came from, for the message; None for a call's argument.
+        source: the origin of the value, for the message; None for a call's argument.
         allow_zero: whether 0 is a valid value.
 
     Raises:
-        InvalidArgument: the value is no duration, is not finite, or is below what is allowed.
+        InvalidArgument: the value is no duration, is not finite, or is below the minimum.
 
     Source: time.ParseDuration of Go for the string form.
     """
@@ -59,10 +59,10 @@ def to_seconds(
 
 
 def format_duration(seconds: float) -> str:
-    """Write the duration as Go does: `1m30s`, `2m0s`, `1.5s`, `350ms`, `0s`.
+    """Format a duration as Go does: `1m30s`, `2m0s`, `1.5s`, `350ms`, `0s`.
 
     Args:
-        seconds: any finite number; parts of a nanosecond are rounded.
+        seconds: any finite number; fractions of a nanosecond are rounded.
 
     Source: Duration.String of Go.
     """
@@ -82,7 +82,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _seconds(value: object) -> float | None:
-    """Find the plain number behind `value`; None where there is none."""
+    """Return the number behind `value`; None without one."""
     if isinstance(value, bool):
         return None
     if isinstance(value, timedelta):
@@ -90,7 +90,7 @@ def _seconds(value: object) -> float | None:
     if isinstance(value, int | float):
         try:
             return float(value)
-        except OverflowError:  # an int beyond what a float can say
+        except OverflowError:  # an int beyond the range of a float
             return None
     if isinstance(value, str):
         return _parse(value.strip())
@@ -104,13 +104,13 @@ def _parse(text: str) -> float | None:
         return sign * float(text)
     if not _TERMS.fullmatch(text):
         return None
-    # Divided once at the end: 350ms is then the float 0.35, not its neighbour.
+    # Divided once at the end, so that 350ms is the float 0.35 exactly.
     terms = _TERM.findall(text)
     return sign * math.fsum(float(number) * NANOSECONDS[unit] for number, unit in terms) / 10**9
 
 
 def _format_fraction(nanoseconds: int) -> str:
-    """Less than a second, in the unit that keeps a digit before the point."""
+    """Format less than a second, in the largest unit with a digit before the point."""
     if nanoseconds == 0:
         return "0s"
     for unit, size in (("ms", 1_000_000), ("µs", 1_000)):

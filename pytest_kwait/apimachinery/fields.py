@@ -41,7 +41,7 @@ def normalize_field_selector(
 ) -> str | None:
     """Return a field selector as text; None for one that selects everything.
 
-    Only the form of the value is checked: the server knows which fields exist.
+    Only the form of the value is checked: the existing fields are known to the server only.
 
     Args:
         selector: text, mapping or None.
@@ -57,7 +57,7 @@ def parse_field_selector(text: str) -> list[FieldTerm]:
     """Return the terms of a field selector, sorted.
 
     Raises:
-        ValueError: the text is not a selector; in the server's own words.
+        ValueError: the text is not a selector; with the server's message.
 
     Source: fields.ParseSelector.
     """

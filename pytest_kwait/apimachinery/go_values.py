@@ -34,12 +34,12 @@ _MAX_DIGITS = 19
 
 
 def quote_go(text: str) -> str:
-    """Return the text in double quotes, what cannot be printed escaped: Go's %q."""
+    """Return the text in double quotes with unprintable characters escaped, as Go's %q."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def parse_bool(text: str) -> bool:
-    """Return what the text means.
+    """Return the bool of a text.
 
     Raises:
         ValueError: it is none of 1, t, true, 0, f, false.
@@ -54,14 +54,14 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str, most: int = INT64) -> int:
-    """Return the whole number, as digits or with a prefix 0x, 0o or 0b.
+    """Return the whole number of a text: digits, or with a prefix 0x, 0o or 0b.
 
     Args:
         text: the number.
-        most: the greatest one; the least is one below its negative.
+        most: the maximum; the minimum is one below its negative.
 
     Raises:
-        ValueError: it is no whole number, or too great.
+        ValueError: it is not a whole number, or out of range.
 
     Source: strconv.ParseInt of Go with base 0.
     """
@@ -80,12 +80,12 @@ def parse_int(text: str, most: int = INT64) -> int:
 
 
 def parse_float(text: str) -> float:
-    """Return the number, which is finite.
+    """Return the finite number of a text.
 
     Raises:
-        ValueError: it is none, or too great.
+        ValueError: it is not a number, or out of range.
 
-    Source: strconv.ParseFloat of Go, which takes infinities and NaN too.
+    Source: strconv.ParseFloat of Go, which also accepts infinities and NaN.
     """
     if not _FLOAT.fullmatch(text):
         raise ValueError(_parse_error("ParseFloat", text))
@@ -107,7 +107,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_nanoseconds(text: str) -> int:
-    """Return a duration in nanoseconds, exactly; otherwise as `parse_duration`."""
+    """Return a duration in exact nanoseconds; otherwise as `parse_duration`."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -133,12 +133,12 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def parse_ip(text: str) -> str:
-    """Return the address, without blanks around it.
+    """Return the IP address of a text, ignoring surrounding whitespace.
 
     Raises:
-        ValueError: it is no address.
+        ValueError: it is not an address.
 
-    Source: net.ParseIP of Go, in the words of pflag's IP flag.
+    Source: net.ParseIP of Go, with the messages of pflag's IP flag.
     """
     try:
         return str(ipaddress.ip_address(text.strip()))

@@ -1,7 +1,7 @@
 """Kubernetes' dialect of JSONPath, translated to RFC 9535 and evaluated by a library.
 
-Kubernetes knew JSONPath before RFC 9535: braces around a path, no `$` before it, dots escaped by a
-backslash in names, filters in parentheses that skip what lacks the field.
+Kubernetes' JSONPath is older than RFC 9535: a path is in braces and has no leading `$`, dots in
+names are escaped by a backslash, and filters in parentheses skip objects without the field.
 
 Source: client-go util/jsonpath/parser.go; kubectl pkg/cmd/get/customcolumn.go,
 RelaxedJSONPathExpression.
@@ -37,7 +37,7 @@ class _Compiled(Protocol):
 
 @cache
 def _compiled(standard: str) -> _Compiled:
-    # Imported by those who use a path: the library takes longer to load than a short wait.
+    # Imported on first use: the library takes longer to load than a short wait.
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
@@ -49,13 +49,13 @@ def _compiled(standard: str) -> _Compiled:
 
 
 class JsonPath:
-    """One path, as kubectl's `--for=jsonpath=` takes it.
+    """A path as in kubectl's `--for=jsonpath=`.
 
     Args:
-        text: the path; braces, the leading dot and the leading `$` may be left out.
+        text: the path; braces, the leading dot and the leading `$` are optional.
 
     Raises:
-        InvalidArgument: it is no path.
+        InvalidArgument: an invalid path.
     """
 
     def __init__(self, text: str) -> None:
@@ -68,21 +68,21 @@ class JsonPath:
             raise InvalidArgument("jsonpath", text, f"{error}; {_FORMS}") from None
 
     def find(self, obj: Mapping[str, Any]) -> list[Any]:
-        """Return all that the path leads to; empty where it leads nowhere."""
+        """Return all matches; empty without any."""
         from jsonpath.exceptions import JSONPathError
 
         try:
             return list(self._path.findall(obj))
         except JSONPathError:
-            # A filter that compares what cannot be compared in this object selects nothing.
+            # A filter with incomparable values in this object selects nothing.
             return []
 
 
 def to_standard_path(text: str) -> str:
-    """Return a path of Kubernetes' dialect in that of RFC 9535.
+    """Translate a path of Kubernetes' dialect to RFC 9535.
 
     Raises:
-        ValueError: it is no path; the text says why.
+        ValueError: an invalid path; the text gives the reason.
     """
     bare = text.strip()
     if bare.startswith("{") and bare.endswith("}"):
@@ -98,7 +98,7 @@ def to_standard_path(text: str) -> str:
 
 
 def _parse_steps(text: str, at: int) -> tuple[str, int]:
-    """Return the steps that begin at a position, and where they end."""
+    """Return the steps that start at a position, and their end."""
     steps = []
     while at < len(text) and text[at] in ".[":
         if text[at] == "[":
@@ -121,7 +121,7 @@ def _parse_steps(text: str, at: int) -> tuple[str, int]:
 
 
 def _find_closing_bracket(text: str, at: int) -> int:
-    """Return where the bracket that opens at a position closes."""
+    """Return the position of the bracket that closes the one at a position."""
     depth = 0
     while at < len(text):
         quoted = _QUOTED.match(text, at)
@@ -165,7 +165,7 @@ def _parse_filter(text: str) -> str:
     if end != len(text):
         raise ValueError(f"{text[end:]!r} is too much in the filter {text!r}")
     compared = f"{left} {operator.group()} {right}"
-    # What lacks the field is passed over, even where "unequal" would hold for nothing at all.
+    # Objects without the field are skipped, even for an "unequal" filter.
     there = [side for side in (left, right) if side[0] in "@$"]
     return " && ".join([*there, compared])
 

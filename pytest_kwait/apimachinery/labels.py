@@ -36,7 +36,7 @@ __all__ = [
 
 Labels: TypeAlias = Mapping[str, str]
 Selector: TypeAlias = str | Mapping[str, str | None]
-"""The API's own text (`app=web,tier in (a,b)`), or a mapping of which every pair must hold."""
+"""The API's text form (`app=web,tier in (a,b)`), or a mapping of pairs that must all match."""
 
 _EXAMPLE = "a label selector is written like 'app=web,tier in (a,b),!old'"
 _OPERATORS = {
@@ -60,7 +60,7 @@ class LabeledObject(TypedDict, total=False):
 
 
 def get_labels(obj: Mapping[str, Any]) -> Labels:
-    """Return an object's labels; none where they are null or of another shape."""
+    """Return an object's labels; empty if they are null or of another type."""
     metadata = obj.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     return labels if isinstance(labels, Mapping) else {}
@@ -70,8 +70,8 @@ class SelectorError(ValueError):
     """A text is not a label selector.
 
     Args:
-        text: the server's words.
-        summary: the problem in short; the server's words by default.
+        text: the server's message.
+        summary: the problem in short; the server's message by default.
     """
 
     def __init__(self, text: str, summary: str = "") -> None:
@@ -115,7 +115,7 @@ class Requirement(NamedTuple):
 
 
 class LabelSelector:
-    """Requirements on labels that must all hold; without any, everything is selected.
+    """Requirements on labels that must all match; without any, everything is selected.
 
     Args:
         requirements: the requirements.
@@ -147,7 +147,7 @@ class LabelSelector:
         return self._key
 
     def narrowed(self, requirements: Sequence[Requirement]) -> LabelSelector:
-        """Return a selector with further requirements; nothing stays nothing."""
+        """Return a selector with additional requirements; a selector of nothing stays so."""
         if self.nothing or not requirements:
             return self
         return LabelSelector((*self.requirements, *requirements))
@@ -166,10 +166,10 @@ class LabelSelector:
 
 @functools.lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelSelector:
-    """Return the selector that a text spells.
+    """Parse the text form of a label selector.
 
     Raises:
-        SelectorError: the text is not a selector; in the server's own words.
+        SelectorError: the text is not a selector; with the server's message.
 
     Source: labels.Parse.
     """
@@ -236,7 +236,7 @@ def normalize_label_selector(selector: Selector | None, *, what: str = "selector
     text = normalize_selector_text(selector, what)
     problem = None
     if isinstance(selector, Mapping):
-        # Each pair by itself: joined to a text, it could mean something else.
+        # Each pair by itself: joined to a text, it could have another meaning.
         problem = next(filter(None, starmap(_find_problem_of_pair, selector.items())), None)
         selector = dict(selector)
     elif text is not None:
@@ -257,7 +257,7 @@ def normalize_selector_text(selector: Selector | None, what: str) -> str | None:
     """
     if selector is None or isinstance(selector, str):
         return selector or None
-    # Markers and manifests may hold anything, whatever the types say.
+    # Markers and manifests may hold any value, despite the types.
     given: object = selector
     if not isinstance(given, Mapping):
         raise InvalidArgument(what, given, "a text like 'app=web' or a mapping of texts")

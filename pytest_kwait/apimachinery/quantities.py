@@ -38,7 +38,7 @@ _PARTS = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 MAX_LENGTH = 2000
-"""How long a text may be, and how large an exponent: enough for all there is, and to compute."""
+"""Maximum length of a text, and maximum exponent, which bound the computation."""
 
 _NANO = Fraction(1, 10**9)
 _SERVER_PARTS = re.compile(
@@ -47,7 +47,7 @@ _SERVER_PARTS = re.compile(
 )
 _EXPONENT = re.compile(r"[eE][+-]?\d+")
 _MAX_QUANTITY_DIGITS = 18
-"""Digits that upstream reads without arbitrary precision."""
+"""Digits that upstream parses without arbitrary precision."""
 _SUFFIX_ERROR = "unable to parse quantity's suffix"
 _FORMAT_ERROR = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -57,9 +57,9 @@ _FORMAT_ERROR = (
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """A number of cores, bytes, pods …, and the notation it was written in.
+    """A number of cores, bytes, pods and so on, with its notation.
 
-    Equal numbers are equal whatever their notation.
+    Equality compares numbers, not notations.
 
     Args:
         amount: the exact number, in the resource's unit (cores, bytes).
@@ -70,13 +70,13 @@ class Quantity:
     notation: _Notation = "DecimalSI"
 
     def __add__(self, other: Quantity) -> Quantity:
-        """Return the sum, in the notation of the first that is not zero (as upstream's `Add`)."""
+        """Return the sum, in the notation of the first nonzero operand (as upstream's `Add`)."""
         return Quantity(
             self.amount + other.amount, self.notation if self.amount else other.notation
         )
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """Return the difference, in the notation of the first that is not zero."""
+        """Return the difference, in the notation of the first nonzero operand."""
         return Quantity(
             self.amount - other.amount, self.notation if self.amount else other.notation
         )
@@ -122,12 +122,12 @@ def _scaled(amount: Fraction, steps: list[tuple[str, int | float]]) -> str:
 
 @lru_cache(maxsize=4096, typed=True)
 def parse_quantity(text: str | float) -> Quantity:
-    """Return the quantity that `text` writes; JSON numbers are taken as they are.
+    """Parse a quantity; JSON numbers are accepted too.
 
-    What is finer than a billionth is rounded away from zero, as upstream does.
+    Fractions finer than a billionth are rounded away from zero, as upstream.
 
     Raises:
-        InvalidArgument: `text` is no quantity.
+        InvalidArgument: `text` is not a quantity.
 
     Source: apimachinery, api/resource/quantity.go, `ParseQuantity`.
     """
@@ -175,11 +175,11 @@ def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
 
 
 def resolve_int_or_percent(value: object, total: int, *, up: bool) -> int:
-    """Return a number as it is, a percentage as its share of `total`, anything else as 0.
+    """Return an int as it is, a percentage as its share of `total`, anything else as 0.
 
     Args:
         value: an int, or a string such as `25%`.
-        total: the number that a percentage is of.
+        total: the base of a percentage.
         up: whether a share is rounded up; down otherwise.
 
     Source: apimachinery, pkg/util/intstr/intstr.go, `GetScaledValueFromIntOrPercent`.
@@ -195,7 +195,7 @@ def canonicalize_quantity(text: str) -> str:
     """Return a quantity as the API server stores it.
 
     Raises:
-        ValueError: `text` is not a quantity; in the server's own words.
+        ValueError: `text` is not a quantity; with the server's message.
     """
     text = text.strip()
     match = _SERVER_PARTS.fullmatch(text) if text else None
@@ -226,7 +226,7 @@ def round_quantity(text: str) -> str:
     """Return a resource's quantity as the API server stores it, rounded up to thousandths.
 
     Raises:
-        ValueError: `text` is not a quantity; in the server's own words.
+        ValueError: `text` is not a quantity; with the server's message.
 
     Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_ResourceList.
     """

@@ -9,18 +9,18 @@ __all__ = ["format_micro_time", "format_time", "parse_time", "parse_time_or_none
 
 
 def format_time(seconds: float) -> str:
-    """Return seconds since the epoch as a `Time`, `2006-01-02T15:04:05Z`, fractions cut off."""
+    """Format seconds since the epoch as a `Time`, `2006-01-02T15:04:05Z`, truncating fractions."""
     return _format_second(int(seconds))
 
 
 @lru_cache(maxsize=64)
 def _format_second(second: int) -> str:
-    # Cached: many things happen in one second.
+    # Cached: many calls share a second.
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(seconds: float) -> str:
-    """Return seconds since the epoch as a `MicroTime`, `2006-01-02T15:04:05.000000Z`."""
+    """Format seconds since the epoch as a `MicroTime`, `2006-01-02T15:04:05.000000Z`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

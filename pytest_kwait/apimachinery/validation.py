@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 NEGATIVE = "must be greater than or equal to 0"
-"""What is said of a number below zero."""
+"""The message about a negative number."""
 
 _LABEL_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_FORM = rf"{_LABEL_FORM}(\.{_LABEL_FORM})*"
@@ -74,7 +74,7 @@ _LABEL_MAX, _SUBDOMAIN_MAX, _PORT_NAME_MAX = 63, 253, 15
 
 
 def _format_message(what: str, form: str, *examples: str) -> str:
-    """The reason that shows a regular expression, and values that match it."""
+    """Return the message with a regular expression and valid examples."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{what} (e.g. {shown}regex used for validation is '{form}')"
 
@@ -166,7 +166,7 @@ def _match(value: str, form: re.Pattern[str], rule: str, most: int | None = None
 
 
 def dns_label_texts(value: str) -> list[str]:
-    """A DNS label by RFC 1123."""
+    """Validate a DNS label by RFC 1123."""
     if len(value) <= _LABEL_MAX and _LABEL.fullmatch(value):
         return []
     dotted = not _LABEL.fullmatch(value) and _SUBDOMAIN.fullmatch(value)
@@ -175,29 +175,29 @@ def dns_label_texts(value: str) -> list[str]:
 
 
 def dns_subdomain_texts(value: str) -> list[str]:
-    """A DNS subdomain by RFC 1123."""
+    """Validate a DNS subdomain by RFC 1123."""
     if len(value) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(value):
         return []
     return _match(value, _SUBDOMAIN, _SUBDOMAIN_RULE, _SUBDOMAIN_MAX)
 
 
 def underscored_subdomain_texts(value: str) -> list[str]:
-    """A DNS subdomain whose labels may have underscores."""
+    """Validate a DNS subdomain whose labels may have underscores."""
     return _match(value, _UNDERSCORED_SUBDOMAIN, _UNDERSCORED_RULE, _SUBDOMAIN_MAX)
 
 
 def dns_1035_texts(value: str) -> list[str]:
-    """A DNS label by RFC 1035: it starts with a letter."""
+    """Validate a DNS label by RFC 1035, which starts with a letter."""
     return _match(value, _RFC_1035, _RFC_1035_RULE, _LABEL_MAX)
 
 
 def wildcard_subdomain_texts(value: str) -> list[str]:
-    """`*.` and a DNS subdomain."""
+    """Validate `*.` followed by a DNS subdomain."""
     return _match(value, _WILDCARD, _WILDCARD_RULE, _SUBDOMAIN_MAX)
 
 
 def label_key_texts(value: str) -> list[str]:
-    """The key of a label, also called a qualified name: `[prefix/]name`."""
+    """Validate a label key, also called a qualified name: `[prefix/]name`."""
     if len(value) <= _LABEL_MAX and _KEY.fullmatch(value):
         return []
     prefix, slash, name = value.rpartition("/")
@@ -222,7 +222,7 @@ def label_key_texts(value: str) -> list[str]:
 
 
 def label_value_texts(value: str) -> list[str]:
-    """The value of a label."""
+    """Validate a label value."""
     texts = []
     if len(value.encode()) > _LABEL_MAX:
         texts.append(f"must be no more than {_LABEL_MAX} bytes")
@@ -230,22 +230,22 @@ def label_value_texts(value: str) -> list[str]:
 
 
 def c_identifier_texts(value: str) -> list[str]:
-    """An identifier of the C language."""
+    """Validate a C identifier."""
     return _match(value, _C_IDENTIFIER, _C_RULE)
 
 
 def percent_texts(value: str) -> list[str]:
-    """A number of percent: `93%`."""
+    """Validate a percentage: `93%`."""
     return _match(value, _PERCENT, _PERCENT_RULE)
 
 
 def header_name_texts(value: str) -> list[str]:
-    """The name of an HTTP header."""
+    """Validate the name of an HTTP header."""
     return _match(value, _HEADER, _HEADER_RULE)
 
 
 def config_key_texts(value: str) -> list[str]:
-    """A key of a config map or a secret."""
+    """Validate a key of a config map or a secret."""
     texts = _match(value, _CONFIG_KEY, _CONFIG_RULE, _SUBDOMAIN_MAX)
     if value in (".", ".."):
         texts.append(f"must not be '{value}'")
@@ -255,7 +255,7 @@ def config_key_texts(value: str) -> list[str]:
 
 
 def environment_name_texts(value: str) -> list[str]:
-    """The name of an environment variable: anything that prints, but for `=`."""
+    """Validate the name of an environment variable: printable characters except `=`."""
     if not value:
         return ["environment variable name must be non-empty"]
     if all(" " <= sign <= "~" and sign != "=" for sign in value):
@@ -267,24 +267,24 @@ def environment_name_texts(value: str) -> list[str]:
 
 
 def path_segment_texts(value: str, *, prefix: bool = False) -> list[str]:
-    """What fits between two slashes of a URL's path; with `prefix` its beginning."""
+    """Validate a path segment of a URL; with `prefix` the start of one."""
     if not prefix and value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{sign}'" for sign in "/%" if sign in value]
 
 
 def range_texts(value: int, least: int, most: int) -> list[str]:
-    """A number from `least` to `most`."""
+    """Validate a number from `least` to `most`."""
     return [] if least <= value <= most else [f"must be between {least} and {most}, inclusive"]
 
 
 def port_number_texts(value: int) -> list[str]:
-    """The number of a port."""
+    """Validate a port number."""
     return range_texts(value, 1, 65535)
 
 
 def port_name_texts(value: str) -> list[str]:
-    """The name of a port, by RFC 6335."""
+    """Validate a port name by RFC 6335."""
     checks = (
         (len(value) > _PORT_NAME_MAX, f"must be no more than {_PORT_NAME_MAX} characters"),
         (
@@ -299,7 +299,7 @@ def port_name_texts(value: str) -> list[str]:
 
 
 def ip_texts(value: str) -> list[str]:
-    """An IP address in any form that means one thing only."""
+    """Validate an IP address in any unambiguous form."""
     if _PLAIN_IPV4.fullmatch(value):
         return []
     address = _parse_ip(value)
@@ -316,7 +316,7 @@ def ip_texts(value: str) -> list[str]:
 
 
 def canonical_ip_texts(value: str) -> list[str]:
-    """An IP address in its one canonical form."""
+    """Validate an IP address in its canonical form."""
     texts = ip_texts(value)
     address = _parse_ip(value)
     if texts or address is None or str(address) == value:
@@ -325,7 +325,7 @@ def canonical_ip_texts(value: str) -> list[str]:
 
 
 def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that `value` means, leading zeros in its decimal parts aside."""
+    """Return the address of `value`, ignoring leading zeros in its decimal parts."""
     head, colon, tail = value.rpartition(":")
     if "." in tail:
         parts = tail.split(".")

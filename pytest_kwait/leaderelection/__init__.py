@@ -1,7 +1,7 @@
-"""Leader election: of several candidates at most one acts, by the lease it holds.
+"""Leader election: at most one of several candidates acts, by the lease it holds.
 
-What may enter: the lock, its record and the loop that acquires and renews it; nothing that knows
-what the leader does.
+The package has the lock, its record, and the loop that acquires and renews it; it does not depend
+on the leader's work.
 
 Source: k8s.io/client-go/tools/leaderelection (1.36).
 """

@@ -1,7 +1,7 @@
 """The leader elector: acquires a lock, renews it, and reports its loss.
 
-`LeadershipContext` is the context of one leadership: what the leader does must stop with it.
-`NewLeaderNotifier` calls back for each new leader, in order, from a thread that nothing waits for.
+`LeadershipContext` is the context of one leadership; the leader's work must stop with it.
+`NewLeaderNotifier` calls back for each new leader, in order, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["JITTER_FACTOR", "LeaderElector", "LeadershipContext", "NewLeaderNoti
 
 
 class LeadershipContext(Context):
-    """Ends with the candidacy, with the leadership, and for whoever looks with the lease.
+    """The context of one leadership; `err` also ends it when the lease expires.
 
-    A process that was frozen past its lease finds `err` true in its first step; its elector, which
-    sets `done`, may be woken a moment later than the thread that leads.
+    A process that was suspended past its lease finds `err` set in its first step. The elector,
+    which sets `done`, may wake up a moment later than the leader's thread.
 
     Args:
         parent: the context of the candidacy.
@@ -50,7 +50,7 @@ class LeadershipContext(Context):
         self._lapsed = False
 
     def err(self) -> Canceled | DeadlineExceeded | None:
-        """Why the leadership has ended; None while it has not."""
+        """Return the reason of the end of the leadership; None before it."""
         if not self._lapsed and not self._leads():
             self._lapsed = True
             self.cancel(KwaitError("the lease is not held any more"))
@@ -61,10 +61,10 @@ _log = logging.getLogger(__name__)
 
 
 class NewLeaderNotifier:
-    """Calls back once for each leader that is not the one before, one call after the other.
+    """Calls back once for each change of leader, one call at a time.
 
-    A call that takes long holds up those after it and nothing else; one that raises is logged.
-    Upstream starts a thread for each, in no order.
+    A slow call delays only the later ones; one that raises is logged. Upstream starts a thread for
+    each call, without an order.
 
     Args:
         callback: the function to call; None for none.
@@ -79,7 +79,7 @@ class NewLeaderNotifier:
         self._thread: threading.Thread | None = None
 
     def report_leader(self, leader: str) -> None:
-        """Record the present leader; empty for none."""
+        """Record the current leader; empty for none."""
         if leader == self._leader:
             return
         self._leader = leader
@@ -105,50 +105,50 @@ class NewLeaderNotifier:
 
 
 JITTER_FACTOR = 1.2
-"""How much longer than the retry period a candidate pauses at most, as a part of it."""
+"""The maximum extra of a candidate's pause, as a fraction of the retry period."""
 
 _MINIMUM_JOIN_TIME = 1.0
-"""Seconds that a request may take, however short the renew deadline is."""
+"""The minimum seconds of a request, however short the renew deadline is."""
 
 _EPSILON = 0.001
-"""Seconds after which a lease that is about to expire has surely done so."""
+"""Seconds added to a lease's expiry before it is checked."""
 
 
 class LeaderElector:
     """A candidate for leadership.
 
-    A lease expires by what this candidate has observed on its monotonic clock; the times in the
-    record are for people and never compared, and any write to the lock counts as a sign of life.
-    Beyond upstream, where each of these can leave two leaders or none for longer:
+    The expiry of a lease is measured on this candidate's monotonic clock from its observations. The
+    times in the record are for display and never compared; any write to the lock counts as a
+    renewal. Differences from upstream, where each case can leave two leaders, or none for longer:
 
-    - own leadership counts from before the renewal was sent, and the renew deadline from there;
-    - a leader that was frozen past its renew deadline does not continue, even without a successor;
-    - a stolen lease ends the leadership at once; a lost one is not released, since that would keep
-      its end waiting for the network;
+    - own leadership and the renew deadline count from before the renewal was sent;
+    - a leader suspended past its renew deadline does not continue, even without a successor;
+    - a stolen lease ends the leadership at once; a lost one is not released, since that would delay
+      the end by waiting for the network;
     - the leader's context ends before the lease is released, and the lease is released only once
       `on_started_leading` has returned;
-    - no request takes more than half of the renew deadline, so that a silent connection is tried
-      again over another one;
-    - a lease that is held is looked at once per retry period at least, and when it expires:
-      the successor of a killed leader leads within lease duration and retry period.
+    - no request takes more than half of the renew deadline, so that a silent connection is replaced
+      by another one;
+    - a held lease is checked at least once per retry period and at its expiry: the successor of a
+      killed leader leads within lease duration plus retry period.
 
     Args:
         lock: the contested lock.
         lease_duration: how long others wait before they take over; written in whole seconds.
-        renew_deadline: how long a leader that cannot renew stays one.
+        renew_deadline: how long a leader that cannot renew remains leader.
         retry_period: the pause between tries.
-        release_on_cancel: whether a leader that is stopped gives the lease back.
-        on_started_leading: called in a thread of its own with the context of the leadership. Ask
-            its `err()` before each act: that is true from the moment the lease has run out, `done`
+        release_on_cancel: whether a stopped leader releases the lease.
+        on_started_leading: called in a thread of its own with the context of the leadership. Check
+            its `err()` before each action: it is set from the moment the lease has expired, `done`
             only once the elector is awake. If it raises, the leadership ends. The thread is a
-            daemon; `run` waits for it before a release alone, and not beyond the lease.
-        on_stopped_leading: called once at the end of every `run`, whether it has led or not.
+            daemon; `run` waits for it only before a release, and not beyond the lease.
+        on_stopped_leading: called once at the end of every `run`, even if it never led.
         on_new_leader: called with each new holder observed, empty for none, in their order, in a
             thread of its own; at its end `run` waits for it one retry period at most.
-        clock: passes the pauses; a context given to `run` must be of the same.
+        clock: passes the pauses; a context given to `run` must have the same clock.
 
     Raises:
-        InvalidArgument: durations that contradict each other, no callback, no identity.
+        InvalidArgument: contradictory durations, no callback, no identity.
 
     Source: leaderelection.go NewLeaderElector; resourcelock/interface.go NewFromKubeconfig for the
     limit of one request.
@@ -176,7 +176,7 @@ class LeaderElector:
         if renew <= retry * JITTER_FACTOR:
             valid = "renewDeadline must be greater than retryPeriod*JitterFactor"
             raise InvalidArgument("renew_deadline", renew_deadline, valid)
-        if retry <= 0:  # the two before cannot be zero then
+        if retry <= 0:  # the earlier checks exclude zero
             valid = "retryPeriod must be greater than zero"
             raise InvalidArgument("retry_period", retry_period, valid)
         for what, name, callback in (
@@ -207,9 +207,9 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this candidate leads now: false as soon as its lease has run out unrenewed.
+        """Return whether this candidate leads now; False once its lease has expired unrenewed.
 
-        Source: leaderelection.go IsLeader, which does not look at the time.
+        Source: leaderelection.go IsLeader, which does not check the time.
         """
         return not self.lease_deadline.expired
 
@@ -225,10 +225,10 @@ class LeaderElector:
         return self._seen.record.holder_identity
 
     def check(self, tolerance: Duration) -> None:
-        """Return while a leader renews its lease; always for who does not lead.
+        """Return if the lease of this leader is renewed in time, or if it is not the leader.
 
         Args:
-            tolerance: how long past the lease duration is still healthy.
+            tolerance: the time past the lease duration that is still healthy.
 
         Raises:
             KwaitError: this leader has not renewed its lease in time.
@@ -283,7 +283,7 @@ class LeaderElector:
 
     def _acquire(self, ctx: Context) -> bool:
         _log.info("Attempting to acquire leader lease... lock=%s", self._lock.describe())
-        # Observations of an earlier run are void.
+        # Observations of an earlier run are invalid.
         self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
         trying, acquired = wait.with_cancel(ctx)
         won = False
@@ -321,7 +321,7 @@ class LeaderElector:
                 self._started(term)
                 returned = True
             finally:
-                if not returned:  # a leader that does nothing must make room for one that does
+                if not returned:  # a leader that does nothing must release its place
                     lost()
 
         worker = threading.Thread(target=work, name="kwait-leading", daemon=True)
@@ -390,14 +390,14 @@ class LeaderElector:
         if old is None:
             return self._write(self._lock.create, mine, deadline)
         if old != self._seen.record:
-            # A record that is as it was keeps its time: only a write says that the holder lives.
-            # Our own record, from a write whose answer was lost, predates this read.
+            # An unchanged record keeps its time: only a write shows that the holder is alive. Our
+            # own record, from a write whose answer was lost, predates this read.
             own = self._leading and old.holder_identity == self._lock.identity
             self._seen = _ObservedRecord(old, self._seen.at if own else self._clock.monotonic())
         if self._holds():
             return self._write(self._lock.update, self._kept(mine), deadline)
         if self._leading:
-            return False  # stolen: to be won again only by a new candidacy
+            return False  # stolen: only a new candidacy can acquire it again
         lasts = old.lease_duration_seconds
         if old.holder_identity and self._clock.monotonic() < self._seen.at + lasts:
             self._kept_out = True
@@ -423,7 +423,7 @@ class LeaderElector:
         return self.get_leader() == self._lock.identity
 
     def _release(self, deadline: Deadline) -> None:
-        """Give the lease back, as long as it is ours: after that it runs out by itself."""
+        """Release the lease if it is ours; otherwise it expires by itself."""
         try:
             old = self._lock.get(deadline=deadline.at_most(self._patience))
             if old is None or old.holder_identity != self._lock.identity:
@@ -450,12 +450,12 @@ class _Pauses:
     """The pauses of a loop, each chosen when it begins.
 
     Args:
-        backoff: chooses the next one, in seconds.
+        backoff: returns the next one, in seconds.
     """
 
     def __init__(self, backoff: Callable[[], float]) -> None:
         self._choose = backoff
 
     def backoff(self) -> float:
-        """Choose the next pause."""
+        """Return the next pause."""
         return self._choose()

@@ -23,7 +23,7 @@ class LeaseLock:
 
     Args:
         client: the official client.
-        namespace: where the Lease is, or is made.
+        namespace: the namespace of the Lease.
         name: its name.
         identity: the candidate; unique among candidates.
 
@@ -55,8 +55,8 @@ class LeaseLock:
         """Return the stored record; None without a Lease.
 
         Raises:
-            ApiError: the server refused, or could not be reached.
-            DeadlineExceeded: it did not answer in time.
+            ApiError: the request failed.
+            DeadlineExceeded: there was no answer in time.
         """
         try:
             lease = self._session.get(LEASES, self._name, self._namespace, deadline=deadline)
@@ -72,7 +72,7 @@ class LeaseLock:
             acquire_time=spec.get("acquireTime"),
             renew_time=spec.get("renewTime"),
             leader_transitions=spec.get("leaseTransitions") or 0,
-            # Times may repeat where a wall clock is set back; versions do not.
+            # Times may repeat if a wall clock is set back; versions do not.
             version=lease["metadata"].get("resourceVersion") or "",
         )
 

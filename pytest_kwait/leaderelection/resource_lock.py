@@ -17,11 +17,11 @@ class LeaderElectionRecord:
 
     Args:
         holder_identity: the holder; empty for none.
-        lease_duration_seconds: how long others wait after they saw the record last change.
-        acquire_time: when the holder got it, as the API's MicroTime; for display only.
-        renew_time: when it last renewed it; for display only.
+        lease_duration_seconds: how long others wait after the last observed change of the record.
+        acquire_time: when the holder acquired it, as the API's MicroTime; for display only.
+        renew_time: when the holder last renewed it; for display only.
         leader_transitions: how often the holder has changed.
-        version: of the lock, as it was read; only ever compared, and not written.
+        version: of the lock, as it was read; only compared, never written.
 
     Source: resourcelock/interface.go LeaderElectionRecord.
     """
@@ -37,7 +37,7 @@ class LeaderElectionRecord:
 class ResourceLock(Protocol):
     """A record with optimistic concurrency, for one elector.
 
-    Every call ends by its deadline, and raises `KwaitError` when it has failed.
+    Every call ends by its deadline, and raises `KwaitError` if it fails.
     """
 
     @property
