@@ -1,11 +1,12 @@
 """The scheduler: selects a node for each pod and binds it.
 
-What may enter: the algorithm with its types (`framework`) and plugins; the loop that takes pods
-from the queue, runs the algorithm and binds (`scheduler`, made by `config_factory`); queue,
-cache and the event handlers that fill them; writes about pods (bindings, conditions, events);
-the command. The embedded cluster shares `algorithm`, `framework` and `plugins`, so these do not
-know how objects are read or written. Names resolve on first use, so that importing the
-algorithm alone does not import the rest.
+- `algorithm`, `framework` and `plugins` decide; the embedded cluster shares them, so they do not
+  depend on how objects are read or written.
+- `scheduler`, created by `config_factory`, takes pods from the queue, runs the algorithm and binds.
+- Event handlers fill the queue and the cache; other modules write bindings, conditions and events.
+- `command` is the program.
+
+Names resolve on first use, so that importing the algorithm alone does not import the rest.
 
 Source: kube-scheduler (1.36).
 """

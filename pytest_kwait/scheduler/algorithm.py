@@ -1,10 +1,10 @@
 """The scheduling algorithm: filter nodes by predicates, then score them by priorities.
 
-Pure: no requests and no clock. No state outlives a call but the sums in `NodeInfo` and the node
-at which an `Algorithm` starts its next search. `FitError` has the text of the FailedScheduling
-event and of the PodScheduled condition.
+Pure: no requests and no clock. The only state kept between calls is the sums in `NodeInfo` and the
+node at which an `Algorithm` starts its next search. `FitError` has the text of the
+FailedScheduling event and of the PodScheduled condition.
 
-The names that users need to write predicates and priorities are importable from here.
+Everything that custom predicates and priorities need is importable from here.
 
 Source: kube-scheduler, schedule_one.go (`schedulePod`), framework/types.go (`FitError`).
 """
@@ -76,7 +76,7 @@ class FitError(KwaitError):
     Args:
         rejections: the reason of each node, by its name.
         predicates: the names of the predicates that rejected a node.
-        reason: why no node was tried; empty if nodes were tried.
+        reason: the reason if no node was tried; empty otherwise.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
     """
 
@@ -106,7 +106,7 @@ class FitError(KwaitError):
 
 
 def format_gates_message(gates: Sequence[str]) -> str:
-    """Return why a pod with scheduling gates is not tried; upstream only logs it."""
+    """Return the message about a pod with scheduling gates; upstream only logs it."""
     return f"waiting for scheduling gates: [{' '.join(gates)}]"
 
 
@@ -128,7 +128,7 @@ def format_fit_error(
 
     Args:
         rejections: one per node; none if the cluster has no node.
-        reason: why no node was tried; empty if nodes were tried.
+        reason: the reason if no node was tried; empty otherwise.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
         preemption: why no pod is preempted; empty if pods are; None if preemption was not tried.
         tried: why preemption does not help, one per node, if it was tried.
@@ -139,13 +139,13 @@ def format_fit_error(
         return NO_NODES
     nodes = len(rejections)
     if reason:
-        # The dynamic resources plugin answers "not found", as it has no state of the pod either;
+        # The dynamic resources plugin returns "not found", as it has no state of the pod either;
         # preemption is not tried after it.
         return f"0/{nodes} nodes are available: {reason}. not found"
     text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
     if preemption == "":
         return text
-    # The answers of two PostFilter plugins: dynamic resources and preemption.
+    # The results of two PostFilter plugins: dynamic resources and preemption.
     text += " no new claims to deallocate,"
     if not may_preempt:
         return f"{text} preemption: not eligible due to preemptionPolicy=Never."
@@ -219,7 +219,7 @@ class Algorithm:
         return {name: weight for name, _, weight in self._priorities}
 
     def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister) -> str:
-        """Return the name of the node that suits `pod` best.
+        """Return the name of the best node for `pod`.
 
         Args:
             pod: the Pod as the API has it.
@@ -270,11 +270,11 @@ class Algorithm:
     def rejection(
         self, pod: Mapping[str, Any], node_lister: NodeLister, info: NodeInfo
     ) -> Rejection | None:
-        """Return why `pod` does not fit one node; None if it fits.
+        """Return the reason why `pod` does not fit one node; None if it fits.
 
         Args:
             pod: the Pod as the API has it.
-            node_lister: all nodes, `info` among them.
+            node_lister: all nodes, including `info`.
             info: the node.
 
         Raises:

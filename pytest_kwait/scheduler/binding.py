@@ -66,10 +66,10 @@ class DefaultBinder:
         self._session = session
 
     def __call__(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
-        """Bind.
+        """Bind the pod.
 
         Raises:
-            KwaitError: the server refused, or was not reached in time.
+            KwaitError: the request failed.
         """
         metadata = pod["metadata"]
         identity = {name: metadata[name] for name in ("name", "namespace", "uid")}
@@ -96,7 +96,7 @@ class BindingCycle:
     """Binds pods in other threads and handles the result.
 
     Unlike upstream, a pod is not bound to a node that was deleted since it was selected: the server
-    would accept the binding, and the pod would be lost.
+    would accept the binding, and the pod would never run.
 
     Args:
         queue: the queue that a bound pod leaves.

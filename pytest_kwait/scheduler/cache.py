@@ -50,7 +50,7 @@ class SchedulerCache:
 
     A pod with a selected node counts on it before it is bound: it is assumed until the watch
     confirms it or it is forgotten. Any thread may change the cache. The listed nodes change only
-    with the next `list`, so that an algorithm sees one state throughout: only one thread at a time
+    with the next `list`, so that an algorithm sees one consistent state: only one thread at a time
     may list and read.
 
     Args:
@@ -79,7 +79,7 @@ class SchedulerCache:
         self._listed: tuple[NodeInfo, ...] = ()
 
     def list(self) -> Sequence[NodeInfo]:
-        """Return every node with the pods on it as they are now, assumed ones too."""
+        """Return every node with its current pods, including assumed ones."""
         with self._lock:
             self._expire()
             changes, self._changes = self._changes, []
@@ -114,18 +114,18 @@ class SchedulerCache:
             return True
 
     def finish_binding(self, pod: Mapping[str, Any]) -> None:
-        """Start the time in which an assumed pod must be confirmed."""
+        """Start the time limit for the confirmation of an assumed pod."""
         uid = uid_of(pod)
         with self._lock:
             if uid in self._assumed and self._ttl is not None:
                 self._assumed[uid] = self._clock.monotonic() + self._ttl
 
     def is_assumed(self, pod: Mapping[str, Any]) -> bool:
-        """Whether the pod counts on a node without being known to be bound."""
+        """Return whether the pod is assumed on a node and not confirmed."""
         return uid_of(pod) in self._assumed
 
     def set_pod(self, pod: Pod) -> None:
-        """Count a pod on the node that it is bound to, no longer as assumed."""
+        """Count a pod on its node as bound instead of assumed."""
         uid = uid_of(pod)
         with self._lock:
             known, assumed = self._pods.get(uid), uid in self._assumed
@@ -152,14 +152,14 @@ class SchedulerCache:
             return known
 
     def set_node(self, node: Mapping[str, Any]) -> None:
-        """Take over a new or changed node; pods that came before it are on it."""
+        """Add or update a node; pods already known to be on it count."""
         name: str = node["metadata"]["name"]
         with self._lock:
             self._nodes.add(name)
             self._changes.append(("node", name, node))
 
     def remove_node(self, node: Mapping[str, Any]) -> None:
-        """Remove a node; its pods count again if it returns before they are deleted."""
+        """Remove a node; its remaining pods count again if it returns."""
         name: str = node["metadata"]["name"]
         with self._lock:
             self._nodes.discard(name)
@@ -222,7 +222,7 @@ class SchedulerCache:
 
 
 def _has_relevant_change(known: Pod, pod: Pod) -> bool:
-    """Whether a pod counts otherwise than before; its status changes often and counts nowhere."""
+    """Return whether a change affects the sums of a node; changes of the status do not."""
     return (
         known.get("spec") != pod.get("spec")
         or has_label_change(known, pod)
@@ -238,12 +238,12 @@ def _deletion(pod: Pod) -> str | None:
 def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
     try:
         change()
-    except Exception:  # one object that makes no sense must not keep all others from nodes
+    except Exception:  # one invalid object must not block all others
         _log.exception("cannot " + what, key_of(obj).lstrip("/"))
 
 
 _CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
-# The resources that predicates and priorities read beside pods and nodes.
+# The resources that predicates and priorities read besides pods and nodes.
 _RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
     "InterPodAffinity": (NAMESPACES,),
     "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
@@ -273,7 +273,7 @@ class SharedLister:
         return list(self._informers.values())
 
     def list(self) -> Sequence[NodeInfo]:
-        """Return every node with the pods on it as they are now, assumed ones too."""
+        """Return every node with its current pods, including assumed ones."""
         return self._cache.list()
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:

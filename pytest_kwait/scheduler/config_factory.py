@@ -1,4 +1,4 @@
-"""The parts of a scheduler, and the factory that makes them."""
+"""The parts of a scheduler, and the factory that creates them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SchedulingAlgorithm(Protocol):
     """Selects nodes for pods; implemented by `Algorithm`."""
 
     def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister, /) -> str:
-        """Return the name of the node that a pod goes to.
+        """Return the name of the node for a pod.
 
         Args:
             pod: the Pod as the API has it.
@@ -89,7 +89,7 @@ class Config:
 
 
 class ConfigFactory:
-    """Makes the parts of a scheduler.
+    """Creates the parts of a scheduler.
 
     Args:
         client: the official client, or a session over it.
@@ -101,15 +101,16 @@ class ConfigFactory:
         burst: requests at once above `qps`; None for twice `qps`.
         bind_threads: the number of concurrent bindings.
         informers: a shared factory, which must see all namespaces; None for own informers. Besides
-            pods and nodes it is used for what the algorithm reads: namespaces for affinity between
-            pods; services, replication controllers, replica sets and stateful sets for spreading.
+            pods and nodes it provides the algorithm's other objects: namespaces for affinity
+            between pods; services, replication controllers, replica sets and stateful sets for
+            spreading.
         binder: binds pods to nodes; None for the server's `binding` subresource.
         pod_initial_backoff: the back-off after the first attempt; doubled each time.
         pod_max_backoff: the longest back-off.
-        pod_max_unschedulable: after how long a pod is retried without any change.
+        pod_max_unschedulable: the time after which a pod is retried without any change.
         pop_from_backoff: whether pods are retried early if the active queue is empty.
-        assumed_pod_ttl: after how long an unconfirmed bound pod is no longer assumed; None for
-            never, as upstream.
+        assumed_pod_ttl: the time after which an unconfirmed bound pod is no longer assumed; None
+            for never, as upstream.
         request_timeout: the limit of one request.
 
     Raises:
@@ -173,7 +174,7 @@ class ConfigFactory:
         self._cache = SchedulerCache(assumed_pod_ttl=assumed_pod_ttl, clock=clock)
 
     def create(self) -> Config:
-        """Make the parts and register the event handlers; call it once.
+        """Create the parts and register the event handlers; call it once.
 
         Raises:
             InvalidArgument: informers of one namespace only.
@@ -241,7 +242,7 @@ def _algorithms_by_name(
 
 
 def _list_plugin_names(algorithms: Iterable[SchedulingAlgorithm]) -> set[str]:
-    """Return the names of the predicates and priorities, as far as algorithms have such."""
+    """Return the names of the predicates and priorities of algorithms that have them."""
     return {
         rule
         for algorithm in algorithms

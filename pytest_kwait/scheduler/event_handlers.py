@@ -31,9 +31,9 @@ _FINISHED_PHASES = frozenset({"Failed", "Succeeded"})
 
 
 class EventHandlers:
-    """Keeps queue and cache up with the cluster by two shared informers.
+    """Updates queue and cache by two shared informers.
 
-    Finished pods count as deleted, as upstream, whose watch leaves them out.
+    Finished pods count as deleted, as upstream, whose watch excludes them.
 
     Args:
         queue: the pods to schedule.
@@ -75,7 +75,7 @@ class EventHandlers:
             self._places.append((informer, registration))
 
     def unregister(self) -> None:
-        """Remove the handlers; shared informers go on."""
+        """Remove the handlers; shared informers keep running."""
         for informer, registration in self._places:
             informer.remove_event_handler(registration)
 
@@ -89,7 +89,7 @@ class EventHandlers:
             self._queue.add(pod)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """Take note of a changed pod."""
+        """Handle a changed pod."""
         if _is_finished(new):
             if not _is_finished(old):
                 self.delete_pod(new)
@@ -106,7 +106,7 @@ class EventHandlers:
             if not self._cache.is_assumed(new):
                 self._queue.update(old, new)
             elif _is_terminating(new) and not _is_terminating(old) and self._cache.forget(new):
-                # Its binding will fail: it needs no resources any more.
+                # Its binding will fail, so it needs no resources any more.
                 self._queue.move_all()
 
     def delete_pod(self, pod: Pod) -> None:
@@ -121,13 +121,13 @@ class EventHandlers:
         self._queue.move_all()
 
     def update_node(self, old: dict[str, Any], new: dict[str, Any]) -> None:
-        """Take note of a changed node."""
+        """Handle a changed node."""
         self._cache.set_node(new)
         if has_node_scheduling_change(old, new):
             self._queue.move_all()
 
     def delete_node(self, node: dict[str, Any]) -> None:
-        """Handle a deleted node: only its part in topology spreading can matter."""
+        """Handle a deleted node, which can matter only for topology spreading."""
         self._cache.remove_node(node)
         self._queue.move_dependents()
 

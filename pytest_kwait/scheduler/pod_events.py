@@ -102,7 +102,7 @@ class EventRecorder:
         """Record an event of a pod; returns at once.
 
         Args:
-            pod: the pod in the state that it concerns.
+            pod: the current state of the pod.
             type: `Normal` or `Warning`.
             reason: one word.
             action: one word.
@@ -149,7 +149,7 @@ class EventRecorder:
         self._write(str(key), known)
 
     def flush_series(self) -> None:
-        """Write retries and the series that ended or are due; called every second."""
+        """Write retries and the series that have ended or are due; called every second."""
         now = self._clock.monotonic()
         with self._lock:
             due = [one for one in self._retries if one[0] <= now]

@@ -1,4 +1,4 @@
-"""Queueing hints: which changes of pods and nodes can make a pod schedulable.
+"""Queueing hints: find the changes of pods and nodes that can make a pod schedulable.
 
 Pure functions of the old and the new object.
 
@@ -27,7 +27,7 @@ _UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVe
 
 
 def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a node's change may help pods; heartbeats and cordoning do not.
+    """Return whether a node's change may help pods; heartbeats and cordoning do not.
 
     Source: kube-scheduler, framework/events.go, `NodeSchedulingPropertiesChange`.
     """
@@ -42,7 +42,7 @@ def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -
 
 
 def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a waiting pod changed other than in its status.
+    """Return whether a waiting pod changed outside its status.
 
     Source: kube-scheduler, backend/queue/scheduling_queue.go, `isPodUpdated`.
     """
@@ -73,7 +73,7 @@ def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 
 def depends_on_other_pods(pod: Mapping[str, Any]) -> bool:
-    """Whether other pods' nodes can decide whether `pod` fits a node.
+    """Return whether the nodes of other pods can decide whether `pod` fits a node.
 
     Source: kube-scheduler, backend/queue/scheduling_queue.go,
     `getUnschedulablePodsWithCrossTopologyTerm`.

@@ -1,4 +1,4 @@
-"""The scheduling loop: takes one pod after the other and selects a node.
+"""The scheduling loop: takes one pod at a time and selects a node.
 
 Source: kube-scheduler, scheduler.go, schedule_one.go.
 """
@@ -26,10 +26,10 @@ _QUEUE_FLUSH_PERIOD: Final = 30.0
 
 
 class Scheduler:
-    """Binds its pods to nodes for as long as it runs.
+    """Schedules and binds pods while it runs.
 
-    One thread decides, others bind. An error with a pod is logged and recorded as an event, and the
-    next pod follows.
+    One thread selects nodes, others bind. An error with a pod is logged and recorded as an event,
+    and the loop continues with the next pod.
 
     Args:
         config: its parts.
@@ -43,10 +43,10 @@ class Scheduler:
         self._flushed_at = config.clock.monotonic()
 
     def run(self, stop: Stop) -> None:
-        """Wait for the caches, then schedule one pod after the other until stopped.
+        """Wait for the caches, then schedule one pod at a time until stopped.
 
-        Returns once nothing is sent any more, a request's timeout after `stop` at the latest.
-        Runs once.
+        Returns once all requests have ended, at most a request's timeout after `stop`. A scheduler
+        runs once.
 
         Args:
             stop: an event or a context; ends the run.
@@ -97,7 +97,7 @@ class Scheduler:
         try:
             node = algorithm.schedule(entry.pod, config.node_lister)
             assumed = config.cache.assume(entry.pod, node)
-        except Exception as error:  # predicates may be custom and pods invalid: any error
+        except Exception as error:  # custom predicates and invalid pods may raise any error
             config.error(entry, error, begun)
             return
         config.binding.start(entry, assumed, node, begun)

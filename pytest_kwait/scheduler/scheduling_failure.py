@@ -1,4 +1,4 @@
-"""Handling of pods that could not be scheduled: event, condition, another attempt.
+"""Handling of unschedulable pods: event, condition, another attempt.
 
 Source: kube-scheduler, schedule_one.go (`handleSchedulingFailure`).
 """
@@ -31,10 +31,10 @@ __all__ = ["FailureHandler", "make_unscheduled_patch"]
 def make_unscheduled_patch(
     pod: Mapping[str, Any], reason: str, message: str, now: str
 ) -> dict[str, Any] | None:
-    """Return the strategic merge patch of a pod's status; None if it would change nothing.
+    """Return the strategic merge patch of a pod's status; None without a change.
 
     Args:
-        pod: the pod as it is.
+        pod: the current pod.
         reason: `Unschedulable` or `SchedulerError`.
         message: the condition's message.
         now: the time as the API writes it.
@@ -82,7 +82,7 @@ class FailureHandler:
     """The error function of a scheduler.
 
     A deleted or bound pod is not retried. Unlike upstream, its condition is not changed then: a pod
-    with a node is scheduled, whatever the result of this attempt.
+    with a node is scheduled, regardless of the result of this attempt.
 
     Args:
         queue: takes the pod back.
@@ -112,11 +112,11 @@ class FailureHandler:
         self._clock = clock
 
     def __call__(self, entry: QueuedPodInfo, error: Exception, begun: float) -> None:
-        """Deal with an attempt that failed.
+        """Handle a failed attempt.
 
         Args:
             entry: the pod's entry of the queue.
-            error: why; a `FitError` where it fits nowhere.
+            error: the error; a `FitError` if the pod fits no node.
             begun: the start of the attempt, in monotonic seconds.
         """
         unfit = isinstance(error, FitError)

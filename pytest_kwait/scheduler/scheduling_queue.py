@@ -155,14 +155,14 @@ class SchedulingQueue:
     """Pods to schedule: active by priority and time, backing off, unschedulable, gated.
 
     An unschedulable pod waits until a change could help it, and then for the rest of its back-off.
-    As upstream, that rest is cut short if the active queue is empty; after an error it is not. A
-    change during an attempt counts for the pod in the attempt too. Any thread may add pods, one
+    As upstream, that rest is skipped if the active queue is empty, except after an error. A change
+    during an attempt also counts for the pod in the attempt. Any thread may add pods; one thread
     takes them.
 
     Args:
         initial_backoff: the first back-off; doubled each time.
         max_backoff: the longest; zero for no back-off.
-        max_unschedulable: after how long an unschedulable pod is retried without any change.
+        max_unschedulable: the time after which an unschedulable pod is retried without any change.
         pop_from_backoff: whether back-offs are cut short if the active queue is empty.
         metrics: receives the queues' lengths.
 
@@ -205,20 +205,20 @@ class SchedulingQueue:
         self._wake: Callable[[], None] = lambda: None
 
     def add(self, pod: Pod) -> None:
-        """Queue a pod that is new; hold it while it has gates."""
+        """Queue a new pod; hold it while it has gates."""
         with self._lock:
             if uid_of(pod) not in self._entries:
                 self._enqueue(QueuedPodInfo(pod, self._clock.monotonic()))
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Take over a new state of a pod that waits; queue it if it does not."""
+        """Update a queued pod; queue it otherwise."""
         with self._lock:
             entry = self._entries.get(uid_of(new))
             if entry is None:
                 self.add(new)
                 return
             if entry.place is QueueState.IN_FLIGHT:
-                # It returns with its latest state and is then worth another attempt.
+                # It returns with its latest state, which warrants another attempt.
                 entry.changed = entry.changed or has_pod_scheduling_change(old, new)
                 return
             entry.pod = new
@@ -236,9 +236,9 @@ class SchedulingQueue:
                 self._leave(entry)
 
     def pop(self, ctx: wait.Context) -> QueuedPodInfo | None:
-        """Wait for the next pod and return it; None if there is none.
+        """Wait for the next pod and return it; None without one.
 
-        None means that the context ended or that the queue was woken for nothing: call it again.
+        None means that the context ended or that the wake-up was spurious: call it again.
         """
         entry = self._take()
         if entry is not None or ctx.err() is not None:
@@ -259,13 +259,13 @@ class SchedulingQueue:
                 del self._entries[entry.uid]
 
     def add_unschedulable(self, entry: QueuedPodInfo, pod: Pod, *, error: bool) -> None:
-        """Take back a pod after a failed attempt, unless it was deleted.
+        """Return a pod to the queue after a failed attempt, unless it was deleted.
 
         Args:
             entry: the entry returned by `pop`.
             pod: its latest state.
-            error: whether the attempt had an error, so that only time can help; else it fitted no
-                node.
+            error: whether the attempt had an error, so that only time can help; otherwise it fitted
+                no node.
         """
         with self._lock:
             if self._entries.get(entry.uid) is not entry or entry.place is not QueueState.IN_FLIGHT:
@@ -375,7 +375,7 @@ class SchedulingQueue:
             pause = min(self._max, self._initial * 2.0 ** min(count - 1, 64))
             end = entry.timestamp + pause
             if self._pops_early:
-                # Windows, in which priority and not fractions of a second decides the order.
+                # Windows, within which priority decides the order instead of fractions of a second.
                 end = (math.floor(end / _BACKOFF_WINDOW) + 1) * _BACKOFF_WINDOW
             entry.backs_off_until = end
         return entry.backs_off_until

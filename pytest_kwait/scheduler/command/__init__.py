@@ -1,8 +1,8 @@
 """The command `kwait-scheduler`.
 
-What may enter: flags, the component configuration, the server of health checks and metrics with its
-authentication and authorization, logs, and the order in which the parts start. Neither the rest of
-the scheduler nor the pytest plugin imports this folder.
+It has the flags, the component configuration, the server of health checks and metrics with its
+authentication and authorization, logging, and the start order of the parts. Neither the rest of
+the scheduler nor the pytest plugin imports this package.
 
 Source: cmd/kube-scheduler.
 """

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class CommandError(KwaitError):
-    """The program cannot go on; the text is its one line on stderr."""
+    """A fatal error of the program; the text is its one line on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ def required(field: str) -> FieldError:
 
 
 def duplicate(field: str, value: object) -> FieldError:
-    """Return the error of a value that another field has already."""
+    """Return the error of a value that duplicates another field's."""
     return FieldError(field, f"Duplicate value: {_format_value(value)}")
 
 
 def not_supported(field: str, value: object, valid: Sequence[str]) -> FieldError:
-    """Return the error of a value that is none of the valid ones."""
+    """Return the error of an unsupported value."""
     values = ", ".join(map(quote_go, valid))
     return FieldError(
         field, f"Unsupported value: {_format_value(value)}: supported values: {values}"
@@ -72,7 +72,7 @@ def not_supported(field: str, value: object, valid: Sequence[str]) -> FieldError
 
 
 def aggregate(errors: Iterable[object]) -> CommandError:
-    """Return one error of several: in brackets if more than one, without duplicates.
+    """Combine errors into one: in brackets if more than one, without duplicates.
 
     Source: apimachinery pkg/util/errors/errors.go aggregate.
     """

@@ -142,9 +142,11 @@ class Profile:
 class Configuration:
     """The component configuration with its defaults.
 
+    Deliberately different defaults: JSON instead of protobuf to the API server, and no Go
+    profiling.
+
     Source: kube-scheduler config/v1/types.go KubeSchedulerConfiguration and
-    pkg/scheduler/apis/config/v1/defaults.go; the defaults differ where this scheduler does: JSON to
-    the API server, no profiling of a Go program.
+    pkg/scheduler/apis/config/v1/defaults.go.
     """
 
     parallelism: int = _field("parallelism", "int32", 16)

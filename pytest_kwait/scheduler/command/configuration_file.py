@@ -1,7 +1,7 @@
 """Loading of the configuration: decode the file, apply flags and defaults, validate.
 
-Unknown fields, wrong types and all violations are reported at once, in Kubernetes' words. A
-lease duration that is too short is shown with its own value, where upstream shows the renew
+Unknown fields, wrong types and all violations are reported at once, with Kubernetes' messages. For
+a lease duration that is too short the message has its own value; upstream shows the renew
 deadline's.
 
 Source: cmd/kube-scheduler/app/options/configfile.go; component-base
@@ -83,11 +83,11 @@ _ZERO_IS_DEFAULT = frozenset(
         "leaderElection.resourceNamespace",
     }
 )
-"""Fields that are no pointers upstream: zero is the same as absent."""
+"""Fields that are not pointers upstream: zero equals absent."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without timestamps, in which no key may stand twice."""
+    """A YAML loader without timestamps that refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -196,29 +196,29 @@ class _Decoder:
         return _SCALARS[kind](self, data, path)
 
     def string(self, data: Any, path: str) -> str | None:
-        """Read a text."""
+        """Read a string."""
         if not isinstance(data, str):
             self._refuse(data, path, "string")
             return None
         return data
 
     def bool(self, data: Any, path: str) -> bool | None:
-        """Read yes or no."""
+        """Read a bool."""
         if not isinstance(data, bool):
             self._refuse(data, path, "bool")
             return None
         return data
 
     def int32(self, data: Any, path: str) -> int | None:
-        """Read a whole number of 32 bits."""
+        """Read a 32-bit integer."""
         return self._int(data, path, "int32", INT32)
 
     def int64(self, data: Any, path: str) -> int | None:
-        """Read a whole number of 64 bits."""
+        """Read a 64-bit integer."""
         return self._int(data, path, "int64", INT64)
 
     def float32(self, data: Any, path: str) -> float | None:
-        """Read a number, not an infinite one."""
+        """Read a finite number."""
         if isinstance(data, bool) or not isinstance(data, int | float) or not abs(data) < 3.4e38:
             self._refuse(data, path, "float32")
             return None
@@ -236,7 +236,7 @@ class _Decoder:
             return None
 
     def object(self, data: Any, path: str) -> dict[str, Any] | None:
-        """Read an object that others know the fields of."""
+        """Read an object of unknown fields."""
         if not isinstance(data, dict):
             self._refuse(data, path, "object")
             return None
@@ -275,7 +275,7 @@ _SCALARS: dict[str, Callable[[_Decoder, Any, str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class DecodedConfiguration:
-    """A configuration as far as it is valid.
+    """The valid part of a configuration.
 
     Args:
         configuration: the fields, with defaults for invalid ones.
@@ -289,7 +289,7 @@ class DecodedConfiguration:
 
 
 def decode_configuration(data: dict[str, Any]) -> DecodedConfiguration:
-    """Return the configuration of an object of our kind and version, and its errors."""
+    """Return the configuration of an object of the supported kind and version, and its errors."""
     reader = _Decoder()
     configuration = reader.part(Configuration, data, "")
     unknown = ", ".join(f'unknown field "{path}"' for path in reader.unknown)
@@ -380,7 +380,7 @@ def _check_election(election: LeaderElection) -> Iterator[FieldError]:
         detail = "must be greater than `RenewDeadline`"
         yield invalid(f"{path}.leaseDuration", format_duration(lease), detail)
     if 0 < renew <= retry * _JITTER_FACTOR:
-        # Kubernetes finds this only when it starts the election.
+        # Kubernetes reports this only at the start of the election.
         detail = "must be greater than retryPeriod*JitterFactor"
         yield invalid(f"{path}.renewDeadline", format_duration(renew), detail)
     for name, text in (
@@ -423,9 +423,9 @@ _CONNECTION = {"kubeconfig": "kubeconfig", "kube_api_qps": "qps", "kube_api_burs
 
 
 def load_configuration(flags: Flags) -> Configuration:
-    """Return the configuration of file and given flags, with defaults.
+    """Return the configuration of the file and given flags, with defaults.
 
-    Kubernetes' scheduler lets a file win over the deprecated flags; here every flag wins.
+    In Kubernetes' scheduler a file overrides the deprecated flags; here every flag overrides it.
 
     Raises:
         CommandError: the file is unreadable or the configuration invalid: all errors
@@ -450,7 +450,7 @@ def load_configuration(flags: Flags) -> Configuration:
         client_connection=replace(configuration.client_connection, **connection),
         profiles=set_profile_defaults(configuration.profiles, Profile()),
     )
-    # An invalid field has its default, which must not cause further errors.
+    # An invalid field gets its default, which must not cause further errors.
     sound = [
         error
         for error in validate_configuration(configuration)

@@ -1,7 +1,8 @@
 """Authentication and authorization of requests, delegated to the API server.
 
-Callers are identified by client certificate or by TokenReview, else they are anonymous. Paths
-are allowed always, to members of system:masters, or by SubjectAccessReview. Reviews are cached.
+Callers are identified by client certificate or by TokenReview, and are anonymous otherwise.
+Access is granted for always-allowed paths, to members of system:masters, or by
+SubjectAccessReview. Reviews are cached.
 
 Source: apiserver, pkg/authentication/authenticatorfactory, pkg/authorization/authorizerfactory.
 """
@@ -44,10 +45,10 @@ _Value = TypeVar("_Value")
 
 
 class TTLCache(Generic[_Value]):
-    """The last answers, each until it expires; safe to share between threads.
+    """A cache of the latest answers, each until it expires; thread-safe.
 
     Args:
-        most: the number of answers that are kept; the oldest are removed first.
+        most: the maximum number of answers; the oldest are removed first.
     """
 
     def __init__(self, clock: Clock, most: int = 4096) -> None:
@@ -69,7 +70,7 @@ class TTLCache(Generic[_Value]):
             return answer
 
     def put(self, question: Hashable, answer: _Value, seconds: float) -> None:
-        """Keep an answer for a time; not at all for zero."""
+        """Cache an answer for a time; not at all for zero."""
         if seconds <= 0:
             return
         with self._lock:
@@ -81,7 +82,7 @@ class TTLCache(Generic[_Value]):
 
 _AUTHENTICATED = "system:authenticated"
 _TOKEN_REVIEW_TIMEOUT = 10.0
-"""Seconds that a review may take, tries again included."""
+"""Seconds of one review, including retries."""
 
 TOKEN_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
@@ -92,13 +93,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """A caller.
+    """The user of a request.
 
     Args:
         name: the user name.
         groups: its groups.
         uid: distinguishes users of the same name; may be empty.
-        extra: further facts of the authenticator.
+        extra: further attributes from the authenticator.
     """
 
     name: str
@@ -180,7 +181,7 @@ class Authenticator:
 
 
 def read_certificate_user(certificate: Mapping[str, Any]) -> UserInfo | None:
-    """Return the user that a client certificate names: common name and organizations.
+    """Return the user in a client certificate: common name and organizations.
 
     Source: apiserver pkg/authentication/request/x509/x509.go CommonNameUserConversion.
     """
@@ -198,7 +199,7 @@ def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
     They are read once, at the start; Kubernetes' scheduler follows their changes.
 
     Args:
-        tolerate: whether to go on without them.
+        tolerate: whether to continue without them.
 
     Raises:
         CommandError: the read failed, and that is not tolerated.
@@ -259,9 +260,9 @@ class Authorizer:
 
     Args:
         session: the client for access reviews; None to allow only `always`.
-        always: paths that everyone may read; a `*` at the end matches any rest.
-        allowed_ttl: seconds for which a yes is cached.
-        denied_ttl: seconds for which a no is cached.
+        always: public paths; a `*` at the end matches any rest.
+        allowed_ttl: seconds for which an allowed request is cached.
+        denied_ttl: seconds for which a denied request is cached.
 
     Source: apiserver pkg/server/options/authorization.go toAuthorizer,
     pkg/authorization/path/path.go, plugin/pkg/authorizer/webhook/webhook.go.
@@ -284,7 +285,7 @@ class Authorizer:
         self._answers: TTLCache[AccessDecision] = TTLCache(clock)
 
     def authorize(self, user: UserInfo, verb: str, path: str) -> AccessDecision:
-        """Return whether the user may do this.
+        """Return the access decision for a request.
 
         Args:
             user: the caller.

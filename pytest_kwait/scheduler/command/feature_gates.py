@@ -25,7 +25,7 @@ class FeatureGate:
 
     Args:
         stage: ALPHA, BETA, or empty once it is stable.
-        default: whether it is on.
+        default: whether it is enabled by default.
         locked: whether it cannot be changed, as this scheduler always or never has the feature.
     """
 
@@ -58,7 +58,7 @@ GATES: Mapping[str, FeatureGate] = {
 
 
 class FeatureGates:
-    """The features that are on.
+    """The enabled features.
 
     Args:
         turned: the requested states, by name.
@@ -121,12 +121,12 @@ class FeatureGates:
         return self._on[name]
 
     def states(self) -> list[tuple[str, str, bool]]:
-        """Return the name and the stage of each, and whether it is on."""
+        """Return name, stage and state of each feature."""
         return [(name, GATES[name].stage, on) for name, on in sorted(self._on.items())]
 
 
 def describe_gates() -> list[str]:
-    """Return a line on each gate that can be turned."""
+    """Return a line on each gate that can be set."""
     return [
         f"{_COMPONENT}:{name}=true|false ({gate.stage} - default={_word(gate.default)})"
         for name, gate in sorted(GATES.items())

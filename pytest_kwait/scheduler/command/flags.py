@@ -1,7 +1,7 @@
-"""The flags of `kwait-scheduler`, grouped as kube-scheduler shows them.
+"""The flags of `kwait-scheduler`, grouped as in kube-scheduler.
 
-First the types of values with the error texts of Go's flag library, then the parser and the
-help text by group, then the flags.
+The module has the types of values with the error messages of Go's flag library, then the parser
+and the help text by group, then the flags.
 
 Source: spf13/pflag; cmd/kube-scheduler/app/options.
 """
@@ -70,7 +70,7 @@ class FlagType(_Type):
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value of the text; defaults are values already."""
+        """Return the value of the text; defaults are converted already."""
         if not isinstance(value, str):
             return value
         text = value
@@ -90,7 +90,7 @@ def _split_strings(text: str) -> tuple[str, ...]:
 
 STRING = FlagType("string", str)
 STRINGS = FlagType("strings", _split_strings)
-"""Separated by commas; given again, they add up."""
+"""A comma-separated list; repeated flags add up."""
 BOOL = FlagType("bool", parse_bool)
 INT = FlagType("int", parse_int)
 INT32_FLAG = FlagType("int32", lambda text: parse_int(text, INT32))
@@ -106,7 +106,7 @@ class Flag(click.Option):
         group: its heading in the help.
         name: its name, with dashes; underscores are equivalent.
         kind: the type of its value.
-        default: its value if it is not given.
+        default: its default value.
         help: its description.
         short: an equivalent single letter; empty for none.
     """
@@ -179,7 +179,7 @@ class FlagCommand(click.Command):
         return super().parse_args(ctx, self._spelled_out(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the flags group by group."""
+        """Format the flags by group."""
         flags = cast("list[Flag]", self.params)
         for group in dict.fromkeys(flag.group for flag in flags):
             ours = sorted(
@@ -189,7 +189,7 @@ class FlagCommand(click.Command):
                 formatter.write_dl([flag.get_help_record(ctx) for flag in ours])
 
     def _spelled_out(self, args: Sequence[str]) -> list[str]:
-        """Give boolean flags a value: Go's never take it from the next argument."""
+        """Give boolean flags an explicit value: in Go they never consume the next argument."""
         flags = {name: cast("Flag", flag) for flag in self.params for name in flag.opts}
         spelled: list[str] = []
         rest = iter(args)
@@ -521,7 +521,7 @@ class Flags:
     Args:
         given: the names of the flags on the command line.
 
-    The others are named as their flags, with underscores.
+    The other fields have the names of their flags, with underscores.
     """
 
     config: str

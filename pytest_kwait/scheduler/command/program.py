@@ -1,4 +1,4 @@
-"""The program from its configuration to its end: clients, informers, server, leader election.
+"""The run of the program: clients, informers, server, leader election.
 
 Source: cmd/kube-scheduler/app/server.go.
 """
@@ -114,7 +114,7 @@ def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
 
 
 def make_in_cluster_client() -> ApiClient | None:
-    """Return the client of the pod that this runs in; None outside of one.
+    """Return the client of the pod that this process runs in; None outside of one.
 
     Source: client-go rest/config.go InClusterConfig.
     """
@@ -156,7 +156,7 @@ def _bypass_proxy_for_loopback(configuration: object) -> object:
 _HEALTH_TOLERANCE = 20.0
 """Seconds past its lease that a leader which cannot renew it still counts as healthy."""
 _SHUTDOWN_TIMEOUT = 3.0
-"""Seconds that requests under way have at the end."""
+"""Seconds that pending requests get at the end."""
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class SchedulerProgram:
         gates: the feature gates.
 
     Raises:
-        CommandError: an unusable kubeconfig, certificate or port; nothing runs then.
+        CommandError: an unusable kubeconfig, certificate or port; nothing is started then.
         InvalidArgument: an invalid name of a lease.
 
     Source: cmd/kube-scheduler/app/server.go Setup, Run.
@@ -197,7 +197,7 @@ class SchedulerProgram:
         """Run until stopped.
 
         Args:
-            stop: ends the run; a leader gives up its lease.
+            stop: ends the run; a leader releases its lease.
 
         Raises:
             CommandError: leadership was lost.

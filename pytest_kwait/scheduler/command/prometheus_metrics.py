@@ -36,7 +36,7 @@ class PrometheusMetrics:
     """
 
     def __init__(self) -> None:
-        # When a series began: of no use to a rate, and unknown to Kubernetes.
+        # The creation time of a series: useless for rates, and absent in Kubernetes.
         disable_created_metrics()  # type: ignore[no-untyped-call] # its author gave it no types
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -107,11 +107,11 @@ class PrometheusMetrics:
         self._leader.labels(name).set_function(lambda: 1 if leads() else 0)
 
     def features(self, gates: FeatureGates) -> None:
-        """Note which features are on."""
+        """Export the enabled features."""
         for name, stage, on in gates.states():
             self._features.labels(name, stage).set(1 if on else 0)
 
     def expose(self, accept: str) -> tuple[str, bytes]:
-        """Return the content type that the caller accepts best, and all metrics in it."""
+        """Return the best accepted content type, and all metrics in it."""
         encoder, content_type = choose_encoder(accept)
         return content_type, encoder(self.registry)

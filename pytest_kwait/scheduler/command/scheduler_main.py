@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["DETAIL_VERBOSITY", "capture_logs", "exit_at_once", "main", "run", "stop_on_signals"]
 
 DETAIL_VERBOSITY = 4
-"""The verbosity from which on each step is logged."""
+"""The minimum verbosity at which each step is logged."""
 
 _SEVERITIES = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
 _LOGGER = "pytest_kwait"
 
 
 class _KlogFormatter(logging.Formatter):
-    """A line as klog writes it: `I1121 11:08:20.134597   13246 module.py:106] text`.
+    """Formats a line as klog does: `I1121 11:08:20.134597   13246 module.py:106] text`.
 
     Source: k8s.io/klog v2 klog.go formatHeader.
     """
@@ -94,7 +94,7 @@ _log = logging.getLogger(__name__)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """From now on, SIGTERM and SIGINT set `stop`; a second one ends the process with status 1.
+    """Make SIGTERM and SIGINT set `stop`; a second one ends the process with status 1.
 
     Source: apiserver pkg/server/signal.go SetupSignalHandler.
     """
@@ -136,7 +136,7 @@ def main() -> NoReturn:
     try:
         status = run(sys.argv[1:], stop)
     finally:
-        # Not by returning: that would wait for threads that wait for the network.
+        # Not by returning: that would join threads that wait for the network.
         if sys.exc_info()[0] is not None:
             traceback.print_exc()
         exit_at_once(status)
@@ -147,7 +147,7 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
 
     Args:
         argv: the arguments without the program's name.
-        stop: ends it in good order.
+        stop: stops the program.
     """
     try:
         flags = parse_flags(argv)
@@ -175,7 +175,7 @@ def _run(flags: Flags, stop: threading.Event, version: str) -> None:
         write_configuration(configuration, Path(flags.write_config_to))
         _scheduler_main_log.info("Wrote configuration to %s", flags.write_config_to)
         return
-    # Importing the client takes a second: not for the help or for errors.
+    # Importing the client takes a second, which the help and errors do not need.
     from pytest_kwait.scheduler.command.program import SchedulerProgram
 
     program = SchedulerProgram(flags, configuration, gates)

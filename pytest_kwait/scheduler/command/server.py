@@ -1,8 +1,8 @@
 """The server of health checks, metrics and zpages: HTTPS, or HTTP at the insecure port.
 
-One thread per connection: a slow or silent client blocks its own thread alone, the handshake
-included, and is dropped after a timeout; the server's end waits for no connection. The serving
-certificate is given, kept in a folder, or made for this run.
+It has one thread per connection: a slow or silent client blocks only its own thread, including the
+handshake, and is dropped after a timeout; the server's end waits for no connection. The serving
+certificate is given, stored in a folder, or generated for this run.
 
 Source: apiserver, pkg/server/healthz/healthz.go, pkg/server/options/serving.go; component-base,
 zpages.
@@ -75,7 +75,7 @@ class HealthCheck:
 
 
 PING = HealthCheck("ping", lambda: None)
-"""Always passes; stands in for an empty list of checks."""
+"""Always passes; replaces an empty list of checks."""
 
 
 def format_health_report(
@@ -98,7 +98,7 @@ def format_health_report(
         try:
             check.check()
         except KwaitError as error:
-            # Anyone may read this path; the reason is for those who may read the check itself.
+            # This path is public; the reason is shown only at the path of the check itself.
             lines.append(f"[-]{check.name} failed: reason withheld")
             failed.append(check.name)
             reasons.append(f"[-]{check.name} failed: {error}")
@@ -128,9 +128,9 @@ class HTTPRequest:
 
     Args:
         method: the HTTP method.
-        target: path and query as they were sent.
+        target: path and query as sent.
         headers: by their names in lower case.
-        certificate: the trusted client certificate as `ssl` has it; None if none was shown.
+        certificate: the trusted client certificate as `ssl` has it; None without one.
     """
 
     method: str
@@ -155,7 +155,7 @@ class Routes:
     Args:
         health: the checks of `/healthz`, `/livez` and `/readyz` by these names.
         pages: the functions of other paths: from the Accept header to content type and content.
-        authenticator: authenticates requests; None to serve everyone, as the insecure port does.
+        authenticator: authenticates requests; None to serve any caller, as at the insecure port.
         authorizer: authorizes them.
 
     Source: cmd/kube-scheduler/app/server.go newEndpointsHandler, buildHandlerChain.
@@ -252,7 +252,7 @@ def _make_status(code: int, reason: str, message: str, **more: object) -> HTTPRe
 
 
 def _escape_html(text: str) -> str:
-    """Keep browsers from reading the text as HTML."""
+    """Escape the text so that browsers do not parse it as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -263,7 +263,7 @@ _READ_TIMEOUT = 32.0
 
 
 class Server:
-    """A server that listens once made and serves requests once started.
+    """A server that listens once created and serves requests once started.
 
     Args:
         address: the address to listen on; an unspecified one is all addresses of both families.
@@ -272,7 +272,7 @@ class Server:
         tls: the TLS context; None for plain HTTP.
 
     Raises:
-        CommandError: the address is in use or not of this host.
+        CommandError: the address is in use, or does not belong to this host.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class Server:
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no longer; requests that are being answered are left to their threads."""
+        """Stop listening; pending requests continue in their threads."""
         if self._started:
             self._server.shutdown()
         self._server.server_close()
@@ -316,12 +316,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: _ThreadedServer
 
     def handle_one_request(self) -> None:
-        """Wait longer for a request than for the rest of it."""
+        """Handle one request, with a longer timeout for its first line than for the rest."""
         self.connection.settimeout(_IDLE_TIMEOUT)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
-        """Read the headers, which must not take for ever."""
+        """Read the headers within a timeout."""
         self.connection.settimeout(_READ_TIMEOUT)
         return super().parse_request()
 
@@ -386,7 +386,7 @@ class _ThreadedServer(ThreadingHTTPServer):
             super().finish_request(connection, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log that a client disconnected, is too slow, or does not speak TLS."""
+        """Log a client that disconnected, is too slow, or does not use TLS."""
         import sys
 
         error = sys.exception() if hasattr(sys, "exception") else sys.exc_info()[1]
@@ -407,7 +407,7 @@ def _make_listener(address: str, port: int) -> socket.socket:
 
 
 def render_configz(configuration: Configuration) -> tuple[str, bytes]:
-    """Return the configuration in force, as JSON.
+    """Return the current configuration as JSON.
 
     Source: component-base configz/configz.go.
     """
@@ -418,7 +418,7 @@ def render_configz(configuration: Configuration) -> tuple[str, bytes]:
 
 
 def render_flagz(flags: Flags) -> tuple[str, bytes]:
-    """Return the flags in force, as plain text.
+    """Return the current flags as plain text.
 
     Source: apiserver pkg/server/flagz/flagz.go.
     """
@@ -447,7 +447,7 @@ def make_tls_context(
         certificate: the file of the certificate; empty to use the folder.
         key: the file of its key.
         folder: the folder of a self-signed pair, created if absent; empty to keep one in memory.
-        address: the address that a self-signed certificate is for.
+        address: the address of a self-signed certificate.
         client_ca: the authorities of client certificates as PEM; None to request no certificate.
 
     Raises:
@@ -516,7 +516,7 @@ def _load_generated(context: ssl.SSLContext, certificate: bytes, key: bytes) -> 
 
 
 def _refuse_password() -> bytes:
-    """Fail; OpenSSL would prompt on the terminal otherwise."""
+    """Fail instead of letting OpenSSL prompt on the terminal."""
     return b""
 
 
@@ -546,7 +546,7 @@ def _write_pair(certificate_path: Path, key_path: Path, certificate: bytes, key:
 
 
 def _make_self_signed(address: str) -> tuple[bytes, bytes]:
-    """Make a certificate for localhost and the address, and its key, both as PEM."""
+    """Create a self-signed certificate for localhost and the address, and its key, as PEM."""
     import trustme  # imported late: it takes 60 ms, and few schedulers need it
 
     authority = trustme.CA()

@@ -55,7 +55,7 @@ class PreFilterResult:
     """A predicate's result that limits a pod to some nodes.
 
     Args:
-        names: the nodes; the others are not tried.
+        names: the nodes; the others are rejected.
         check: the check to run on them; None for none.
     """
 
@@ -64,7 +64,7 @@ class PreFilterResult:
 
 
 class NoNodeError(Exception):
-    """A predicate's error for a pod that fits no node, whatever the nodes.
+    """A predicate's error for a pod that cannot fit any node.
 
     Args:
         reason: the reason in kube-scheduler's words.
@@ -88,7 +88,7 @@ class NodeLister(Protocol):
     """
 
     def list(self) -> Sequence[NodeInfo]:
-        """Return all nodes with the pods on them, assumed ones too."""
+        """Return all nodes with their pods, including assumed ones."""
         ...
 
 
@@ -131,9 +131,9 @@ PriorityPerPod = Callable[[CycleState, Sequence["NodeInfo"]], Sequence[int] | No
 class PerPod(Generic[_Function]):
     """Marks a predicate or priority that is called once per pod instead of once per node.
 
-    A predicate `(cycle)` returns the check to run on each node, or None if there is nothing to
-    check; it may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)`
-    returns the scores of the nodes `fitting` in their order, or None if all score alike.
+    A predicate `(cycle)` returns the check to run on each node, or None if no check is needed; it
+    may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the
+    scores of the nodes `fitting` in their order, or None if all scores are equal.
 
     Args:
         function: the predicate or priority.

@@ -33,11 +33,11 @@ class InvalidObject(InvalidArgument):
 
 
 class InvalidPod(InvalidObject):
-    """A pod that no scheduler can read; the API server would have refused it."""
+    """An unparsable pod, which the API server would have refused."""
 
 
 class InvalidNode(InvalidObject):
-    """A node that no scheduler can read; the API server would have refused it."""
+    """An unparsable node, which the API server would have refused."""
 
 
 def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:

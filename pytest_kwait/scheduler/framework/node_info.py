@@ -35,9 +35,9 @@ __all__ = ["NodeInfo"]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
-# Answers that a node remembers at most.
+# The maximum number of cached results per node.
 _MAX_CACHED = 64
-# The number of selectors per namespace, and of namespaces, that a node counts incrementally.
+# The maximum numbers of selectors per namespace, and of namespaces, counted incrementally.
 _MAX_SELECTORS = 16
 _Taints = tuple["Mapping[str, Any]", ...]
 
@@ -244,7 +244,7 @@ class NodeInfo:
         return selector_count.count
 
     def cache(self, key: object, found: int) -> int:
-        """Return `found`, and keep it in `cached`."""
+        """Return `found` after storing it in `cached`."""
         if len(self.cached) >= _MAX_CACHED:
             self.cached.clear()
         self.cached[key] = found

@@ -33,7 +33,7 @@ __all__ = [
     "sum_pod_requests",
 ]
 
-# Whole numbers by resource name: `cpu` in thousandths of a core, everything else in its own unit.
+# Integers by resource name: `cpu` in thousandths of a core, all others in their own unit.
 ResourceAmounts = dict[str, int]
 # (protocol, host address, port)
 HostPort = tuple[str, str, int]
@@ -51,14 +51,14 @@ NATIVE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def parse_resource_list(
     quantities: Mapping[str, str | int | float] | None, path: str = ""
 ) -> ResourceAmounts:
-    """Return a resource list of the API (`requests`, `allocatable`, …) in whole numbers.
+    """Return a resource list of the API (`requests`, `allocatable`, …) as integers.
 
     Args:
         quantities: the list; None is an empty one.
         path: its path, for the error.
 
     Raises:
-        InvalidObject: a value is no quantity, or negative.
+        InvalidObject: a value is not a quantity, or negative.
     """
     found: ResourceAmounts = {}
     for name, quantity in (quantities or {}).items():
@@ -140,8 +140,9 @@ class PodRequests:
     def total(self) -> ResourceAmounts:
         """Return the resources that the node must have free; unrequested names are absent.
 
-        The containers' sum, or the peak of an init container together with the restartable ones
-        started before it if that is more; pod-level requests replace both; overhead is added.
+        The total is the containers' sum, or the peak of an init container together with the
+        restartable ones started before it if that is greater; pod-level requests replace both;
+        overhead is added.
         """
         return self._sum({}, self._whole)
 

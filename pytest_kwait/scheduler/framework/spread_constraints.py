@@ -80,7 +80,7 @@ def read_spread_constraints(
         labels: the pod's labels, which `matchLabelKeys` refers to.
 
     Raises:
-        InvalidObject: they cannot be read.
+        InvalidObject: they are invalid.
     """
     if not spec.get("topologySpreadConstraints"):
         return ()
@@ -173,12 +173,12 @@ def collect_spread_selectors(
 ) -> list[Mapping[str, Any]]:
     """Return the label selectors of the pod's services and controller.
 
-    For `NodeLister.spread_selectors`.
+    Used by `NodeLister.spread_selectors`.
 
     Args:
         pod: the Pod as the API has it.
         services: the services of its namespace.
-        controller: the object that `find_spreading_controller` names; None if there is none.
+        controller: the object from `find_spreading_controller`; None without one.
 
     Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
     """

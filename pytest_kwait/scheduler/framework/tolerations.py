@@ -17,9 +17,9 @@ __all__ = [
     "tolerates",
 ]
 
-# The effects that keep a pod from being placed.
+# The effects that prevent scheduling.
 DO_NOT_SCHEDULE_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
-# The effect that only makes a node less welcome.
+# The effect that only lowers a node's score.
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 _OPERATORS = ("Equal", "Exists", "Lt", "Gt")
@@ -29,7 +29,7 @@ def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return a pod's tolerations.
 
     Raises:
-        InvalidObject: they cannot be read.
+        InvalidObject: they are invalid.
     """
     if not spec.get("tolerations"):
         return ()
@@ -45,9 +45,9 @@ def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether `toleration` covers `taint`.
+    """Return whether `toleration` covers `taint`.
 
-    The operators `Lt` and `Gt` cover nothing, as on clusters without the feature gate
+    The operators `Lt` and `Gt` never match, as on clusters without the feature gate
     `TaintTolerationComparisonOperators`.
 
     Source: api, core/v1/toleration.go, `ToleratesTaint`.

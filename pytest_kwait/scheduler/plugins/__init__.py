@@ -1,7 +1,7 @@
-"""Predicates and priorities: which nodes a pod fits, and how well.
+"""Predicates and priorities: filter the nodes for a pod, and score them.
 
-What may enter: pure functions of a `CycleState` and nodes, named after upstream's plugins, and
-their registry. Nothing here selects a node or talks to a server.
+They are pure functions of a `CycleState` and nodes, named after upstream's plugins, with a
+registry.
 
 Source: kube-scheduler, pkg/scheduler/framework/plugins.
 """

@@ -40,7 +40,7 @@ def get_pod_priority(pod: Mapping[str, Any]) -> int:
 
 
 def _start_time(pod: Pod) -> str:
-    """Return its start time; a pod that has not started is the youngest."""
+    """Return its start time; a pod without one is the youngest."""
     return str((pod.get("status") or {}).get("startTime") or "~")
 
 
@@ -72,11 +72,11 @@ def clone_node_info(info: NodeInfo) -> NodeInfo:
 
 
 class OverlayNodeLister:
-    """A lister that has some nodes as they would be.
+    """A lister with simulated states of some nodes.
 
     Args:
-        lister: the nodes as they are.
-        changed: the nodes as they would be, by name.
+        lister: the current nodes.
+        changed: the simulated nodes, by name.
     """
 
     def __init__(self, lister: NodeLister, changed: Mapping[str, NodeInfo]) -> None:
@@ -106,13 +106,13 @@ def select_victims_on_node(
     budgets: Sequence[Mapping[str, Any]],
     fits: Callable[[NodeInfo], Rejection | None],
 ) -> Candidate | Rejection:
-    """Return the victims that make room for `pod` on a node, or why preemption does not help.
+    """Return the victims whose removal makes `pod` fit a node, or why preemption does not help.
 
     Args:
         info: a copy of the node; it is changed.
         pod: the pod to schedule.
         budgets: all disruption budgets.
-        fits: returns the rejection of the pod by the node as it is; None if it fits.
+        fits: returns the rejection of the pod by the node in its current state; None if it fits.
 
     Source: `SelectVictimsOnNode`.
     """
@@ -175,7 +175,7 @@ def _is_covered_by_budget(budget: Mapping[str, Any], pod: Pod) -> bool:
 
 
 def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the one whose victims matter least; of equals the first.
+    """Return the candidate with the least important victims; the first of equal ones.
 
     Source: `pickOneNodeForPreemption`.
     """

@@ -25,7 +25,7 @@ _EXISTING_ANTI_AFFINITY_UNMET = Rejection(
     ("node(s) didn't satisfy existing pods anti-affinity rules",), True
 )
 
-# Pods by a place: the label of nodes and its value.
+# The number of pods by topology domain: a node label and its value.
 _TopologyCounts = Counter[tuple[str, str]]
 
 
@@ -65,7 +65,7 @@ def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
 
 
 def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
-    """Return the places whose pods keep the new one away."""
+    """Return the domains of existing pods with anti-affinity to the new one."""
     places: _TopologyCounts = Counter()
     for info in cycle.nodes:
         if info.required_anti_affinity:
@@ -76,7 +76,7 @@ def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
 
 
 def _count_incoming_terms(cycle: CycleState) -> tuple[_TopologyCounts, _TopologyCounts]:
-    """Return where pods are that the new one requires, and where such that it must avoid."""
+    """Return the domains of pods that the new one has affinity and anti-affinity to."""
     wanted: _TopologyCounts = Counter()
     unwanted: _TopologyCounts = Counter()
     own = cycle.pod.affinity

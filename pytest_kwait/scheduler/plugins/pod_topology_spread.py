@@ -44,7 +44,7 @@ def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
     if not constraints:
         return None
     counts = _count_by_domain(cycle, constraints)
-    # (label, pods by its value, the most that a domain may have before the pod is added)
+    # (label, pods by its value, the maximum of a domain before the pod is added)
     rules: list[tuple[str, Counter[str], int]] = []
     for constraint, places in zip(constraints, counts, strict=True):
         enough = places and len(places) >= constraint.min_domains
@@ -108,7 +108,7 @@ def score_pod_topology_spread(
 ) -> Sequence[int] | None:
     """Score domains with fewer matching pods higher.
 
-    Pods without constraints are spread by node and zone with those of their services and
+    Pods without constraints are spread by node and zone with the selectors of their services and
     controllers.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/scoring.go.
@@ -144,7 +144,7 @@ def score_pod_topology_spread(
 
 
 class _DomainScores:
-    """The number of matching pods by domain, weighed against other constraints."""
+    """The number of matching pods by domain, weighted against other constraints."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _DomainScores:
         if key != HOSTNAME:
             self._places = {info.labels.get(key, ""): 0 for info in scored}
             size = len(self._places)
-            # Without the label on any node there is no domain.
+            # If no node has the label, there is no domain.
             for info in cycle.nodes if any(key in info.labels for info in scored) else ():
                 value = info.labels.get(key, "")
                 if value not in self._places or not _is_node_included(constraint, cycle.pod, info):

@@ -1,7 +1,7 @@
-"""Predicates: whether a pod fits a node, one function per plugin.
+"""Predicates, one function per plugin, check whether a pod fits a node.
 
-Each takes the `CycleState` and returns the check to run on every node, or None if there is
-nothing to check, as upstream's PreFilter and Filter do together.
+Each takes the `CycleState` and returns the check to run on every node, or None if no check is
+needed, as upstream's PreFilter and Filter do together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PORTS_TAKEN = Rejection(
 
 
 def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
-    """Return the names of the scheduling gates that keep `pod` from being tried."""
+    """Return the names of the scheduling gates that hold `pod`."""
     return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
@@ -65,7 +65,7 @@ def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
 
 
 def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
-    """Require the node that the pod's spec names.
+    """Require the node that is named in the pod's spec.
 
     Source: kube-scheduler, framework/plugins/nodename/node_name.go.
     """
@@ -161,9 +161,9 @@ _ADMISSION = (resources_suffice, node_is_selected, node_has_requested_name, host
 
 
 def find_rejection(pod: PodInfo, info: NodeInfo) -> Rejection | None:
-    """Return why a pod that was bound to a node may not run there; None if it may.
+    """Return why a bound pod may not run on its node; None if it may.
 
-    A kubelet's admission check: without taints and pods of other nodes.
+    This is a kubelet's admission check, without taints and without pods of other nodes.
 
     Source: kube-scheduler, scheduler.go, `AdmissionCheck`.
     """

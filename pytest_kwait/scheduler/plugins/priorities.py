@@ -1,7 +1,7 @@
-"""Priorities: how well feasible nodes suit a pod, one function per plugin.
+"""Priorities, one function per plugin, score feasible nodes for a pod.
 
 Each takes the `CycleState` and the feasible nodes and returns their scores from 0 to 100 in the
-same order, or None if all score alike.
+same order, or None if all scores are equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MAX_NODE_SCORE = 100
-"""The best score."""
+"""The maximum score."""
 
 _MEBIBYTE = 1024 * 1024
 _MIN_THRESHOLD = 23 * _MEBIBYTE
@@ -49,7 +49,7 @@ def normalize_scores(counts: Sequence[int], *, fewest_best: bool = False) -> Seq
 
 
 def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the share of cpu and memory that remains free, on average.
+    """Score the average share of cpu and memory that remains free.
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
     """
@@ -78,7 +78,7 @@ def _score_free(info: NodeInfo, cpu: int, memory: int) -> int:
 def score_balanced_allocation(
     cycle: CycleState, fitting: Sequence[NodeInfo]
 ) -> Sequence[int] | None:
-    """Score how much the pod balances the node's use of cpu and memory.
+    """Score the balance of the node's use of cpu and memory with the pod added.
 
     Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
     """
@@ -112,7 +112,7 @@ def _evenness(one: float, other: float) -> int:
 
 
 def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the nodes lower that have more taints with PreferNoSchedule that are not tolerated.
+    """Score nodes lower that have more untolerated taints with PreferNoSchedule.
 
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go, `Score`.
     """
@@ -127,7 +127,7 @@ def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Se
 
 
 def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the weights of the preferred node affinity terms that hold.
+    """Score the total weight of the matching preferred node affinity terms.
 
     Raises:
         InvalidPod: a term compares with a non-number.
@@ -149,7 +149,7 @@ def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seque
 
 
 def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the size of the pod's images on the node, weighed by the share of nodes with them.
+    """Score the size of the pod's images on the node, weighted by the share of nodes with them.
 
     Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
     """

@@ -1,4 +1,4 @@
-"""The registry of predicates and priorities: upstream's plugins and those of users."""
+"""The registry of predicates and priorities: upstream's plugins and custom ones."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ __all__ = [
 
 _Function = TypeVar("_Function")
 
-# `(pod, node)`: None if the pod fits, else the reason; one given as a string counts as resolvable
-# by preemption.
+# `(pod, node)`: None if the pod fits, else the reason; a string counts as resolvable by
+# preemption.
 Predicate = Callable[[dict[str, Any], "NodeInfo"], Rejection | str | None] | PerPod[PredicatePerPod]
 # `(pod, node)`: 0 to 100.
 Priority = Callable[[dict[str, Any], "NodeInfo"], int] | PerPod[PriorityPerPod]
@@ -74,7 +74,7 @@ _PRIORITIES: dict[str, PriorityPerPod] = {
 DEFAULT_PREDICATES: tuple[str, ...] = tuple(_PREDICATES)
 """The predicates of kube-scheduler's default profile, in its order.
 
-Without those of volumes and resource claims, which need objects beside pods and nodes.
+Those of volumes and resource claims are missing, as they need objects besides pods and nodes.
 
 Source: kube-scheduler, apis/config/v1/default_plugins.go.
 """
@@ -92,12 +92,12 @@ DEFAULT_PRIORITIES: Mapping[str, int] = {
 
 
 def predicate_names() -> list[str]:
-    """Return the names that are known, sorted."""
+    """Return the known names, sorted."""
     return sorted(_PREDICATES)
 
 
 def priority_names() -> list[str]:
-    """Return the names that are known, sorted."""
+    """Return the known names, sorted."""
     return sorted(_PRIORITIES)
 
 
