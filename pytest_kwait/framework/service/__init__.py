@@ -1,4 +1,4 @@
-"""Waits on services: as objects, and whether they answer.
+"""Waits on services: the Service object, and answers over HTTP.
 
-Admitted are waits on a Service itself; its EndpointSlices belong to `endpoints`.
+Contents: waits on a Service itself; its EndpointSlices belong to `endpoints`.
 """

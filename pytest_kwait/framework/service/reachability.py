@@ -1,6 +1,6 @@
 """Wait until a service answers over HTTP, through the API server's service proxy.
 
-The proxy picks one of the ready pods itself: kube-proxy and cluster IPs are not involved.
+The proxy itself picks one of the ready pods: kube-proxy and cluster IPs are not involved.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ __all__ = [
 ]
 
 REQUEST_TIMEOUT = 10.0
-"""Seconds that one answer may take."""
+"""Timeout of one request, in seconds."""
 
 
 class AnsweringService(ServiceEndpoints):
-    """A service answers.
+    """A service answers over HTTP.
 
     Args:
-        namespace: where the service is.
+        namespace: the namespace of the service.
         service: its name.
         port: its port, by number or name; None for its first one.
-        path: what is asked for.
+        path: the request path.
         scheme: `http` or `https`.
         any_answer: whether an error of the pods is an answer as well.
 
     Raises:
-        InvalidArgument: an argument that cannot be meant.
+        InvalidArgument: an argument is invalid.
     """
 
     pod_doom = staticmethod(detect_owned_pod_failure)
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The client for requests; set by the wait."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class AnsweringService(ServiceEndpoints):
         return self._reason or "not asked yet"
 
     def questions(self) -> Sequence[str]:
-        """Return the path to ask for, once an endpoint is ready, until there was an answer."""
+        """Return the path to request; empty without a ready endpoint or after success."""
         service = self.service
         if self._reason is None or not self.slices.ready or service.missing_verdict() is not None:
             return ()
@@ -97,11 +97,11 @@ class AnsweringService(ServiceEndpoints):
         return (f"{SERVICES.path(self.namespace, target, 'proxy')}/{self._path}",)
 
     def is_urgent(self) -> bool:
-        """Whether more endpoints are ready than when it was asked last."""
+        """Whether more endpoints are ready than at the last request."""
         return self._reason is not None and self.slices.ready > self._asked_ready
 
     def ask(self, questions: Sequence[str], deadline: Deadline) -> Sequence[str | None]:
-        """Ask once; return why the answer will not do, or None if it will."""
+        """Send one request; return why the answer does not count, or None if it does."""
         if self.session is None:
             raise InvalidArgument("session", None, "give one to ask the service with")
         self._asked_ready = self.slices.ready
@@ -117,7 +117,7 @@ class AnsweringService(ServiceEndpoints):
                 raise
             return f"no answer within {REQUEST_TIMEOUT:g}s"
         except ApiError as error:
-            # The API server says so itself; what else is refused is refused by the pod.
+            # These refusals come from the API server; others come from the pod.
             if error.status == 401 or (error.status == 403 and error.reason == "Forbidden"):
                 raise
             if self._any_answer and error.status and not error.body:
@@ -128,7 +128,7 @@ class AnsweringService(ServiceEndpoints):
         return "it answered nothing"
 
     def record_answers(self, answers: Sequence[str | None]) -> None:
-        """Note what came of it; nothing is asked after an answer that will do."""
+        """Record the answer; after one that counts no further request is sent."""
         (self._reason,) = answers
 
 
@@ -142,19 +142,19 @@ def wait_for_service_reachable(
     scheme: str = "http",
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a service's EndpointSlices once a pod behind it has answered, with whatever status.
+    """Return a service's EndpointSlices once a pod behind it has answered, with any status.
 
-    It is asked through the API server's service proxy, as soon as an endpoint is ready and every
-    `poll` from then on. Upstream opens connections to names, cluster addresses and node ports from
-    a pod of its own; here neither such a pod is needed, nor its network looked at.
+    The request goes through the API server's service proxy, as soon as an endpoint is ready and
+    then every `poll`. Upstream opens connections to names, cluster addresses and node ports from a
+    pod of its own; this wait needs no such pod, and does not test the cluster network.
 
     Args:
-        port: the service's port, by number or by name; its first one if not given.
-        path: what is asked for, without a query.
+        port: the service's port, by number or by name; by default its first one.
+        path: the request path, without a query.
         scheme: `http` or `https`.
 
     Raises:
-        ApiError: the server refuses, the use of its proxy included.
+        ApiError: the server refuses a request, including the use of its proxy.
         WaitFailed: the service was deleted, can have no endpoints, or its pods are stuck.
 
     Source: service/jig.go CheckServiceReachability, and test/e2e/network/proxy.go.
@@ -172,21 +172,21 @@ def wait_for_service_responding(
     scheme: str = "http",
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a service's EndpointSlices once it has answered with status 2xx and some content.
+    """Return a service's EndpointSlices once it has answered with status 2xx and content.
 
-    It is asked through the API server's service proxy, as soon as an endpoint is ready and every
-    `poll` from then on.
+    The request goes through the API server's service proxy, as soon as an endpoint is ready and
+    then every `poll`.
 
     Args:
-        port: the service's port, by number or by name; its first one if not given.
-        path: what is asked for, without a query.
+        port: the service's port, by number or by name; by default its first one.
+        path: the request path, without a query.
         scheme: `http` or `https`.
 
     Raises:
-        ApiError: the server refuses, the use of its proxy included.
+        ApiError: the server refuses a request, including the use of its proxy.
         WaitFailed: the service was deleted, can have no endpoints, or its pods are stuck.
 
-    Source: service/util.go TestReachableHTTP, which asks the address itself.
+    Source: service/util.go TestReachableHTTP, which requests the address itself.
     """
     return AnsweringService(namespace, service, port, path, scheme, any_answer=False)
 

@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
-"""What keeps a service until its load balancer is gone."""
+"""The finalizer that keeps a service until its load balancer is gone."""
 
 Obj: TypeAlias = "dict[str, Any]"
 
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
-    """Return the addresses of its load balancer; an empty text for one that has none yet."""
+    """Return the addresses of its load balancer; an empty text for an ingress without one."""
     balancer = (obj.get("status") or {}).get("loadBalancer") or {}
     return [
         str(each.get("ip") or each.get("hostname") or "") for each in balancer.get("ingress") or ()
@@ -58,7 +58,7 @@ def _untyped(obj: Obj) -> Failed | None:
     kind = (obj.get("spec") or {}).get("type") or "ClusterIP"
     if kind == "LoadBalancer":
         return None
-    # The type may be changed still.
+    # The type may still be changed.
     return Failed(f"the service is of type {kind}, which gets no load balancer", Patience.LONG)
 
 
@@ -92,7 +92,7 @@ def wait_for_load_balancer(
     An address is an IP or a hostname. Upstream fails at an ingress that has neither yet.
 
     Raises:
-        WaitFailed: the service is of another type, or was deleted.
+        WaitFailed: the service has another type, or was deleted.
 
     Source: service/jig.go WaitForLoadBalancer.
     """
@@ -109,13 +109,13 @@ def wait_for_new_ingress_ip(
     existing_ip: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a service once its load balancer has another first address than before.
+    """Return a service once its load balancer has a new first address.
 
     Args:
-        existing_ip: the IP or hostname that it had.
+        existing_ip: the previous IP or hostname.
 
     Raises:
-        WaitFailed: the service is of another type, or was deleted.
+        WaitFailed: the service has another type, or was deleted.
 
     Source: service/jig.go WaitForNewIngressIP.
     """
@@ -137,9 +137,9 @@ def wait_for_new_ingress_ip(
 def wait_for_load_balancer_destroy(
     client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any] | None]:
-    """Return a service once it has no load balancer any more; None where it is not there itself.
+    """Return a service once it has no load balancer; None if it does not exist.
 
-    Upstream goes on to the limit when the service is deleted meanwhile.
+    Upstream waits until the limit if the service is deleted meanwhile.
 
     Source: service/jig.go WaitForLoadBalancerDestroy.
     """
@@ -157,7 +157,7 @@ def wait_for_service_updated_with_finalizer(
     has_finalizer: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
-    """Return a service once it has the load balancer's finalizer, or has it no more.
+    """Return a service once it has, or no longer has, the load balancer's finalizer.
 
     The finalizer is `service.kubernetes.io/load-balancer-cleanup`.
 
@@ -165,10 +165,10 @@ def wait_for_service_updated_with_finalizer(
         has_finalizer: False to wait until it is gone.
 
     Returns:
-        The service; None where its finalizer was awaited to go and it is not there itself.
+        The service; None if `has_finalizer` is False and the service does not exist.
 
     Raises:
-        WaitFailed: the finalizer can no longer come: the service was deleted.
+        WaitFailed: the service was deleted before it had the finalizer.
 
     Source: service/wait.go WaitForServiceUpdatedWithFinalizer.
     """
@@ -184,13 +184,13 @@ def wait_for_service_deleted_with_finalizer(
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once a service is gone, at once if there is none of that name.
+    """Return None once a service is gone, at once if it does not exist.
 
-    While it is there the verdict names the finalizers that hold it. Another service of the same
-    name does not count. Upstream deletes the service itself first; here that is the caller's.
+    Meanwhile the message names the finalizers that hold it. A new service of the same name does not
+    count. Upstream deletes the service itself first; here the caller does.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: service/wait.go WaitForServiceDeletedWithFinalizer.
     """
@@ -205,7 +205,7 @@ def wait_for_service(
     exist: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
-    """Return a service once it is there, or None once it is gone.
+    """Return a service once it exists, or None once it is gone.
 
     Args:
         exist: False to wait until it is gone.

@@ -1,4 +1,4 @@
 """Waits on PersistentVolumeClaims, PersistentVolumes and VolumeAttachments.
 
-Admitted are conditions on these kinds and their waits.
+Contents: conditions on these kinds and their waits.
 """

@@ -76,14 +76,14 @@ class _PodFields(TypedDict, total=False):
 
 
 class ClaimUserStore:
-    """The book of pods that knows which of them have not ended and use a claim."""
+    """The sink of pods that have not ended and use a claim."""
 
     def __init__(self) -> None:
         self._claims: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._pods: dict[str, dict[str, None]] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note which claims a pod uses."""
+        """Record the claims that a pod uses."""
         name = obj["metadata"]["name"]
         uid = obj["metadata"].get("uid") or name
         self.drop(uid)
@@ -93,13 +93,13 @@ class ClaimUserStore:
             self._pods.setdefault(claim, {})[name] = None
 
     def drop(self, uid: str) -> None:
-        """Note that a pod is gone."""
+        """Remove a pod."""
         name, claims = self._claims.pop(uid, ("", ()))
         for claim in claims:
             self._pods[claim].pop(name, None)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the pods that are there."""
+        """Return the UIDs of the present pods."""
         return self._claims.keys()
 
     def of(self, claim: str) -> Sequence[str]:
@@ -119,15 +119,15 @@ def _claims_of(pod: dict[str, Any]) -> Sequence[str]:
 
 
 class AwaitedClaims:
-    """What conditions on claims share: which they are, where to look, what keeps them.
+    """Base of conditions on claims: their sources, failures and evidence.
 
     Args:
-        namespace: where the claims are.
-        claims: their UIDs by name; an empty one to take the first one seen.
-        goal: what is awaited, as a verb.
+        namespace: the namespace of the claims.
+        claims: their UIDs by name; an empty UID for the first one seen.
+        goal: the awaited state, as a verb.
 
     Raises:
-        InvalidArgument: a namespace that cannot be one.
+        InvalidArgument: the namespace is invalid.
     """
 
     runs_user_code = False
@@ -165,7 +165,7 @@ class AwaitedClaims:
         return f"persistentvolumeclaims {', '.join(names[:3])}{more} in {self.namespace}"
 
     def sources(self) -> Sequence[Source]:
-        """Return the claims; with their events and pods where there is something to explain."""
+        """Return the claims; with their events and pods if there is something to explain."""
         for source in self._more_sources():
             if source not in self._sources:
                 self._sources = (*self._sources, source)
@@ -179,13 +179,13 @@ class AwaitedClaims:
         return (self._event_source, self._pod_source) if doomed else (self._event_source,)
 
     def verdict(self) -> Verdict:
-        """Judge each claim: all of them must be as awaited."""
+        """Decide by all claims: each must be in the awaited state."""
         pending, failed = self._judged()
-        # The surest end decides.
+        # The most certain failure decides.
         return min(failed, key=_patience_rank, default=None) or next(iter(pending), None) or Met()
 
     def _judged(self) -> tuple[list[Pending], list[Failed]]:
-        """Return the verdicts on claims that are not as awaited, which name them where several."""
+        """Return the unmet verdicts; with several claims each names its claim."""
         pending, failed = [], []
         for sighting in self.claims.sightings:
             verdict = self.judge(sighting)
@@ -197,11 +197,11 @@ class AwaitedClaims:
         return pending, failed
 
     def judge(self, claim: SingleObject) -> Verdict:
-        """Judge one claim."""
+        """Return the verdict on one claim."""
         raise AssertionError("said by each condition")
 
     def bound(self, claim: SingleObject) -> Verdict:
-        """Judge whether a claim is Bound, and why it is not."""
+        """Return the verdict on a claim that should be Bound."""
         absent = claim.missing_verdict()
         if absent is not None:
             return absent
@@ -225,19 +225,19 @@ class AwaitedClaims:
         return f" ({verb.format(', '.join(pods[:3]) + more)} for it)"
 
     def seen(self) -> str:
-        """Say what phases they are in."""
+        """Return a summary of their phases."""
         there = [each for each in self.claims.sightings if each.current is not None]
         if len(self.claims.sightings) == 1:
             return "".join(get_phase(each.current or {}) for each in there)
         return ", ".join(f"{each.name} {get_phase(each.current or {})}" for each in there)
 
     def result(self) -> Any:
-        """Return the claim, or the list of them in the order in which they were named."""
+        """Return the claim, or the list of claims in the order of the argument."""
         claims = [each.object() for each in self.claims.sightings if each.current is not None]
         return claims if len(self.claims.sightings) > 1 else claims[0]
 
     def scope(self) -> EvidenceScope:
-        """Return the claims, and the pods that are known to wait for them."""
+        """Return the claims, and the pods known to wait for them."""
         pods = [pod for each in self.claims.sightings for pod in self.users.of(each.name)]
         references = tuple(each.reference() for each in self.claims.sightings)
         return EvidenceScope(
@@ -257,11 +257,11 @@ class ClaimsInPhase(AwaitedClaims):
     """Claims in a phase: all of them, or any.
 
     Args:
-        namespace: where the claims are.
+        namespace: the namespace of the claims.
         claims: their UIDs by name.
         phase: `Pending`, `Bound` or `Lost`.
         match_any: whether one of them is enough.
-        several: whether a list of them was given, so that a list is the result.
+        several: whether a list of claims was given, so that the result is a list.
     """
 
     def __init__(
@@ -285,17 +285,17 @@ class ClaimsInPhase(AwaitedClaims):
         return super()._more_sources() if self._phase == "Bound" else ()
 
     def verdict(self) -> Verdict:
-        """Judge each claim; where one is enough, all are doomed only together."""
+        """Decide by all claims; where one is enough, fail only if all have failed."""
         if not self._match_any:
             return super().verdict()
         pending, failed = self._judged()
         if len(pending) + len(failed) < len(self.claims.sightings):
             return Met()
-        # One that may pass keeps the others from being final.
+        # A failure that may pass keeps the others from being final.
         return next(iter(pending), None) or max(failed, key=_patience_rank)
 
     def judge(self, claim: SingleObject) -> Verdict:
-        """Judge by the phase, and by whether it can still come."""
+        """Decide by the phase, and by whether it can still be reached."""
         if self._phase == "Bound":
             return self.bound(claim)
         absent = claim.missing_verdict()
@@ -319,15 +319,15 @@ class ClaimsInPhase(AwaitedClaims):
 
 
 class AbsentClaim(AbsentObject):
-    """One claim is gone, whatever of the same name came after it.
+    """One claim is gone, even if a new one has the same name.
 
     Args:
-        namespace: where the claim is.
+        namespace: the namespace of the claim.
         claim: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Raises:
-        InvalidArgument: a name or a UID that cannot be one.
+        InvalidArgument: the name or UID is invalid.
     """
 
     def __init__(self, namespace: str, claim: str, uid: str | None) -> None:
@@ -344,7 +344,7 @@ class AbsentClaim(AbsentObject):
         self._pod_source = Source(PODS, namespace, self._users, fields=_PodFields)
 
     def sources(self) -> Sequence[Source]:
-        """Return the claim, and the pods once they hold it."""
+        """Return the claim, and the pods while pvc-protection delays its deletion."""
         metadata = (self.object.current or {}).get("metadata") or {}
         held = _PROTECTION in (metadata.get("finalizers") or ())
         if held and metadata.get("deletionTimestamp") and self._pod_source not in self._sources:
@@ -358,7 +358,7 @@ class AbsentClaim(AbsentObject):
         )
 
     def scope(self) -> EvidenceScope:
-        """Return the claim and the pods that hold it."""
+        """Return the claim and the pods that use it."""
         pods = tuple(self._users.of(self.object.name))
         return EvidenceScope(self.namespace, objects=(self.object.reference(),), pod_names=pods)
 

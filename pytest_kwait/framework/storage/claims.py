@@ -1,6 +1,6 @@
 """Waits on PersistentVolumeClaims: phase, finalizers, deletion, modification.
 
-A modification gives a claim another volume attributes class.
+A modification gives a claim another VolumeAttributesClass.
 
 Source: kubernetes/test/e2e/framework/pv/pv.go and wait.go.
 """
@@ -53,16 +53,16 @@ def wait_for_persistent_volume_claim_phase(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a claim once it is in a phase.
 
-    While Bound is awaited and not there the claim's events are looked at as well: they say what
-    its storage class and its provisioner lack. Upstream knows neither them nor lost claims, and
-    waits to the limit.
+    While an awaited claim is not Bound, its events are read as well: they report problems of its
+    storage class and provisioner. Upstream checks neither events nor lost claims, and waits until
+    the limit.
 
     Args:
         phase: `Pending`, `Bound` or `Lost`.
 
     Raises:
-        WaitFailed: the claim is lost, was deleted or is past that phase, or nobody can give it a
-            volume as things are.
+        WaitFailed: the claim is lost, was deleted or is past that phase, or cannot currently get a
+            volume.
 
     Source: pv/pv.go WaitForPersistentVolumeClaimPhase.
     """
@@ -81,18 +81,18 @@ def wait_for_persistent_volume_claims_phase(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return claims once all of them are in a phase, or any.
 
-    All must be in it at the same moment. With `match_any` a doomed claim ends the wait only where
-    the others are doomed as well, and those in the phase are returned.
+    All must be in it at the same moment. With `match_any` the wait fails only once all claims have
+    failed, and returns those in the phase.
 
     Args:
-        claims: the claims themselves or their names, at least one; one given as an object is known
-            by its UID.
+        claims: the claims themselves or their names, at least one; a claim given as an object is
+            identified by its UID.
         phase: `Pending`, `Bound` or `Lost`.
         match_any: whether one of them is enough.
 
     Raises:
-        WaitFailed: a claim is lost, was deleted or is past that phase, or nobody can give it a
-            volume as things are.
+        WaitFailed: a claim is lost, was deleted or is past that phase, or cannot currently get a
+            volume.
 
     Source: pv/pv.go WaitForPersistentVolumeClaimsPhase.
     """
@@ -113,16 +113,15 @@ def wait_for_persistent_volume_claim_deleted(
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once a claim is gone, at once if there is none of that name.
+    """Return None once a claim is gone, at once if it does not exist.
 
-    While it is there the verdict names what holds it: its finalizers, and the pods that use it.
-    Another claim of the same name does not count.
+    Meanwhile the message names its finalizers and the pods that use it. A new claim of the same
+    name does not count.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
-    Source: pv/pv.go DeletePVCandValidatePV, which asks for the claim's end only by way of its
-    volume.
+    Source: pv/pv.go DeletePVCandValidatePV, which checks the claim's end only through its volume.
     """
     return AbsentClaim(namespace, check_name("claim", claim), uid)
 
@@ -136,17 +135,17 @@ def wait_for_pvc_finalizer(
     present: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
-    """Return a claim once it has a finalizer, or has it no more.
+    """Return a claim once it has, or no longer has, a finalizer.
 
     Args:
         finalizer: for example `kubernetes.io/pvc-protection`.
         present: False to wait until it is gone.
 
     Returns:
-        The claim; None where its finalizer was awaited to go and it is not there itself.
+        The claim; None if `present` is False and the claim does not exist.
 
     Raises:
-        WaitFailed: the finalizer can no longer come: the claim was deleted.
+        WaitFailed: the claim was deleted before it had the finalizer.
 
     Source: pv/pv.go WaitForPVCFinalizer.
     """
@@ -168,14 +167,14 @@ _UNDER_WAY = "ModifyingVolume"
 
 
 def _classes(claim: Obj) -> tuple[str, str]:
-    """Return the class of volume attributes that a claim is to have, and the one that it has."""
+    """Return the desired and the current VolumeAttributesClass of a claim."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     wanted = spec.get("volumeAttributesClassName") or ""
     return wanted, status.get("currentVolumeAttributesClassName") or ""
 
 
 def _modification_status(claim: Obj) -> str:
-    """Return how a modification stands: `Pending`, `InProgress`, `Infeasible`; empty for none."""
+    """Return `Pending`, `InProgress` or `Infeasible` for a modification; empty for none."""
     status = (claim.get("status") or {}).get("modifyVolumeStatus") or {}
     return str(status.get("status") or "")
 
@@ -207,7 +206,7 @@ def _modified(claim: Obj) -> Verdict:
     ):
         return Met()
     if _modification_status(claim) == "Infeasible":
-        # The driver has refused it as invalid; another class may be asked for.
+        # The driver has refused it as invalid; the claim may still be given another class.
         return Failed(_describe_claim(claim), Patience.LONG)
     return Pending(_describe_claim(claim))
 
@@ -227,11 +226,11 @@ def _refused(claim: Obj) -> Verdict:
 def wait_for_persistent_volume_claim_modified(
     client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a claim once it is Bound and has the class of volume attributes that it asks for.
+    """Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
 
-    It asks for one by `spec.volumeAttributesClassName`; one that asks for none has it at once.
-    Upstream compares with the claim as it was handed over, and takes it for modified where that
-    says so already.
+    The class is `spec.volumeAttributesClassName`; a claim without one satisfies this at once.
+    Upstream compares with the claim passed in, and treats it as modified if that already has the
+    class.
 
     Raises:
         WaitFailed: the driver has refused the class, or the claim was deleted.
@@ -246,9 +245,9 @@ def wait_for_persistent_volume_claim_modified(
 def wait_for_persistent_volume_claim_modification_failure(
     client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Bound claim once an attempt to give it another class of attributes has failed.
+    """Return a Bound claim once a change of its VolumeAttributesClass has failed.
 
-    Its condition ModifyVolumeError says so, while the claim has not the class that it asks for.
+    The ModifyVolumeError condition reports the failure, while the claim lacks the desired class.
 
     Raises:
         WaitFailed: the claim was deleted.

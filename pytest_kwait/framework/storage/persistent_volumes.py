@@ -71,7 +71,7 @@ class VolumeFields(TypedDict, total=False):
 
 
 def claim_of(volume: dict[str, Any]) -> str:
-    """Return namespace and name of the claim that a volume is kept for; empty for none."""
+    """Return namespace and name of a volume's `claimRef`; empty for none."""
     claim = (volume.get("spec") or {}).get("claimRef") or {}
     return f"{claim.get('namespace')}/{claim.get('name')}" if claim.get("name") else ""
 
@@ -80,9 +80,9 @@ class BoundClaims(AwaitedClaims):
     """Claims and their volumes, Bound to each other.
 
     Args:
-        namespace: where the claims are.
+        namespace: the namespace of the claims.
         claims: their UIDs by name.
-        volume: the only claim's volume; empty where any will do.
+        volume: the volume of the only claim; empty for any.
     """
 
     def __init__(self, namespace: str, claims: Mapping[str, str], volume: str = "") -> None:
@@ -99,7 +99,7 @@ class BoundClaims(AwaitedClaims):
         self._sources = (*self._sources, source)
 
     def sources(self) -> Sequence[Source]:
-        """Return the claims and what explains them, and the volumes that they are bound to."""
+        """Return the claims' sources and the volumes that they are bound to."""
         for claim in self.claims.sightings:
             volume = _volume_name_of(claim)
             if volume and volume not in self._volumes and not self._volume:
@@ -107,7 +107,7 @@ class BoundClaims(AwaitedClaims):
         return super().sources()
 
     def judge(self, claim: SingleObject) -> Verdict:
-        """Judge one claim, then the volume that it names."""
+        """Return the verdict on one claim, then on the volume that it names."""
         volume = _volume_name_of(claim)
         if self._volume and volume not in ("", self._volume):
             return Failed(f"the claim has volume {volume}")
@@ -115,7 +115,7 @@ class BoundClaims(AwaitedClaims):
         sighting = self._volumes.get(self._volume or volume)
         if sighting is None:
             return bound if not isinstance(bound, Met) else Pending("Bound, to no volume by name")
-        # What is wrong with the volume says more than what the claim lacks without it.
+        # A problem of the volume explains more than the claim's own status.
         other = self._judge_volume(claim, sighting)
         return other if isinstance(other, Failed) or isinstance(bound, Met) else bound
 
@@ -130,7 +130,7 @@ class BoundClaims(AwaitedClaims):
         current = volume.current or {}
         holder = (volume.spec.get("claimRef") or {}).get("uid") or ""
         if holder not in ("", claim.uid) and claim.uid:
-            # Whoever keeps a volume may clear whom it is kept for.
+            # An administrator may clear the `claimRef`.
             text = f"volume {volume.name} is kept for claim {claim_of(current)} of another UID"
             return Failed(text, Patience.LONG)
         named = claim_of(current)
@@ -143,7 +143,7 @@ class BoundClaims(AwaitedClaims):
         return Pending(f"volume {volume.name} is {phase}{f': {message}' if message else ''}")
 
     def seen(self) -> str:
-        """Say what phases claims and volumes are in."""
+        """Return a summary of the phases of claims and volumes."""
         volumes = ", ".join(
             f"volume {each.name} {get_phase(each.current)}"
             for each in self._volumes.values()
@@ -176,16 +176,16 @@ def wait_for_pv_and_pvc(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a volume and a claim once both are Bound, to each other.
 
-    The claim names the volume, and the volume the claim, by its UID. Upstream gives each of them a
-    limit of its own, and finds out afterwards whether they are bound to others.
+    The claim must name the volume, and the volume the claim by its UID. Upstream gives each of them
+    its own limit, and checks their binding to each other afterwards.
 
     Args:
         volume: the name of the PersistentVolume.
         claim: the name of the PersistentVolumeClaim.
 
     Raises:
-        WaitFailed: the claim has another volume, or is lost, one of the two was deleted, or the
-            volume is kept for another claim.
+        WaitFailed: the claim has another volume or is lost, one of the two was deleted, or the
+            volume is reserved for another claim.
 
     Source: pv/pv.go WaitOnPVandPVC.
     """
@@ -202,16 +202,15 @@ def wait_for_pv_claim_bound_phase(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return the volumes of claims, in their order, once all are Bound to each other.
 
-    Upstream takes the volumes as they are when their claims are Bound, and waits for one claim
-    after the other.
+    Upstream reads the volumes once their claims are Bound, and waits for one claim after the other.
 
     Args:
-        claims: the claims themselves or their names, at least one; one given as an object is known
-            by its UID.
+        claims: the claims themselves or their names, at least one; a claim given as an object is
+            identified by its UID.
 
     Raises:
-        WaitFailed: a claim is lost or was deleted, nobody can give it a volume as things are, or
-            its volume is kept for another claim.
+        WaitFailed: a claim is lost, was deleted or cannot currently get a volume, or its volume is
+            reserved for another claim.
 
     Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
     """
@@ -241,8 +240,8 @@ def wait_for_persistent_volume_phase(
         phase: `Pending`, `Available`, `Bound`, `Released` or `Failed`.
 
     Raises:
-        WaitFailed: the volume was deleted, or is kept for a claim that is gone while Available or
-            Bound is awaited.
+        WaitFailed: the volume was deleted; or Available or Bound is awaited, and the volume is
+            reserved for a claim that is gone.
 
     Source: pv/pv.go WaitForPersistentVolumePhase.
     """
@@ -255,7 +254,7 @@ def wait_for_persistent_volume_phase(
         if there == phase:
             return Met()
         if phase in _USABLE and there in ("Released", "Failed"):
-            # Until somebody clears the claim that it was kept for, or its reclamation succeeds.
+            # Until its `claimRef` is cleared, or its reclamation succeeds.
             return Failed(
                 f"the volume is {_describe_volume(obj)}, which no other claim gets", Patience.LONG
             )
@@ -269,13 +268,13 @@ def wait_for_persistent_volume_phase(
 def wait_for_persistent_volume_deleted(
     client: ApiClient, volume: str, uid: str | None = None, **options: Unpack[WaitOptions]
 ) -> ConditionOf[None]:
-    """Return None once a volume is gone, at once if there is none of that name.
+    """Return None once a volume is gone, at once if it does not exist.
 
-    While it is there the verdict names what holds it: its finalizers, the claim that it is bound
-    to, or a reclaim policy of Retain. Another volume of the same name does not count.
+    Meanwhile the message names its finalizers, the claim that it is bound to, or a reclaim policy
+    of Retain. A new volume of the same name does not count.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: pv/pv.go WaitForPersistentVolumeDeleted.
     """
@@ -300,17 +299,17 @@ def wait_for_pv_finalizer(
     present: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
-    """Return a volume once it has a finalizer, or has it no more.
+    """Return a volume once it has, or no longer has, a finalizer.
 
     Args:
         finalizer: for example `kubernetes.io/pv-protection`.
         present: False to wait until it is gone.
 
     Returns:
-        The volume; None where its finalizer was awaited to go and it is not there itself.
+        The volume; None if `present` is False and the volume does not exist.
 
     Raises:
-        WaitFailed: the finalizer can no longer come: the volume was deleted.
+        WaitFailed: the volume was deleted before it had the finalizer.
 
     Source: pv/pv.go WaitForPVCFinalizer, here for volumes.
     """

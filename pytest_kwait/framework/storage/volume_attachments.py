@@ -29,7 +29,7 @@ Obj: TypeAlias = "dict[str, Any]"
 
 
 def _error(obj: Obj, kind: str) -> str:
-    """Return what went wrong at the last try; empty where nothing did."""
+    """Return the error of the last attempt; empty if there was none."""
     message = ((obj.get("status") or {}).get(kind) or {}).get("message") or ""
     return " ".join(message.split())
 
@@ -43,7 +43,7 @@ def _describe_attachment(obj: Obj) -> str:
 def _attached(obj: Obj) -> Verdict:
     if (obj.get("status") or {}).get("attached") is True:
         return Met()
-    # Whoever attaches tries again: an error of one try is no end.
+    # Attaching is retried: the error of one attempt is not final.
     error = _error(obj, "attachError")
     who = (obj.get("spec") or {}).get("attacher")
     return Pending(
@@ -57,7 +57,7 @@ def _attached(obj: Obj) -> Verdict:
 def wait_for_volume_attachment_created(
     client: ApiClient, attachment: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a VolumeAttachment once it is there, attached or not.
+    """Return a VolumeAttachment once it exists, attached or not.
 
     Source: volume/fixtures.go WaitForVolumeAttachmentCreated.
     """
@@ -68,9 +68,9 @@ def wait_for_volume_attachment_created(
 def wait_for_volume_attachment_attached(
     client: ApiClient, attachment: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a VolumeAttachment once its status says that the volume is attached.
+    """Return a VolumeAttachment once its status reports the volume as attached.
 
-    An error of a try to attach it ends nothing, since there will be another; the message names it.
+    An error of one attempt does not end the wait, since attaching is retried; the message names it.
 
     Raises:
         WaitFailed: the attachment was deleted.
@@ -84,14 +84,14 @@ def wait_for_volume_attachment_attached(
 def wait_for_volume_attachment_terminated(
     client: ApiClient, attachment: str, uid: str | None = None, **options: Unpack[WaitOptions]
 ) -> ConditionOf[None]:
-    """Return None once a VolumeAttachment is gone, at once if there is none of that name.
+    """Return None once a VolumeAttachment is gone, at once if it does not exist.
 
-    While it is there the verdict names its finalizers, and the error of the last try to detach the
-    volume. Another attachment of the same name does not count: names are made of the volume and
-    the node, and come again.
+    Meanwhile the message names its finalizers, and the error of the last attempt to detach the
+    volume. A new attachment of the same name does not count: names are derived from the volume and
+    the node, and are reused.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: volume/fixtures.go WaitForVolumeAttachmentTerminated.
     """
