@@ -1,7 +1,6 @@
 """Events: the last one about each object, and the wait for an event.
 
-The server shows the events of both APIs, core and `events.k8s.io`, as core ones: one list of
-those has all of them.
+The server returns the events of both APIs, core and `events.k8s.io`, in one list of core events.
 
 Source: kubernetes/test/e2e/framework/events/events.go.
 """
@@ -76,7 +75,7 @@ class EventSource(Source):
 
     @property
     def field_selector(self) -> str | None:
-        """The field selector that leaves these events."""
+        """The field selector of these events."""
         one = f",involvedObject.name={self.about}" if self.about else ""
         return f"involvedObject.kind={self.kind}{one}"
 
@@ -85,14 +84,14 @@ class EventSource(Source):
 
 
 class LastEventStore:
-    """The book of events that knows the last one about each object, by the object's UID."""
+    """The sink that keeps the last event about each object, by the object's UID."""
 
     def __init__(self) -> None:
         self._events: dict[str, dict[str, Any]] = {}
         self._about: dict[str, dict[str, str]] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note an event, or that it has happened again."""
+        """Record an event or its repetition."""
         uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
         about = (obj.get("involvedObject") or {}).get("uid") or ""
         self._events[uid] = obj
@@ -101,18 +100,18 @@ class LastEventStore:
         moments[uid] = last_timestamp_of(obj)
 
     def drop(self, uid: str) -> None:
-        """Note that an event is forgotten, which happens after an hour."""
+        """Remove an expired event; the server keeps events for an hour."""
         event = self._events.pop(uid, None)
         if event is not None:
             about = (event.get("involvedObject") or {}).get("uid") or ""
             self._about.get(about, {}).pop(uid, None)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the events that are there."""
+        """Return the UIDs of the present events."""
         return self._events.keys()
 
     def last(self, uid: str) -> dict[str, Any] | None:
-        """Return the last event about an object; None where there was none.
+        """Return the last event about an object; None if there was none.
 
         Args:
             uid: the object's UID.
@@ -120,12 +119,13 @@ class LastEventStore:
         moments = self._about.get(uid)
         if not moments:
             return None
-        # Of one second the one that was made or repeated last: there are but a few about one.
+        # Within one second, the event created or repeated last; there are only a few about one
+        # object.
         return self._events[max(reversed(moments), key=lambda each: moments[each])]
 
 
 def last_timestamp_of(event: dict[str, Any]) -> str:
-    """Return when an event happened last, as the API writes it; empty where it does not say."""
+    """Return the last time of an event, as the API writes it; empty if unknown."""
     series = event.get("series") or {}
     return str(
         series.get("lastObservedTime")
@@ -154,12 +154,12 @@ class _Fields(TypedDict, total=False):
 
 
 class AwaitedEvent:
-    """An event with a reason or a message is there.
+    """An event with a reason or a message exists.
 
-    It is the book of its own source: events about other objects are not kept.
+    It is the sink of its own source: events about other objects are ignored.
 
     Args:
-        namespace: where the event is.
+        namespace: the namespace of the event.
         reason: its reason; None for any.
         message: a part of its message; None for any.
         about: kind in lower case and name of the object it is about; None for any, an empty name
@@ -189,7 +189,7 @@ class AwaitedEvent:
         self._sources = (Source(EVENTS, namespace, self, fields=_Fields),)
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note an event, unless it is about something else."""
+        """Record an event; no-op for events about other objects."""
         about = obj.get("involvedObject") or {}
         if self._about is not None:
             kind, name = self._about
@@ -200,11 +200,11 @@ class AwaitedEvent:
         self._events.put(obj, raw, now)
 
     def drop(self, uid: str) -> None:
-        """Note that an event is forgotten."""
+        """Remove an expired event."""
         self._events.drop(uid)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the events that are there."""
+        """Return the UIDs of the present events."""
         return self._events.uids()
 
     def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
@@ -229,7 +229,7 @@ class AwaitedEvent:
 
     @property
     def goal(self) -> str:
-        """The event."""
+        """The awaited event."""
         noun = f"a {self._kind} event" if self._kind else "an event"
         said = [f"reason {self._reason}"] if self._reason is not None else []
         if self._message is not None:
@@ -241,7 +241,7 @@ class AwaitedEvent:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by whether one matches."""
+        """Decide by whether an event matches."""
         if self._events.count(_MATCH):
             return Met()
         others = len(self._events)
@@ -252,7 +252,7 @@ class AwaitedEvent:
         return Pending(f"{others} {'other event' if others == 1 else 'other events'} so far")
 
     def seen(self) -> str:
-        """Sum up which events there are, those of other objects left out."""
+        """Return a summary of the recorded events."""
         return self._events.summary()
 
     def result(self) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class AwaitedEvent:
         return max(self._events.objects(EVENTS), key=_timestamp_of)
 
     def scope(self) -> EvidenceScope:
-        """Return the object, and the pod where it is one."""
+        """Return the object, and the pod if it is one."""
         if self._about is None or not self._about[1]:
             return EvidenceScope(self.namespace)
         kind, name = self._about
@@ -278,7 +278,7 @@ def _timestamp_of(obj: dict[str, Any]) -> str:
     series = obj.get("series") or {}
     metadata = obj["metadata"]
     times = (series.get("lastObservedTime"), obj.get("lastTimestamp"), obj.get("eventTime"))
-    # All of them in UTC and of the same form up to the second.
+    # All timestamps are in UTC and have the same format up to the second.
     return next(filter(None, times), metadata.get("creationTimestamp") or "")
 
 
@@ -297,12 +297,12 @@ def wait_for_event(
 ) -> ConditionOf[dict[str, Any]]:
     """Return the latest event that matches, once there is one; earlier ones count.
 
-    Events are no promise: whoever writes them may leave some out, and the server forgets them after
-    an hour. The message of a wait in vain says which others there were. Upstream takes a field
-    selector; here the object is named.
+    Events are best effort: components may omit some, and the server deletes them after an hour. The
+    message of a failed wait lists the other events. Upstream takes a field selector; here the
+    object is named.
 
     Args:
-        namespace: where the event is; those about cluster-scoped objects are in `default`.
+        namespace: the namespace of the event; `default` for events about cluster-scoped objects.
         reason: its reason, exactly.
         message: a part of its message.
         about: the object it is about, `pod/web-0`, or the kind, `pod`; custom kinds by the kind in
@@ -310,10 +310,10 @@ def wait_for_event(
         type: `Normal` or `Warning`.
 
     Returns:
-        The event in its core form, also where it was written as one of `events.k8s.io`.
+        The event in its core form, even if it was created through `events.k8s.io`.
 
     Raises:
-        InvalidArgument: none of reason, message and about, or an argument that cannot be meant.
+        InvalidArgument: none of reason, message and about is given, or an argument is invalid.
 
     Source: events/events.go WaitTimeoutForEvent.
     """

@@ -1,4 +1,4 @@
-"""Objects known by name: conditions, UIDs, and `kind/name` targets of verbs."""
+"""Objects identified by name: conditions, UIDs, and `kind/name` targets of verbs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Obj: TypeAlias = "dict[str, Any]"
 
 @dataclass(frozen=True, slots=True)
 class ObjectGoal:
-    """What an object is awaited to be.
+    """An awaited state of an object.
 
     Args:
         text: as a verb: `have a load balancer`.
-        judge: whether it is that, what is missing, or why it can no longer be.
-        alive: whether an object that is being deleted does not get there any more.
-        gone: whether an object that is not there, or is another one, is what is awaited as well.
+        judge: returns the verdict on an existing object.
+        alive: whether an object that is being deleted can no longer reach the state.
+        gone: whether a missing or replaced object counts as met.
     """
 
     text: str
@@ -56,19 +56,19 @@ class ObjectGoal:
 
 
 class NamedObject:
-    """One object becomes what a goal says.
+    """One object reaches the state of a goal.
 
     Args:
         resource: its kind.
-        namespace: where it is; None for a cluster-scoped kind.
+        namespace: its namespace; None for a cluster-scoped kind.
         name: its name.
-        goal: what is awaited.
-        label: what it is in a few words, for what was seen.
+        goal: the awaited state.
+        label: returns a short description of the object, for the summary.
         fields: the fields that the goal reads; None for all.
-        uid: its UID; empty to take the first one seen for the one that is meant.
+        uid: its UID; empty for the first one seen.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
@@ -104,7 +104,7 @@ class NamedObject:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the goal, while the object is there."""
+        """Decide by the goal, while the object exists."""
         absent = self.object.missing_verdict()
         if absent is not None:
             return Met() if self._goal.gone else absent
@@ -114,11 +114,11 @@ class NamedObject:
         return verdict
 
     def seen(self) -> str:
-        """Say what it is."""
+        """Return a short description of the object."""
         return "" if self.object.current is None else self._label(self.object.current)
 
     def result(self) -> Any:
-        """Return the object as it came last; None once it is gone."""
+        """Return the last version of the object; None once it is gone."""
         return self.object.object() if self.object.missing_verdict() is None else None
 
     def scope(self) -> EvidenceScope:
@@ -127,20 +127,21 @@ class NamedObject:
 
 
 class AbsentObject(NamedObject):
-    """One object is gone, whatever of the same name came after it.
+    """One object is gone, even if a new one has the same name.
 
     Args:
         resource: its kind.
-        namespace: where it is; None for a cluster-scoped kind.
+        namespace: its namespace; None for a cluster-scoped kind.
         name: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
-        label: what it is in a few words.
-        holder: what a finalizer waits for, given the object and the finalizer; empty for unknown.
-        undeleted: what is to be said of an object that nobody is deleting.
+        uid: its UID; None for the first one seen.
+        label: returns a short description of the object.
+        holder: returns the reason for a finalizer, from the object and the finalizer; empty if
+            unknown.
+        undeleted: returns the message for an object that is not being deleted.
         fields: the fields that these read; None for all.
 
     Raises:
-        InvalidArgument: a name or a UID that cannot be one.
+        InvalidArgument: the name or UID is invalid.
     """
 
     def __init__(
@@ -171,13 +172,13 @@ class AbsentObject(NamedObject):
         return Pending(f"being deleted{', held by ' if holders else ''}{' and '.join(holders)}")
 
     def result(self) -> None:
-        """Return nothing: there is none."""
+        """Return None: the object is gone."""
 
 
 def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
-    """Return the goal of an object that has a finalizer, or has it no more.
+    """Return the goal of an object that has, or no longer has, a finalizer.
 
-    An object that is not there has none.
+    A missing object has none.
     """
 
     def judge(obj: Obj) -> Verdict:
@@ -188,16 +189,16 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
         return Pending(f"{finalizer} is {'not there' if present else 'still there'}{others}")
 
     text = f"have finalizer {finalizer}" if present else f"lose finalizer {finalizer}"
-    # What is being deleted is given no finalizer any more.
+    # A terminating object gets no new finalizers.
     return ObjectGoal(text, judge, alive=present, gone=not present)
 
 
 class NamedObjectStore:
-    """The book of a source of named objects; others of the same source are passed over.
+    """The sink for named objects of a source; it ignores others.
 
     Args:
         resource: their kind.
-        uids: their UIDs by name; an empty one to take the first one seen for the one that is meant.
+        uids: their UIDs by name; an empty UID for the first one seen.
     """
 
     def __init__(self, resource: Resource, uids: Mapping[str, str]) -> None:
@@ -205,37 +206,37 @@ class NamedObjectStore:
         self._there: dict[str, SingleObject] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note what one of them looks like."""
+        """Add or replace one of them."""
         sighting = self._named.get(obj["metadata"]["name"])
         if sighting is not None:
             sighting.put(obj, raw, now)
             self._there[obj["metadata"].get("uid") or obj["metadata"]["name"]] = sighting
 
     def drop(self, uid: str) -> None:
-        """Note that one of them is gone."""
+        """Remove one of them."""
         sighting = self._there.pop(uid, None)
         if sighting is not None:
             sighting.drop(uid)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of those that are there."""
+        """Return the UIDs of the present objects."""
         return self._there.keys()
 
     @property
     def sightings(self) -> Collection[SingleObject]:
-        """All of them, in the order in which they were named."""
+        """All objects, in the order of the argument."""
         return self._named.values()
 
 
 def parse_named_uids(what: str, given: object) -> dict[str, str]:
-    """Return the UIDs of objects by their names; empty where only the name is given.
+    """Return the UIDs of objects by their names; empty if only the name is given.
 
     Args:
-        what: the argument that they were given for.
-        given: a list, at least one long, of objects as the API has them, or of their names.
+        what: the name of the argument.
+        given: a non-empty list of objects in their API form, or of their names.
 
     Raises:
-        InvalidArgument: anything else.
+        InvalidArgument: `given` has another form.
     """
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise InvalidArgument(what, given, "use a list of objects or names, at least one")
@@ -249,7 +250,7 @@ def parse_named_uids(what: str, given: object) -> dict[str, str]:
 
 
 class NamedTarget(NamedTuple):
-    """One object.
+    """The object that a target names.
 
     Args:
         resource: its kind.
@@ -261,11 +262,11 @@ class NamedTarget(NamedTuple):
 
 
 def resolve_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
-    """Return the object that `kind/name` means; only kinds that are not built in cost a request.
+    """Return the object that `kind/name` names; only custom kinds cost a request.
 
     Raises:
-        ApiError: the server does not say what kinds it has.
-        InvalidArgument: no `kind/name`, or an unknown kind; names near ones.
+        ApiError: the server refuses to list its kinds.
+        InvalidArgument: the target is no `kind/name`, or an unknown kind; suggests similar kinds.
     """
     kind, name = parse_target("target", target)
     if not name:

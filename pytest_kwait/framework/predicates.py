@@ -1,6 +1,6 @@
 """Predicates of one object: kubectl's condition grammar, user callables, combinations.
 
-A predicate that must hold for a time (`HeldPredicate`) is a description: each wait makes its
+A predicate that must hold for a duration (`HeldPredicate`) is a description: each wait makes its
 own copy, with its own timers, by `with_timers`.
 """
 
@@ -41,15 +41,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HeldPredicate:
-    """Whether an object satisfies a test for a time.
+    """An object satisfies a test for a duration.
 
-    It is a description, of which each wait makes one of its own that counts: `timed`.
+    It is a description; each wait makes a copy with its own timer by `started`.
 
     Args:
         test: the test.
-        seconds: for how long, without a break.
-        from_now: whether the first break is final, instead of starting the time anew.
-        timer: how long each object has; None in a description.
+        seconds: the duration without a break.
+        from_now: whether the first break is final, instead of restarting the timer.
+        timer: the timer per object; None in a description.
     """
 
     test: ObjectPredicate
@@ -59,20 +59,20 @@ class HeldPredicate:
 
     @property
     def goal(self) -> str:
-        """The test, and for how long."""
+        """The goal of the test and the duration."""
         held = format_duration(self.seconds)
         return f"{self.test.goal} {f'from now for {held}' if self.from_now else f'for {held}'}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by how long the object has satisfied the test."""
+        """Decide by how long the object has satisfied the test."""
         return self._timed(self.test.judge(obj))
 
     def judge_absent(self, absence: Pending | Failed) -> Verdict:
-        """Judge by how long absence has been what is awaited."""
+        """Decide by how long the object's absence has satisfied the test."""
         return self._timed(self.test.judge_absent(absence))
 
     def started(self, timers: Timers) -> HeldPredicate:
-        """Return one that counts, for one wait."""
+        """Return a copy with a timer, for one wait."""
         return replace(self, timer=timers.timer(self.seconds, from_now=self.from_now))
 
     def _timed(self, verdict: Verdict) -> Verdict:
@@ -83,24 +83,24 @@ class HeldPredicate:
 
 @dataclass(frozen=True, slots=True)
 class NotHeldPredicate:
-    """Whether an object that is there does not satisfy a test for a time.
+    """An existing object does not satisfy a test for a duration.
 
-    That it has not yet satisfied it for long enough is enough, unless it is to from now on: then it
-    is open until it has, or has not.
+    It is met while the test has not held for long enough. With `from_now` it is pending until the
+    test has held throughout, which fails it, or has broken, which meets it.
 
     Args:
-        held: the test, and the time.
+        held: the test with its duration.
     """
 
     held: HeldPredicate
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return f"not {self.held.goal}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the opposite."""
+        """Return the opposite verdict."""
         verdict = self.held.judge(obj)
         if isinstance(verdict, Met):
             text = f"it does {self.held.goal}"
@@ -109,7 +109,7 @@ class NotHeldPredicate:
         return verdict if open_still else Met()
 
     def judge_absent(self, absence: Pending | Failed) -> Verdict:
-        """Return what the absence is to the wait; the time is not held in it."""
+        """Return the verdict on absence unchanged; absence interrupts the duration."""
         self.held.judge_absent(absence)
         return absence
 
@@ -127,31 +127,31 @@ Absence: TypeAlias = "Pending | Failed"
 
 
 class ListPredicate(Protocol):
-    """What a list of objects can be tested for."""
+    """A test of a list of objects."""
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         ...
 
     def judge(self, subject: Any) -> Verdict:
-        """Judge the list."""
+        """Return the verdict on the list."""
         ...
 
 
 class _PresentPredicate:
-    """A test that needs the object to be there."""
+    """Base of tests that require an existing object."""
 
     __slots__ = ()
 
     def judge_absent(self, absence: Absence) -> Verdict:
-        """Return what the absence is to the wait: not there yet, or gone for good."""
+        """Return the verdict on absence: pending before the first sight, else failed."""
         return absence
 
 
 @dataclass(frozen=True, slots=True)
 class Existence:
-    """Whether it is there.
+    """An object exists, or does not.
 
     Args:
         wanted: True for `create`, False for `delete`.
@@ -161,11 +161,11 @@ class Existence:
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return "get created" if self.wanted else "get deleted"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge an object that is there."""
+        """Return the verdict on an existing object."""
         if self.wanted:
             return Met()
         metadata = obj["metadata"]
@@ -175,17 +175,17 @@ class Existence:
         return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
 
     def judge_absent(self, absence: Absence) -> Verdict:
-        """Return Met where it is to be gone."""
+        """Return Met if deletion is awaited."""
         return absence if self.wanted else Met()
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionStatus(_PresentPredicate):
-    """Whether its status has a condition of a type with a value.
+    """The object's status has a condition of a type with a value.
 
     Args:
-        kind: the condition's type; in any case.
-        value: the condition's status; in any case.
+        kind: the condition's type, case-insensitive.
+        value: the condition's status, case-insensitive.
     """
 
     kind: str
@@ -193,11 +193,11 @@ class ConditionStatus(_PresentPredicate):
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return f"have condition {self.kind}={self.value}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the first condition of the type that is up to date with the object.
+        """Decide by the first condition of the type that is up to date.
 
         Source: kubectl pkg/cmd/wait/condition.go, checkCondition.
         """
@@ -214,7 +214,7 @@ class ConditionStatus(_PresentPredicate):
         return Pending(f"{kind} is {value}{': ' if why else ''}{why}")
 
     def generation_lag_verdict(self, obj: dict[str, Any]) -> Pending | None:
-        """Return the verdict where the condition is of an older generation; else None."""
+        """Return the verdict on a condition of an older generation; else None."""
         condition, status = self._first(obj) or {}, obj.get("status") or {}
         generation = obj["metadata"].get("generation") or 0
         observed = condition.get("observedGeneration")
@@ -238,12 +238,12 @@ class ConditionStatus(_PresentPredicate):
 
 @dataclass(frozen=True, slots=True)
 class JsonPathValue(_PresentPredicate):
-    """Whether a path leads to a value, or to this one.
+    """A path leads to a value, or to a specific one.
 
     Args:
         path: the path.
-        value: the value's text, compared case by case; None for any value. Null is no value.
-        secret: whether no message may show a value, neither the awaited nor the present one.
+        value: the value's text, case-sensitive; None for any value. Null is no value.
+        secret: whether messages must not show values, neither the awaited nor the present one.
     """
 
     path: JsonPath
@@ -252,12 +252,12 @@ class JsonPathValue(_PresentPredicate):
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         value = "(hidden)" if self.secret else repr(self.value)
         return f"have {self.path.text}{'' if self.value is None else f' equal to {value}'}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the one value that the path leads to.
+        """Decide by the one value that the path leads to.
 
         Source: kubectl pkg/cmd/wait/json.go, checkCondition.
         """
@@ -284,7 +284,7 @@ class JsonPathValue(_PresentPredicate):
 
 @dataclass(frozen=True, slots=True)
 class UserPredicate(_PresentPredicate):
-    """What a callable of the user says about an object, or about a list of objects.
+    """A user's callable decides on an object, or on a list of objects.
 
     Args:
         call: the callable.
@@ -294,16 +294,16 @@ class UserPredicate(_PresentPredicate):
 
     @property
     def name(self) -> str:
-        """How messages name it."""
+        """The name of the callable in messages."""
         return getattr(self.call, "__name__", type(self.call).__name__)
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return f"satisfy {self.name}"
 
     def judge(self, subject: Any) -> Verdict:
-        """Return what the callable says; what it raises comes through.
+        """Return the callable's verdict; its exceptions propagate.
 
         Raises:
             InvalidArgument: it returned neither a bool nor a verdict.
@@ -320,21 +320,21 @@ class UserPredicate(_PresentPredicate):
 
 @dataclass(frozen=True, slots=True)
 class Negated(_PresentPredicate):
-    """Whether an object that is there fails a test.
+    """An existing object fails a test.
 
     Args:
-        test: the test; no combination, none with a time, not `create` or `delete`.
+        test: the test; no combination, none with a duration, not `create` or `delete`.
     """
 
     test: ConditionStatus | JsonPathValue | UserPredicate
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return f"not {self.test.goal}"
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the opposite; a status of an older generation says neither."""
+        """Return the opposite verdict; pending for a status of an older generation."""
         if isinstance(self.test, ConditionStatus):
             behind = self.test.generation_lag_verdict(obj)
             if behind is not None:
@@ -345,7 +345,7 @@ class Negated(_PresentPredicate):
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Whether an object satisfies every one of some tests.
+    """An object satisfies every one of several tests.
 
     Args:
         parts: the tests.
@@ -355,15 +355,15 @@ class AllOf:
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return " and ".join(part.goal for part in self.parts)
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the part that is worst off."""
+        """Return the worst verdict of the parts."""
         return self._all([part.judge(obj) for part in self.parts])
 
     def judge_absent(self, absence: Absence) -> Verdict:
-        """Judge by what absence is to the parts."""
+        """Return the worst verdict of the parts on absence."""
         return self._all([part.judge_absent(absence) for part in self.parts])
 
     def _all(self, verdicts: list[Verdict]) -> Verdict:
@@ -378,7 +378,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Whether an object satisfies one of some tests.
+    """An object satisfies at least one of several tests.
 
     Args:
         parts: the tests.
@@ -388,15 +388,15 @@ class AnyOf:
 
     @property
     def goal(self) -> str:
-        """As a verb."""
+        """The awaited state, as a verb."""
         return " or ".join(part.goal for part in self.parts)
 
     def judge(self, obj: dict[str, Any]) -> Verdict:
-        """Judge by the part that is best off."""
+        """Return the best verdict of the parts."""
         return self._any([part.judge(obj) for part in self.parts])
 
     def judge_absent(self, absence: Absence) -> Verdict:
-        """Judge by what absence is to the parts."""
+        """Return the best verdict of the parts on absence."""
         return self._any([part.judge_absent(absence) for part in self.parts])
 
     def _any(self, verdicts: list[Verdict]) -> Verdict:
@@ -410,7 +410,7 @@ class AnyOf:
         if len(lost) < len(verdicts):
             pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
             return Pending(text, absent=all(verdict.absent for verdict in pending))
-        # The part that may come for longest decides how long to hope.
+        # The failure with the longest patience decides.
         order = list(Patience)
         return Failed(text, max((part.patience for part in lost), key=order.index))
 
@@ -429,10 +429,10 @@ ObjectPredicate: TypeAlias = (
 
 
 def parse_predicate(condition: object) -> ObjectPredicate:
-    """Return what a condition as users write it means.
+    """Return the predicate for a condition in any form that users write.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: the condition is invalid.
     """
     if isinstance(condition, ObjectPredicate):
         return condition
@@ -452,7 +452,7 @@ def parse_predicate(condition: object) -> ObjectPredicate:
 
 
 def _parse_path(condition: str, rest: str) -> JsonPathValue:
-    """Return what follows `jsonpath=`: split at single `=`, those in brackets apart.
+    """Return the text after `jsonpath=`, split at single `=` outside brackets.
 
     Source: kubectl pkg/cmd/wait/wait.go, splitJSONPathInput and processJSONPathInput.
     """
@@ -468,7 +468,7 @@ def _parse_path(condition: str, rest: str) -> JsonPathValue:
 
 
 def conceal_secret_values(test: ObjectPredicate) -> ObjectPredicate:
-    """Return the same test with no value in its messages: that of the data of a Secret."""
+    """Return a copy of a test on Secret data that hides values in messages."""
     if isinstance(test, AllOf | AnyOf):
         return type(test)(tuple(conceal_secret_values(part) for part in test.parts))
     if isinstance(test, HeldPredicate):
@@ -481,7 +481,7 @@ def conceal_secret_values(test: ObjectPredicate) -> ObjectPredicate:
 
 
 def runs_user_code(test: ObjectPredicate) -> bool:
-    """Return whether a test runs code of the user, which belongs to the calling thread."""
+    """Return whether a test runs user code, which must run in the calling thread."""
     if isinstance(test, AllOf | AnyOf):
         return any(runs_user_code(part) for part in test.parts)
     if isinstance(test, HeldPredicate):
@@ -492,7 +492,7 @@ def runs_user_code(test: ObjectPredicate) -> bool:
 
 
 def with_timers(test: ObjectPredicate, timers: Timers) -> ObjectPredicate:
-    """Return the same test with times of its own: it may be a part of many waits."""
+    """Return a copy of a test with its own timers, for one wait."""
     if isinstance(test, AllOf | AnyOf):
         return type(test)(tuple(with_timers(part, timers) for part in test.parts))
     if isinstance(test, HeldPredicate):

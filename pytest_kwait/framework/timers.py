@@ -1,7 +1,7 @@
-"""Timers for conditions that must hold for a time, per predicate and object.
+"""Timers for conditions that must hold for a duration, per predicate and object.
 
-One clock reading serves a whole verdict. An object may count differently without having
-changed, since its time is over: `TimedTally` counts such objects again.
+One clock reading serves a whole verdict. The end of a timer may change the count of an unchanged
+object: `TimedTally` evaluates such objects again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ __all__ = ["TimedTally", "Timer", "Timers"]
 
 
 class Timers:
-    """The times that the parts of one wait's condition have held.
+    """The timers of one wait's condition.
 
-    Whoever has a test judged says before of which object: `key` is its UID, or empty where there is
-    one object only.
+    Set `key` before evaluating a test: the UID of the object, or empty if there is only one.
     """
 
     def __init__(self) -> None:
@@ -35,15 +34,15 @@ class Timers:
         self._timers: list[Timer] = []
 
     def __bool__(self) -> bool:
-        """Whether the condition has any part with a time."""
+        """Whether the condition has any timer."""
         return bool(self._timers)
 
     def timer(self, seconds: float, *, from_now: bool) -> Timer:
-        """Return a new time of this condition.
+        """Return a new timer of this condition.
 
         Args:
-            seconds: how long something must hold without a break.
-            from_now: whether the first break is final, instead of starting the time anew.
+            seconds: the duration without a break.
+            from_now: whether the first break is final, instead of restarting the timer.
         """
         made = Timer(self, seconds, from_now=from_now)
         self._timers.append(made)
@@ -51,53 +50,53 @@ class Timers:
 
     @property
     def due(self) -> float:
-        """When the first of the times is over that run; infinite while none runs."""
+        """The time at which the first running timer ends; infinite while none runs."""
         return min((timer.due for timer in self._timers), default=math.inf)
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Note what time the next verdict is of, and whether everything has just been listed."""
+        """Set the time of the next verdict, and whether everything has just been listed."""
         self.now, self.fresh = now, fresh
 
     def over(self) -> Iterator[str]:
-        """Yield the objects of which a time that runs is over by now."""
+        """Yield the keys of objects whose running timers have ended by now."""
         for timer in self._timers:
             yield from timer.over()
 
     def runs(self, key: str) -> bool:
-        """Return whether a time of that object runs."""
+        """Return whether a timer of that object runs."""
         return any(timer.runs(key) for timer in self._timers)
 
     def forget(self, key: str) -> None:
-        """Note that an object is gone: another one starts anew."""
+        """Remove the timers of a deleted object; a new one starts from zero."""
         for timer in self._timers:
             timer.forget(key)
 
 
 class Timer:
-    """How long one test has held, of each object that it is made of.
+    """The time that one test has held, per object.
 
     Args:
-        timers: who knows the time and the object.
-        seconds: how long it must hold without a break.
-        from_now: whether the first break is final, instead of starting the time anew.
+        timers: supplies the time and the current object.
+        seconds: the duration without a break.
+        from_now: whether the first break is final, instead of restarting the timer.
     """
 
     def __init__(self, timers: Timers, seconds: float, *, from_now: bool) -> None:
         self._timers = timers
         self._seconds = seconds
         self._from_now = from_now
-        # In the order in which they began, so that the first is over first.
+        # In order of start time, so the first entry ends first.
         self._since: dict[str, float] = {}
         self._held: set[str] = set()
         self._broken: dict[str, Failed] = {}
 
     @property
     def due(self) -> float:
-        """When the first time that runs is over; infinite while none runs."""
+        """The time at which the first running timer ends; infinite while none runs."""
         return next(iter(self._since.values()), math.inf) + self._seconds
 
     def over(self) -> list[str]:
-        """Return the objects whose time runs and is over by now."""
+        """Return the keys of objects whose running timers have ended by now."""
         keys = []
         for key, since in self._since.items():
             if since + self._seconds > self._timers.now:
@@ -106,20 +105,20 @@ class Timer:
         return keys
 
     def runs(self, key: str) -> bool:
-        """Return whether the object's time runs."""
+        """Return whether the object's timer runs."""
         return key in self._since
 
     def forget(self, key: str) -> None:
-        """Note that an object is gone."""
+        """Remove the timer of a deleted object."""
         self._since.pop(key, None)
         self._held.discard(key)
         self._broken.pop(key, None)
 
     def judge(self, verdict: Verdict) -> Verdict:
-        """Return what a verdict on the test is, given how long it has held.
+        """Return the verdict on a test, given how long it has held.
 
         Args:
-            verdict: of the test, on the object that is being judged, at this moment.
+            verdict: the current verdict of the test on the current object.
         """
         key, now = self._timers.key, self._timers.now
         if key in self._broken:
@@ -142,7 +141,7 @@ class Timer:
         if key in self._held:
             return verdict
         since = self._since.setdefault(key, now)
-        # What was seen before a connection went dead does not show that it still holds.
+        # Objects seen before a connection broke do not show that the test still holds.
         if self._timers.fresh and now >= since + self._seconds:
             del self._since[key]
             self._held.add(key)
@@ -151,11 +150,11 @@ class Timer:
 
 
 class TimedTally(ObjectCounter):
-    """The book of a source of many objects, each with times of its own.
+    """A counter of many objects, each with its own timers.
 
     Args:
-        judge: what an object counts as, given its fields and its doom so far.
-        timers: the times; those of the object that is judged while it is.
+        judge: returns an object's state from its fields and its terminal state so far.
+        timers: the timers; `key` is set to the object being evaluated.
     """
 
     def __init__(
@@ -166,22 +165,22 @@ class TimedTally(ObjectCounter):
         self._running: dict[str, tuple[dict[str, Any], bytes]] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count an object, instead of what it counted as before."""
+        """Add an object, or replace its previous version."""
         if not self._timers:
             super().put(obj, raw, now)
             return
-        # A list may be followed by others: what it says is not fresh before all have come.
+        # Other lists may follow: nothing is fresh before all have arrived.
         self._timers.set_time(now, fresh=False)
         self._evaluate_now(obj, raw, now)
 
     def drop(self, uid: str) -> None:
-        """Count an object no more; nothing where it was not counted."""
+        """Remove an object; no-op for an unknown one."""
         super().drop(uid)
         self._timers.forget(uid)
         self._running.pop(uid, None)
 
     def reevaluate(self) -> None:
-        """Count those objects anew of which a time is over."""
+        """Evaluate again the objects whose timers have ended."""
         for uid in dict.fromkeys(self._timers.over()):
             obj, raw = self._running[uid]
             self._evaluate_now(obj, raw, self._timers.now)
