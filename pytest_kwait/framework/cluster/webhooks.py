@@ -102,8 +102,9 @@ _KINDS = {
 }
 
 SETTLING_TIME = 1.0
-"""How long probes must be admitted, in seconds: a server observes a configuration with a delay and
-calls no webhook before.
+"""The time in seconds for which probes must be admitted.
+
+A server observes a configuration with a delay and calls no webhook before.
 """
 
 _DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')

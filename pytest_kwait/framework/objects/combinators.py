@@ -105,8 +105,8 @@ def consistently(duration: Duration, condition: ConditionInput) -> HeldPredicate
     """Return the condition that the given one holds throughout a duration, starting now.
 
     The first check at which it does not hold is final: outermost it fails the wait at once. As a
-    part of another condition it holds from the end of the duration on, whatever happens later; each
-    object's duration starts at its own first check.
+    part of another condition it holds from the end of the duration on, regardless of later changes;
+    each object's duration starts at its own first check.
 
     Args:
         duration: the required time; above zero.

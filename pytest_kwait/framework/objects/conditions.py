@@ -73,7 +73,7 @@ _STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 def detect_terminal_failure(
     resource: Resource, test: ObjectPredicate, obj: Obj, before: TerminalState | None
 ) -> Failed | None:
-    """Return the failure of an object that will not satisfy a test; None while it may.
+    """Return the failure of an object that cannot satisfy a test; None while it may.
 
     Args:
         resource: its kind.

@@ -207,7 +207,9 @@ def wait_for_gone(
     uid: str,
     **options: Unpack[WaitOptions],
 ) -> None:
-    """Return once an object that is being deleted is gone; a new one of its name does not count.
+    """Return once an object that is being deleted is gone.
+
+    A new object of the same name does not count.
 
     Args:
         client: the official client.

@@ -60,7 +60,7 @@ class _ControllerFields(TypedDict, total=False):
 
 
 def is_owned_or_orphan(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
-    """Whether a selected pod is the controller's or has no owner; v0.7 had no owner references."""
+    """Whether a selected pod is the controller's or an orphan; v0.7 had no owner references."""
     # The pods of a Deployment are controlled by its ReplicaSets.
     return resource == DEPLOYMENTS or controller_uid(pod) in ("", uid)
 

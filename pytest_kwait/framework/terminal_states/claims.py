@@ -38,7 +38,7 @@ def storage_class_of(claim: dict[str, Any]) -> str:
 def detect_claim_failure(
     claim: dict[str, Any], event: dict[str, Any] | None
 ) -> TerminalState | None:
-    """Return why a claim gets no volume; None while it may get one or has one.
+    """Return why a claim gets no volume; None while it may, or has one.
 
     A class that waits for its first consumer and a slow provisioner are no failures.
 

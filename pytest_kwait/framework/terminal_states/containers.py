@@ -124,7 +124,7 @@ def _is_final_start_message(reason: str, message: str) -> bool:
 
 
 CRASH_LOOP_RESTARTS = 3
-"""Fewer restarts count as a start that needs a few attempts (a database not there yet)."""
+"""The minimum restarts of a crash loop; fewer are a slow start (a database not there yet)."""
 
 
 def detect_crash_loop(status: dict[str, Any]) -> TerminalState | None:
@@ -183,7 +183,7 @@ def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> 
 
 
 def detect_finished_container(pod: dict[str, Any], name: str = "") -> TerminalState | None:
-    """Return the terminal state of a pod with a container that has ended for good; else None.
+    """Return the terminal state of a pod with a finished container; None for any other.
 
     Args:
         pod: the pod; without a restart policy in its spec the result is None.
@@ -202,7 +202,7 @@ def detect_finished_container(pod: dict[str, Any], name: str = "") -> TerminalSt
 
 
 def detect_init_container_failure(pod: dict[str, Any]) -> TerminalState | None:
-    """Return the terminal state of a pod by its init containers; None while they may succeed.
+    """Return a pod's terminal state by its init containers; None while they may succeed.
 
     A failed init container that is not restarted is final. One in a crash loop may still succeed,
     so its terminal state may pass.
@@ -281,7 +281,7 @@ _FINAL_IMAGE_MESSAGES = (
 def detect_image_failure(
     status: dict[str, Any], before: TerminalState | None
 ) -> TerminalState | None:
-    """Return the terminal state of a container whose image cannot be pulled; None for any other.
+    """Return the terminal state of a container without a usable image; None for any other.
 
     Args:
         status: the container's status.
