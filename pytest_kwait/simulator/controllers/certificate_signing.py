@@ -122,12 +122,12 @@ SIGNERS: dict[str, Callable[[x509.CertificateSigningRequest, Collection[str]], s
 }
 """The refusal of each signer for a request and its usages; empty if it signs.
 
-The signer of legacy requests without a signer's name is left out: none can be created any more.
+The signer of legacy requests without a signer's name is missing, as none can be created any more.
 """
 
 
 def is_kubelet_client_request(csr: x509.CertificateSigningRequest, usages: Collection[str]) -> bool:
-    """Whether the request is for a kubelet's client certificate."""
+    """Return whether the request is for a kubelet's client certificate."""
     return not _kubelet_client_fault(csr, usages)
 
 
@@ -181,7 +181,7 @@ def sign_certificate(
     """Return the certificate for a request, as PEM.
 
     Args:
-        csr: the request; its names and its key count, but no other extensions.
+        csr: the request; only its names and its key are used, no other extensions.
         usages: the usages of the certificate.
         life: its validity.
         now: seconds since the epoch.

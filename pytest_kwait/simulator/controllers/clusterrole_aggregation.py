@@ -18,7 +18,7 @@ __all__ = ["ClusterRoleAggregationController"]
 
 
 class ClusterRoleAggregationController:
-    """Follows all cluster roles: any of them may be selected by any other."""
+    """Follows all cluster roles, since any of them may select any other."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

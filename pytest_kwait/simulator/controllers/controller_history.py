@@ -1,4 +1,4 @@
-"""ControllerRevisions: the pod templates that a set has had.
+"""ControllerRevisions: the history of a set's pod templates.
 
 Source: kube-controller-manager, history/controller_history.go.
 """
@@ -67,12 +67,12 @@ def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:
 
 
 def next_revision_number(revisions: Sequence[Obj]) -> int:
-    """One more than the highest number."""
+    """Return one more than the highest number."""
     return 1 + max((int(one["revision"]) for one in revisions), default=0)
 
 
 def update_revision_number(api: Cluster, revision: Obj, number: int) -> Obj:
-    """Return the revision once it has that number."""
+    """Set a revision's number if it differs; return the revision."""
     if revision["revision"] == number:
         return revision
 
@@ -83,6 +83,6 @@ def update_revision_number(api: Cluster, revision: Obj, number: int) -> Obj:
 
 
 def list_surplus_revisions(revisions: Iterable[Obj], live: set[str], limit: int) -> list[Obj]:
-    """Return the revisions beyond `limit` that no name in `live` is of, the oldest first."""
+    """Return the oldest revisions beyond `limit`, except those named in `live`."""
     history = [one for one in sort_revisions(revisions) if name_of(one) not in live]
     return history[: max(0, len(history) - limit)]

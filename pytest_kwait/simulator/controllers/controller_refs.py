@@ -63,7 +63,7 @@ class ControllerRefManager:
     def listen(self, listener: Callable[[Obj, str | None, str | None], None]) -> None:
         """Call `listener(object, owner uid, previous owner uid)` after changes; None: no owner.
 
-        A deletion has no owner any more, a creation had none.
+        A deleted object has no owner; a new one has no previous owner.
         """
         self._listeners.append(listener)
 
@@ -80,7 +80,7 @@ class ControllerRefManager:
         return list(self._orphans.get(namespace, {}).values())
 
     def has_orphans(self, namespace: str) -> bool:
-        """Whether a namespace has objects without a controller."""
+        """Return whether a namespace has objects without a controller."""
         return namespace in self._orphans
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -129,7 +129,7 @@ class ControllerRefManager:
             api_version: of the owner.
             kind: of the owner.
             selector: the owner's selector.
-            only: a further condition of what it claims.
+            only: a further condition for adoption.
 
         Source: kube-controller-manager, controller_ref_manager.go, `ClaimObject`.
         """
@@ -176,18 +176,18 @@ class ControllerRefManager:
                 raise
 
 
-# The number of pods up to which every change is synced at once.
+# The maximum number of pods at which every change is synced at once.
 _MAX_IMMEDIATE = 20
 
 
 class PodOwnerIndex:
-    """The objects of one kind, by UID and by namespace; queues those whose pods change.
+    """The objects of one kind by UID and namespace; queues the owners of changed pods.
 
     Args:
         resource: the kind, as `plural.group`.
         queue: receives the objects' keys.
-        pause: seconds of delay per pod of an owner with more than a few, so that the cost of a
-            pod's change does not grow with their number.
+        pause: seconds of delay per pod of an owner with many, so that the cost of a pod's change
+            does not grow with their number.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class PodOwnerIndex:
 
     @property
     def keys(self) -> Collection[str]:
-        """The keys of all of them."""
+        """The keys of all objects."""
         return self._by_uid.values()
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:

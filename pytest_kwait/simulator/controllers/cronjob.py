@@ -45,7 +45,7 @@ _NEXT_SCHEDULE_DELTA = 0.1
 def _find_recent_times(
     cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule, *, deadline: bool
 ) -> tuple[float, float | None, int]:
-    """Return the earliest time that counts, the most recent time, and roughly the number missed."""
+    """Return the earliest possible time, the most recent time, and roughly the number missed."""
     since = parse_time(cron_job["metadata"]["creationTimestamp"])
     last = (cron_job.get("status") or {}).get("lastScheduleTime")
     if last:
@@ -175,7 +175,7 @@ class CronJobController:
         cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
         status = cron_job.setdefault("status", {})
         try:
-            # Select the Jobs to delete first: for those no completion event is recorded.
+            # Select the Jobs to delete first, as no completion event is recorded for them.
             self._clean_up(cron_job, jobs)
             self._update_active(cron_job, jobs)
             if not is_being_deleted(cron_job):
@@ -222,7 +222,7 @@ class CronJobController:
         spec = cron_job["spec"]
         zone: tzinfo = UTC
         if spec.get("timeZone"):
-            # Few clusters need it, and reading it costs at the start.
+            # Few clusters need it, and importing it slows the start.
             from zoneinfo import ZoneInfo
 
             try:
@@ -241,7 +241,7 @@ class CronJobController:
             return None
 
     def _run(self, key: str, cron_job: Obj) -> None:
-        """Make the Job that is due, if one is, and come back for the next."""
+        """Create the Job that is due, if any, and schedule the next sync."""
         found = self._schedule(cron_job)
         if found is None:
             return
@@ -332,7 +332,7 @@ class CronJobController:
         cron_job["status"]["lastScheduleTime"] = format_time(due)
 
     def _clean_up(self, cron_job: Obj, jobs: list[Obj]) -> None:
-        """Remove the oldest of the Jobs that have ended, beyond the limits.
+        """Remove the oldest finished Jobs beyond the limits.
 
         Source: `cleanupFinishedJobs`.
         """
@@ -346,7 +346,7 @@ class CronJobController:
                 continue
             some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))
             for job in some[: len(some) - limit]:
-                # A failed deletion is recorded as an event; the others go on.
+                # A failed deletion is recorded as an event; the others continue.
                 with suppress(StatusError):
                     self._delete(cron_job, name_of(job), uid_of(job))
 

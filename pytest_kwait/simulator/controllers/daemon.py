@@ -1,7 +1,7 @@
-"""The DaemonSet controller: one pod on every node that takes it.
+"""The DaemonSet controller: one pod on every eligible node.
 
-In reading order: which nodes a DaemonSet runs on, its revisions, its rolling update, the
-controller. The scheduler binds its pods.
+In reading order: the nodes of a DaemonSet, its revisions, its rolling update, the controller. The
+scheduler binds its pods.
 
 Source: kube-controller-manager, daemon/daemon_controller.go, daemon/update.go.
 """
@@ -172,7 +172,7 @@ class NodePlacement:
         return pod
 
     def is_new(self, pod: Obj, digest: str) -> bool:
-        """Whether a pod is of the present template."""
+        """Return whether a pod has the present template."""
         labels = labels_of(pod)
         generation = (self._set["metadata"].get("annotations") or {}).get(GENERATION)
         return labels.get(HASH_LABEL) == digest or (
@@ -250,7 +250,7 @@ class Revisions:
                 raise
 
     def clean_up(self, daemon_set: Obj, old: list[Obj], pods: Iterable[Obj]) -> None:
-        """Remove the oldest revisions beyond the limit that no pod is of."""
+        """Remove the oldest unused revisions beyond the limit."""
         surplus = len(old) - daemon_set["spec"].get("revisionHistoryLimit", 10)
         live = {labels_of(pod).get(HASH_LABEL) for pod in pods} if surplus > 0 else set()
         for revision in sort_revisions(old):
@@ -290,12 +290,12 @@ class DaemonSetView:
     now: float
 
     def is_available(self, pod: Obj) -> bool:
-        """Whether it has been ready for long enough."""
+        """Return whether the pod has been ready for long enough."""
         seconds = self.daemon_set["spec"].get("minReadySeconds") or 0
         return seconds_until_available(pod, seconds, self.now) == 0
 
     def is_new(self, pod: Obj) -> bool:
-        """Whether it is of the present template."""
+        """Return whether the pod has the present template."""
         return self.placement.is_new(pod, self.digest)
 
     def share(self, name: str, nodes: int) -> int:
@@ -326,7 +326,7 @@ class DaemonSetView:
 
 
 def sort_oldest_first(pods: Sequence[Obj]) -> list[Obj]:
-    """Return the pods that have a node first, then by age."""
+    """Return the pods with a node first, then by age."""
     return sorted(
         pods,
         key=lambda pod: (
@@ -432,7 +432,7 @@ _PAUSE_PER_POD = 0.001
 
 
 class DaemonSetController:
-    """Keeps a pod of each DaemonSet on each node that it is for.
+    """Keeps a pod of each DaemonSet on each of its nodes.
 
     Args:
         revisions: the cluster's ControllerRevisions by owner.
@@ -543,7 +543,7 @@ class DaemonSetController:
         return running
 
     def _backs_off(self, daemon_set: Obj, node: str) -> bool:
-        """Whether the back-off delays the removal of another failed pod there."""
+        """Return whether the back-off delays the removal of another failed pod there."""
         generation = (daemon_set.get("status") or {}).get("observedGeneration", 0)
         failures = self._failures.setdefault(uid_of(daemon_set), {})
         place, now = f"{generation}/{node}", self._api.clock.monotonic()

@@ -283,7 +283,7 @@ class DisruptionController:
 
 
 def _is_disruption_target(pod: Obj) -> bool:
-    """Whether the pod has a true DisruptionTarget condition, of any writer."""
+    """Return whether the pod has a true DisruptionTarget condition, of any writer."""
     status = pod.get("status") or {}
     if is_being_deleted(pod) or status.get("phase") in ("Succeeded", "Failed"):
         return False

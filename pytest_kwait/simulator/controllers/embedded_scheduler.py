@@ -70,11 +70,11 @@ def add_nominated_pods(
 ) -> NodeLister:
     """Return the nodes with the nominated pods of at least `pod`'s priority added.
 
-    Unlike upstream the pod is not tried on the nodes without them as well, which matters only for
-    one with affinity to a nominated pod.
+    Unlike upstream the pod is not also tried on the nodes without them, which matters only for
+    a pod with affinity to a nominated pod.
 
     Args:
-        lister: the nodes as they are.
+        lister: the current nodes.
         nodes: the same by name.
         nominated_node: the nominated pods by node.
         pod: the pod to schedule.
@@ -98,12 +98,12 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 _BUDGETS = "poddisruptionbudgets.policy"
 _REASON = "PreemptionByScheduler"
 _NOT_HELPFUL = Rejection(("Preemption is not helpful for scheduling",))
-# The minimum of the nodes that are tried; a tenth of them if that is more.
+# The minimum number of nodes tried; a tenth of all if that is more.
 _MIN_CANDIDATES = 100
 
 
 def is_preemption_victim(pod: Obj) -> bool:
-    """Whether the pod is being deleted after a preemption."""
+    """Return whether the pod is being deleted after a preemption."""
     target = get_condition(pod, "DisruptionTarget")
     return is_being_deleted(pod) and target is not None and target.get("reason") == _REASON
 
@@ -111,7 +111,7 @@ def is_preemption_victim(pod: Obj) -> bool:
 def find_candidate(
     api: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
 ) -> tuple[Candidate | None, str]:
-    """Return where preemption helps `pod`, None for nowhere, and the text of its condition.
+    """Return the preemption candidate for `pod`, or None, and the text of its condition.
 
     Args:
         algorithm: the scheduling algorithm.
@@ -145,7 +145,7 @@ def find_candidate(
 
 
 def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
-    """Whether victims of a preemption are still terminating on the node."""
+    """Return whether victims of a preemption are still terminating on the node."""
     own = get_pod_priority(pod)
     return any(
         get_pod_priority(one.pod) < own and is_preemption_victim(one.pod) for one in info.pods
@@ -232,9 +232,9 @@ class _UnschedulablePod:
 
 
 class EmbeddedScheduler:
-    """Binds pods.
+    """Schedules and binds pods.
 
-    A pod that fits nowhere is tried again when a node changes or a pod leaves one.
+    An unschedulable pod is retried when a node changes or a pod leaves one.
     """
 
     def __init__(self, api: Cluster) -> None:
@@ -306,7 +306,7 @@ class EmbeddedScheduler:
             self._retry(key)
 
     def _update_nomination(self, key: str, change: str, new: Obj, old: Obj | None) -> None:
-        """Remember on which node a pod is to get the place of others."""
+        """Record the nominated node of a pod."""
         before = _get_nominated_node(old)
         after = None if change == "DELETED" or is_being_deleted(new) else _get_nominated_node(new)
         if before is not None and before != after:
@@ -478,7 +478,7 @@ class EmbeddedScheduler:
 
 
 def _get_nominated_node(pod: Obj | None) -> str | None:
-    """The node on which a pod without one is to get the place of others."""
+    """Return the nominated node of an unbound pod; None without one."""
     if pod is None or pod["spec"].get("nodeName"):
         return None
     found: str | None = (pod.get("status") or {}).get("nominatedNodeName")
@@ -490,7 +490,7 @@ def _labels(obj: Obj) -> object:
 
 
 def _depends_on_other_pods(pod: Obj) -> bool:
-    """Whether a pod bound elsewhere can make this one schedulable."""
+    """Return whether a pod bound elsewhere can make this one schedulable."""
     affinity = pod["spec"].get("affinity") or {}
     return "podAffinity" in affinity or "topologySpreadConstraints" in pod["spec"]
 

@@ -52,7 +52,7 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
-    """Whether a pod is an endpoint.
+    """Return whether a pod is an endpoint.
 
     Args:
         pod: a selected pod.
@@ -77,12 +77,12 @@ def list_pod_addresses(pod: Obj, family: str) -> list[str]:
 
 
 def has_cluster_ip(service: Obj) -> bool:
-    """Whether the service has a cluster address; one without is headless."""
+    """Return whether the service has a cluster IP; a service without one is headless."""
     return service["spec"].get("clusterIP") not in (None, "", "None")
 
 
 def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
-    """Return the pod's host name below the service; None if it has none."""
+    """Return the pod's host name below the service; None without one."""
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain") == name_of(service):
         return str(spec["hostname"])
@@ -122,7 +122,7 @@ class TriggerTimeTracker:
         self._seen: dict[str, tuple[str, dict[str, str]]] = {}
 
     def next(self, key: str, service: Obj, pods: Iterable[Obj]) -> str | None:
-        """Return the time of the first change since the last call; None if there was none."""
+        """Return the time of the first change since the last call; None without one."""
         service_before, pods_before = self._seen.get(key, ("", {}))
         times, changed = {}, []
         for pod in pods:
@@ -179,7 +179,7 @@ class ServicePods:
     def listen(self, listener: Callable[[str, float], None]) -> None:
         """Call `listener(service key, seconds)` when a service or its selected pods change.
 
-        The seconds are how long the sync may be delayed.
+        The seconds are the maximum delay of the sync.
         """
         self._listeners.append(listener)
         for namespace, selectors in self._selectors.items():
@@ -246,13 +246,13 @@ ENDPOINTS = "endpoints"
 MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
 _NAME = "endpoint-controller"
 _OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-# The most addresses of one object; slices have the rest. Source: kube-controller-manager,
-# endpoints_controller.go, `maxCapacity`.
+# The maximum number of addresses per object; slices have the rest. Source:
+# kube-controller-manager, endpoints_controller.go, `maxCapacity`.
 _MAX_CAPACITY = 1000
 
 
 def build_subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
-    """Return the addresses of `pods`, the ports with the same ones together.
+    """Return the addresses of `pods`, grouping ports with equal addresses.
 
     The order of ports is the service's; upstream's is that of a hash.
 

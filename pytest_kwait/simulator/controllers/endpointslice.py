@@ -1,7 +1,7 @@
 """The EndpointSlice controller and the EndpointSlice mirroring controller.
 
-In reading order: how endpoints are distributed over slices so that few slices change, the
-controller of slices, the mirroring controller. They write nothing but slices.
+In reading order: the distribution of endpoints over slices with few changes, the controller of
+slices, the mirroring controller. They write only slices.
 
 Source: k8s.io/endpointslice reconciler.go (`reconcileByPortMapping`, `finalize`);
 kube-controller-manager, endpointslice, endpointslicemirroring.
@@ -61,7 +61,7 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
 MAX_ENDPOINTS_PER_SLICE = 100
-"""Endpoints in a slice, at most; upstream, `max-endpoints-per-slice`."""
+"""The maximum number of endpoints per slice; upstream, `max-endpoints-per-slice`."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def plan_slices(
         wanted: ports, each with its endpoints.
         present: the slices of the service.
         labels: the labels of the slices.
-        most: the most endpoints of one slice.
+        most: the maximum number of endpoints per slice.
         empty: whether a service without endpoints has an empty slice.
     """
     plan = SliceChanges()
@@ -108,7 +108,7 @@ def plan_slices(
         else:
             plan.create.append({"endpoints": [], "ports": []})
     while plan.create and plan.delete:
-        # A slice to delete is reused for other contents, so that its name remains.
+        # A slice to delete is reused for other contents, which keeps its name.
         plan.update.append({**plan.delete.pop(0), **plan.create.pop(0)})
     return plan
 
@@ -364,7 +364,7 @@ def _with_trigger_time(slice_: Obj, time: str | None) -> Obj:
 _MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
 _SKIP = "endpointslice.kubernetes.io/skip-mirror"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Addresses that are copied of one subset, at most.
+# The maximum number of mirrored addresses per subset.
 # Source: kube-controller-manager, `mirroring-max-endpoints-per-subset`.
 _MAX_ENDPOINTS_PER_SUBSET = 1000
 

@@ -18,7 +18,7 @@ _EVENTS = "events"
 _TTL_SECONDS = 3600.0
 _CHECK_PERIOD = 60.0
 _MAX_EVENTS = 16_384
-"""Upstream has no such bound; etcd is on a disk."""
+"""Upstream has no such limit, since etcd stores events on disk."""
 
 
 class EventTTL:

@@ -117,7 +117,7 @@ class GarbageCollector:
         return kind.qualified, obj
 
     def _attempt_to_delete(self, place: _ObjectRef) -> None:
-        """Delete a dependent none of whose owners is left, or drop the references to the dead ones.
+        """Delete a dependent without remaining owners, or drop references to deleted owners.
 
         Source: `attemptToDeleteItem`.
         """

@@ -28,7 +28,7 @@ DELETION_DELAY = 5.0
 # Seconds after which other writers' finalizers are checked again; ditto,
 # `finalizerEstimateSeconds`.
 _FINALIZER_ESTIMATE = 15.0
-# Seconds after the last pod went until the rest follows.
+# Seconds between the end of the last pod and the deletion of the rest.
 _DELAY_AFTER_PODS = 0.5
 
 _FINALIZER = "kubernetes"
@@ -72,9 +72,9 @@ def make_deletion_conditions(
     """Return the five conditions of a terminating namespace.
 
     Args:
-        last: its present conditions; one keeps its transition time while its status stays.
+        last: the present conditions; transition times are kept while the status is the same.
         wrong: reason and message by type for conditions with a problem.
-        stamp: now.
+        stamp: the current time.
     """
     before = {one["type"]: one for one in last}
     conditions = []
@@ -98,9 +98,9 @@ def make_deletion_conditions(
 class NamespaceDefaults:
     """Creates the default ServiceAccount and the root certificates of every namespace.
 
-    Upstream does so a moment after the namespace was created, and refuses pods until then; here
-    they exist before the namespace is visible, so that a pod can follow at once. Refused writes (by
-    a webhook, for example) are retried, and pods are refused until then here too.
+    Upstream does so a moment after the namespace was created, and refuses pods until then. Here
+    they exist before the namespace is visible, so that pods can be created at once. Refused writes
+    (by a webhook, for example) are retried, and pods are refused until then here too.
     """
 
     def __init__(self, api: Cluster) -> None:
@@ -132,7 +132,7 @@ class NamespaceDefaults:
         found = self._api.find("namespaces", namespace)
         if found is None or is_being_deleted(found):
             return
-        # Two controllers upstream: neither waits for the other.
+        # These are two controllers upstream: neither waits for the other.
         try:
             self._account(namespace)
         finally:
@@ -183,7 +183,8 @@ class NamespaceController:
             self._queue.add_after(name, DELETION_DELAY)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        # Upstream checks again after half the pods' longest grace; waiting has no use here.
+        # Upstream checks again after half the pods' longest grace period; that delay is useless
+        # here.
         if change == "DELETED" and namespace_of(new) in self._going:
             namespace = self._api.find("namespaces", namespace_of(new))
             if namespace is not None and (namespace.get("status") or {}).get("conditions"):

@@ -1,6 +1,6 @@
-"""The node lifecycle controller: taints by node condition, and nodes that stop reporting.
+"""The node lifecycle controller: taints by node condition, and unresponsive nodes.
 
-`NodeTaintController` keeps the NoSchedule taints. `NodeLifecycleController` follows leases and
+`NodeTaintController` maintains the NoSchedule taints. `NodeLifecycleController` follows leases and
 heartbeats, marks silent nodes and their pods, and sets NoExecute taints.
 
 Source: kube-controller-manager, nodelifecycle/node_lifecycle_controller.go.
@@ -91,7 +91,7 @@ def swap_taints(
 
 
 class NodeTaintController:
-    """Keeps these taints on every node."""
+    """Maintains the NoSchedule taints of every node."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -118,14 +118,14 @@ def _present(node: Obj) -> set[str]:
     }
 
 
-# Seconds: the monitoring period, the grace of a silent node until it is Unknown, the same for a
-# new one.
+# Seconds: the monitoring period, the grace of a silent node until it is Unknown, and that of a
+# new node.
 _MONITOR_PERIOD = 5.0
 _MONITOR_GRACE_PERIOD = 50.0
 _STARTUP_GRACE_PERIOD = 60.0
 # Seconds between the evictions of two nodes of a zone: `node-eviction-rate` is 0.1.
 _EVICTION_PERIOD = 10.0
-# In zones of more than two NotReady nodes, the share at which evictions stop.
+# The share of NotReady nodes at which evictions stop, in zones with more than two such nodes.
 _UNHEALTHY_ZONE_THRESHOLD = 0.55
 _LEASES = "leases.coordination.k8s.io"
 _TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -188,7 +188,7 @@ class NodeLifecycleController:
     def _monitor(self) -> None:
         clock = self._api.clock
         clock.call_later(_MONITOR_PERIOD, self._monitor)
-        # While this process was suspended no heartbeat could arrive: that is not silence.
+        # No heartbeat could arrive while this process was suspended, so that time does not count.
         late = clock.monotonic() - self._due
         self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
         nodes = self._api.list("nodes")
@@ -272,7 +272,10 @@ class NodeLifecycleController:
             self._pods_not_ready(name)
 
     def _pods_not_ready(self, node: str) -> None:
-        """Source: util/node/controller_utils.go, `MarkPodsNotReady`."""
+        """Set the Ready condition of the node's pods to False.
+
+        Source: util/node/controller_utils.go, `MarkPodsNotReady`.
+        """
         for pod in self._api.list("pods"):
             if pod["spec"].get("nodeName") != node:
                 continue
@@ -289,7 +292,7 @@ class NodeLifecycleController:
     def _evict(self, nodes: list[Obj], observed: dict[str, str]) -> None:
         """Taint the nodes that are due, so that their pods are evicted.
 
-        Where no node of the cluster is ready the fault is elsewhere, and all may stay.
+        If no node of the cluster is ready, evictions are cancelled and the taints removed.
 
         Source: `handleDisruption`, `doNoExecuteTaintingPass`.
         """
@@ -339,7 +342,7 @@ class NodeLifecycleController:
 
 
 def _taint_key(ready: str) -> tuple[str, str]:
-    """The taint of a node whose readiness is that, and the one that it has not then."""
+    """Return the taint of a node with this readiness, and the taint to remove."""
     return (UNREACHABLE, NOT_READY) if ready == "Unknown" else (NOT_READY, UNREACHABLE)
 
 
@@ -354,7 +357,7 @@ def _zone(node: Obj) -> str:
 
 
 def _is_disrupted(not_ready: list[bool]) -> bool:
-    """Whether so much of a zone is down that nothing is evicted there.
+    """Return whether so many nodes of a zone are down that evictions stop.
 
     Source: `ComputeZoneState`; zones of at most 50 nodes, `HealthyQPSFunc`, `ReducedQPSFunc`.
     """

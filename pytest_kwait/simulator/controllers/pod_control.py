@@ -1,4 +1,4 @@
-"""Pods as controllers handle them: predicates, ranking, creation and deletion.
+"""Pods in controllers: predicates, ranking, creation and deletion.
 
 Source: kube-controller-manager, controller_utils.go.
 """
@@ -52,7 +52,7 @@ def safe_encode_string(digits: str) -> str:
 def compute_template_hash(template: Obj, collisions: int = 0) -> str:
     """Return the hash of a pod template: equal for equal templates.
 
-    Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
+    Upstream hashes Go's memory layout, so that the value is opaque; only its alphabet is kept.
 
     Source: kube-controller-manager, controller_utils.go, `ComputeHash`.
     """
@@ -67,17 +67,17 @@ def _phase(pod: Obj) -> str:
 
 
 def is_active(pod: Obj) -> bool:
-    """Whether the pod counts as a replica: neither finished nor being deleted."""
+    """Return whether the pod counts as a replica: neither finished nor being deleted."""
     return _phase(pod) not in ("Succeeded", "Failed") and not is_being_deleted(pod)
 
 
 def is_terminating(pod: Obj) -> bool:
-    """Whether the pod is being deleted and has not finished yet."""
+    """Return whether the pod is being deleted and has not finished yet."""
     return _phase(pod) not in ("Succeeded", "Failed") and is_being_deleted(pod)
 
 
 def is_ready(pod: Obj) -> bool:
-    """Whether its Ready condition is True."""
+    """Return whether its Ready condition is True."""
     condition = get_condition(pod, "Ready")
     return condition is not None and condition["status"] == "True"
 
@@ -129,8 +129,8 @@ def _deletion_cost(pod: Obj) -> int:
 def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
     """Return the pods in the order in which a controller deletes them.
 
-    Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear,
-    on crowded nodes first, ready for a shorter time first, more restarts first, younger first.
+    Unassigned before assigned, Pending before Running, not ready before ready, lower deletion cost
+    first, crowded nodes first, ready for a shorter time first, more restarts first, younger first.
 
     Args:
         pods: the candidates.
@@ -156,9 +156,9 @@ def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> lis
 
 
 def make_pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) -> Obj:
-    """Return the pod that `owner` makes of its template: named after it and controlled by it."""
+    """Return a pod of the owner's template, named after the owner and controlled by it."""
     source = template.get("metadata") or {}
-    # The API server keeps names within 63 characters by cutting what generated ones begin with.
+    # The API server truncates the prefix of generated names to keep within 63 characters.
     metadata: Obj = {"generateName": f"{name_of(owner)}-", "namespace": namespace_of(owner)}
     for field in ("labels", "annotations", "finalizers"):
         if source.get(field):
@@ -227,7 +227,7 @@ class PodControl:
         self._recorder = recorder
         self._kind = (api_version, kind)
         self._made: tuple[Obj, Obj] = ({}, {})
-        """The pod that was made last, as it was given and as it was decoded."""
+        """The last created pod, as given and as decoded."""
 
     def create(self, pod: Obj, owner: Obj) -> None:
         """Create `pod` for `owner`.
@@ -272,6 +272,6 @@ class PodControl:
 
 
 def is_namespace_terminating(error: StatusError) -> bool:
-    """Whether the refusal is due to a terminating namespace."""
+    """Return whether the refusal is due to a terminating namespace."""
     causes: Sequence[Obj] = (error.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -1,4 +1,4 @@
-"""The pod garbage collector: deletes pods whose node is gone.
+"""The pod garbage collector: deletes pods of deleted nodes.
 
 Source: kube-controller-manager, podgc/gc_controller.go.
 """
@@ -23,7 +23,7 @@ _QUARANTINE_SECONDS = 40.0
 
 
 class PodGCController:
-    """Removes such pods."""
+    """Deletes pods of deleted nodes."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

@@ -53,11 +53,11 @@ class PodCounts(NamedTuple):
     """The numbers of an owner's pods.
 
     Args:
-        strangers: those that the selector does not mean.
+        strangers: the pods that do not match the selector.
         active: of the others, those that count as replicas.
-        terminating: those that are on their way out.
-        ready: of the active ones, those that are ready.
-        labelled: of the active ones, those with all labels of the template.
+        terminating: the terminating pods.
+        ready: the ready ones of the active pods.
+        labelled: the active pods with all labels of the template.
     """
 
     strangers: int = 0
@@ -94,7 +94,7 @@ class PodCounter:
         return [pod for pod, counts in self._pods.values() if counts.active]
 
     def note(self, pod: Obj) -> None:
-        """Count a pod as it is now."""
+        """Count a pod in its current state."""
         known, counts = self._pods.get(uid_of(pod)), self._counts(pod)
         if known is None:
             self._add(counts, 1)
@@ -104,7 +104,7 @@ class PodCounter:
         self._pods[uid_of(pod)] = pod, counts
 
     def drop(self, pod: Obj) -> None:
-        """Count a pod no more."""
+        """Stop counting a pod."""
         known = self._pods.pop(uid_of(pod), None)
         if known is not None:
             self._add(known[1], -1)
@@ -156,14 +156,13 @@ class PodCounters:
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
 _BURST_REPLICAS = 100
 _INITIAL_BATCH = 1
-# Seconds of delay per pod. A sync writes to the object, so that successive changes of many pods
-# are batched.
+# Seconds of delay per pod. A sync writes to the object, so changes of many pods are batched.
 _PAUSE_PER_POD = 0.00005
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKind:
-    """The differences between the two kinds.
+    """The differences between ReplicaSets and ReplicationControllers.
 
     Args:
         resource: as `plural.group`.
@@ -207,9 +206,9 @@ def calculate_status(
         kind: the kind of the object.
         obj: the controller object with its last status.
         counts: the counts of its pods.
-        available: how many of them are available.
+        available: the number of available pods.
         failure: the error of creating or deleting pods.
-        stamp: now, as the API writes it.
+        stamp: the current time, as the API writes it.
 
     Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
     """
@@ -241,10 +240,10 @@ def calculate_status(
 
 
 class ReplicaSetController:
-    """Keeps the pods of one of the kinds.
+    """Keeps the pods of one of the two kinds.
 
     Args:
-        kind: which of the kinds.
+        kind: the kind.
     """
 
     def __init__(self, api: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:

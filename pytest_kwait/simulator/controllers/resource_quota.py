@@ -41,7 +41,7 @@ _RESYNC_PERIOD = 300.0
 
 
 class ResourceQuotaController:
-    """Keeps `status` of the quotas of one cluster."""
+    """Updates the status of the quotas of one cluster."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

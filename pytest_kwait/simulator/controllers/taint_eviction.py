@@ -27,7 +27,7 @@ _MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
 def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
-    """Return how long a pod tolerates the taints: None for ever, 0 not at all.
+    """Return how long a pod tolerates the taints: None for ever, 0 for not at all.
 
     Source: `GetMatchingTolerations`, `getMinTolerationTime`.
     """
@@ -54,7 +54,7 @@ class _ScheduledEviction:
 class TaintEvictionController:
     """Deletes pods whose toleration of a node's taints has expired.
 
-    Their `tolerationSeconds` are real seconds, as all durations of manifests.
+    Their `tolerationSeconds` are real seconds, as are all durations of manifests.
     """
 
     def __init__(self, api: Cluster) -> None:

@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 
-# Seconds, as upstream's default controller rate limiter has them.
+# Seconds, as in upstream's default controller rate limiter.
 BASE_DELAY = 0.005
 MAX_DELAY = 1000.0
 
-# Seconds that one turn of the event loop may work before requests are served again.
+# Maximum seconds of work in one turn of the event loop, so that requests are served.
 _TIME_SLICE = 0.005
 
-# The number of keys of one queue that may wait for webhooks at a time. Source:
+# The maximum number of keys of one queue that wait for webhooks at a time. Source:
 # kube-controller-manager's defaults of `--concurrent-*-syncs`.
 _WORKERS = 5
 
@@ -42,10 +42,10 @@ def calculate_delay(failures: int) -> float:
 class Workqueue(Generic[Key]):
     """Calls `handle` with each added key, later and in order.
 
-    A key that is added again before its turn is handled once. A `StatusError` of `handle` puts the
-    key back with a growing delay, which a turn without an error resets.
+    A key that is added again before it is handled is handled once. A `StatusError` of `handle`
+    requeues the key with a growing delay, which a success resets.
 
-    While the work for a key is suspended, other keys are handled; the same key, added again, waits
+    While the work for a key is suspended, other keys are handled. The same key, added again, waits
     for the end of that work.
 
     Args:
@@ -79,7 +79,7 @@ class Workqueue(Generic[Key]):
 
         Args:
             key: the key.
-            seconds: the delay; at most zero is at once.
+            seconds: the delay; zero or less is at once.
             scaled: False for delays from manifests, which are real seconds.
         """
         if seconds <= 0:
@@ -95,7 +95,7 @@ class Workqueue(Generic[Key]):
         self._waiting[key] = self._clock.call_later(real, lambda: self._due(key), scaled=False)
 
     def forget(self, key: Key) -> None:
-        """Drop `key`, its waiting and its failures."""
+        """Drop `key` with its pending work and its failures."""
         self._ready.pop(key, None)
         self._failures.pop(key, None)
         waiting = self._waiting.pop(key, None)
@@ -114,7 +114,7 @@ class Workqueue(Generic[Key]):
     def _turn(self) -> None:
         self._scheduled = False
         until = self._clock.monotonic() + _TIME_SLICE
-        # Keys added meanwhile are handled next time, so that a busy key does not starve the
+        # Keys added meanwhile are handled in the next turn, so that a busy key does not starve the
         # others.
         for key in list(self._ready):
             if len(self._aside) >= _WORKERS:
@@ -134,8 +134,8 @@ class Workqueue(Generic[Key]):
             self._schedule()
 
     def _begin(self, key: Key) -> None:
-        """Start the work for a key so that it can be suspended."""
-        # Not at import: hardly any cluster has webhooks.
+        """Start the work for a key in a form that can be suspended."""
+        # Imported late: few clusters have webhooks.
         from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 
         def done(strand: SuspendableTask[None]) -> None:

@@ -1,6 +1,6 @@
 """The Deployment controller: one ReplicaSet per pod template, rolled to the newest.
 
-What may enter: the controller and the arithmetic of its rollouts. It never touches pods.
+The controller never writes pods; the arithmetic of its rollouts is in `deployment_util`.
 
 Source: kube-controller-manager, pkg/controller/deployment.
 """

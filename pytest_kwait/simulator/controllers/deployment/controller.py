@@ -85,7 +85,7 @@ class DeploymentView:
 
     @property
     def active_old(self) -> list[Obj]:
-        """The old ones that shall have pods."""
+        """The old ReplicaSets with desired replicas."""
         return [one for one in self.old_sets if one["spec"].get("replicas", 1) > 0]
 
     def write_condition(self, status: str, reason: str, message: str) -> None:
@@ -108,7 +108,7 @@ class DeploymentView:
         self.recorder.event(self.deployment, KIND, NORMAL, "ScalingReplicaSet", message)
 
     def scale_set(self, replica_set: Obj, size: int, *, always: bool = False) -> bool:
-        """Give a ReplicaSet its size; True if that changed it."""
+        """Set the size of a ReplicaSet; return whether it changed."""
         before = replica_set["spec"].get("replicas", 1)
         if before == size and not always:
             return False
@@ -134,7 +134,7 @@ class DeploymentView:
 
 
 def _has_same_template(replica_set: Obj, template: Obj) -> bool:
-    """Whether the ReplicaSet was made from `template`, its hash label aside."""
+    """Return whether the ReplicaSet has `template`, apart from its hash label."""
     other = clone(replica_set["spec"]["template"])
     (other.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
     own = clone(template)
@@ -231,13 +231,13 @@ class ProgressSync:
             or deployment_util.is_complete(self.view.deployment, status)
         ):
             return
-        # A second more, as stamps are cut to seconds.
+        # A second more, as timestamps are truncated to seconds.
         after = parse_time(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
         self._queue.add_after(key_of(self.view.deployment), max(after, 0.1), scaled=False)
 
 
 class Revisions:
-    """Finds or makes the newest ReplicaSet."""
+    """Finds or creates the newest ReplicaSet."""
 
     def __init__(self, view: DeploymentView) -> None:
         self.view = view
@@ -355,7 +355,7 @@ class Revisions:
 
 
 class Rollout:
-    """One sync of the Deployment that `view` holds.
+    """One sync of a Deployment.
 
     Args:
         view: the Deployment.
@@ -538,7 +538,7 @@ class Rollout:
         return scaled
 
     def _clean_up_if_complete(self, *, paused: bool = False) -> None:
-        """Forget the oldest empty ReplicaSets beyond the history limit."""
+        """Delete the oldest empty ReplicaSets beyond the history limit."""
         limit = self.view.deployment["spec"].get("revisionHistoryLimit", 10)
         if paused or not deployment_util.is_complete(
             self.view.deployment, self.view.deployment.get("status") or {}
@@ -600,7 +600,7 @@ class DeploymentController:
                 self._queue.add(key)
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
-        # Only the last pod of an old ReplicaSet matters, to a Recreate rollout that waits for it.
+        # Only the last pod of an old ReplicaSet matters, to a waiting Recreate rollout.
         if owner_uid is not None or previous_uid is None:
             return
         reference = owner_of(pod)

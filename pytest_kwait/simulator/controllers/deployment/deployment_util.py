@@ -132,23 +132,23 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
 
 
 def _round_half_away(value: float) -> int:
-    """To the nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return math.floor(value + 0.5)
 
 
 def calculate_next_revision(sets: Iterable[Obj]) -> int:
-    """One more than the highest revision of the given ReplicaSets."""
+    """Return one more than the highest revision of the given ReplicaSets."""
     return 1 + max((get_revision(one) for one in sets), default=0)
 
 
 def get_revision(obj: Obj) -> int:
-    """Return the revision that the object carries; 0 without one."""
+    """Return the revision annotation of the object; 0 without one."""
     text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
     return int(text) if text.isdecimal() else 0
 
 
 def select_annotations(deployment: Obj) -> dict[str, str]:
-    """Return the Deployment's annotations that its ReplicaSets get too."""
+    """Return the Deployment's annotations that its ReplicaSets inherit."""
     own = (_LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS)
     annotations: dict[str, str] = deployment["metadata"].get("annotations") or {}
     return {key: value for key, value in annotations.items() if key not in own}
@@ -157,7 +157,7 @@ def select_annotations(deployment: Obj) -> dict[str, str]:
 def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
     """Return the conditions with `condition` set; unchanged if status and reason are.
 
-    A changed one moves to the end and keeps its transition time while its status stays.
+    A changed one moves to the end and keeps its transition time while its status is the same.
 
     Source: kube-controller-manager, deployment_util.go, `SetDeploymentCondition`.
     """
@@ -170,7 +170,7 @@ def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
 
 
 def make_condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
-    """Return a Deployment's condition that changed just now."""
+    """Return a Deployment's condition with the current time."""
     return {
         "type": kind, "status": status, "lastUpdateTime": stamp, "lastTransitionTime": stamp,
         "reason": reason, "message": message,
@@ -178,7 +178,7 @@ def make_condition(kind: str, status: str, reason: str, message: str, stamp: str
 
 
 def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
-    """Return the counts and the Available condition by the ReplicaSets' statuses.
+    """Return the counts and the Available condition from the ReplicaSets' statuses.
 
     Source: kube-controller-manager, sync.go, `calculateStatus`.
     """
@@ -213,7 +213,7 @@ def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, 
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
-    """Whether every replica is new and available, and the status is up to date."""
+    """Return whether every replica is new and available, and the status is up to date."""
     wanted = get_desired_replicas(deployment)
     return bool(
         status.get("updatedReplicas", 0) == wanted
@@ -224,7 +224,7 @@ def is_complete(deployment: Obj, status: Obj) -> bool:
 
 
 def is_progressing(deployment: Obj, status: Obj) -> bool:
-    """Whether `status` is a step on from the Deployment's last one."""
+    """Return whether `status` shows progress since the Deployment's last one."""
     last = deployment.get("status") or {}
 
     def old(of: Obj) -> int:
@@ -246,7 +246,7 @@ def get_progress_deadline(deployment: Obj) -> int | None:
 
 
 def has_timed_out(deployment: Obj, status: Obj, now: float) -> bool:
-    """Whether the last step on is longer ago than the progress deadline."""
+    """Return whether the last progress is older than the progress deadline."""
     deadline = get_progress_deadline(deployment)
     current = get_condition({"status": status}, "Progressing")
     if deadline is None or current is None or current.get("reason") == "NewReplicaSetAvailable":

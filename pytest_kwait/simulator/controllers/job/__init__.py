@@ -1,6 +1,6 @@
 """The Job controller: runs pods to completion, counts them, retries by policy.
 
-What may enter: the controller and the pure functions it decides by. Nothing here runs a pod.
+The package has the controller and its pure functions; kubelets run the pods.
 
 Source: kube-controller-manager, pkg/controller/job.
 """

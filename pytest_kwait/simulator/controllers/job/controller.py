@@ -1,8 +1,8 @@
 """The Job controller.
 
 In reading order: finalizer tracking, creation and deletion of pods, one sync of a Job, the
-controller. The order of writes matters: pods that ended are noted in the status before the
-finalizer that keeps them is removed, and counted after, so that none is lost or counted twice.
+controller. The order of writes matters. Finished pods are recorded in the status before their
+finalizer is removed, and counted afterwards, so that none is lost or counted twice.
 
 Source: kube-controller-manager, job/job_controller.go (`syncJob`,
 `trackJobStatusAndRemoveFinalizers`, `manageJob`).
@@ -229,7 +229,7 @@ class JobPods:
             self.view.terminating += 1
 
     def _remove(self, pods: list[Obj]) -> int:
-        """Delete pods that are too many: they do not count."""
+        """Delete surplus pods, which do not count."""
         for pod in pods:
             remove_finalizer(self.view.context.api, pod)
             self.view.context.control.delete(pod, self.view.job)
@@ -279,7 +279,7 @@ class JobPods:
         return remove
 
     def _wait_for(self, failures: int, last: float) -> float:
-        """Real seconds until the next try may be made, at least the batch period if any."""
+        """Return the real seconds until the next try, at least the batch period if any."""
         clock = self.view.context.api.clock
         left = (
             last + policies.calculate_backoff(failures) * clock.scale - clock.time()
@@ -362,7 +362,7 @@ class JobPods:
 
 @dataclass(slots=True)
 class JobSync:
-    """One sync of the Job that `view` holds."""
+    """One sync of a Job."""
 
     view: SyncJobContext
     changes: JobPods = field(init=False)

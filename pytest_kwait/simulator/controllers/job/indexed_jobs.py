@@ -29,7 +29,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
-# Two neighbours are written as a list, three and more as a range.
+# Two neighbours are written as a list, three or more as a range.
 _MIN_RANGE_LENGTH = 3
 
 
@@ -56,7 +56,7 @@ def get_index_failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """Return the indexes that `1,3-5,7` names, as far as they are below `completions`."""
+    """Parse indexes such as `1,3-5,7`, dropping those from `completions` on."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -82,7 +82,7 @@ def format_indexes(indexes: Collection[int]) -> str:
 
 
 def first_pending_indexes(count: int, completions: int, taken: Collection[int]) -> list[int]:
-    """Return the `count` lowest indexes that are not taken; fewer if there are no more."""
+    """Return the `count` lowest free indexes; fewer if there are no more."""
     found: list[int] = []
     for index in range(completions):
         if len(found) >= count:
@@ -93,7 +93,7 @@ def first_pending_indexes(count: int, completions: int, taken: Collection[int]) 
 
 
 def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
-    """Return the surplus pods of indexes and those without index, and the others."""
+    """Return the pods with a duplicate or missing index, and the others."""
     remove: list[Obj] = []
     keep: dict[int, Obj] = {}
     for pod in pods:

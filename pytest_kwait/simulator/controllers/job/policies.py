@@ -40,7 +40,7 @@ MAX_BACKOFF = 600.0
 
 
 def calculate_backoff(failures: int) -> float:
-    """Seconds from the last failure to the next try: 10, doubling up to 600."""
+    """Return the seconds from the last failure to the next try: 10, doubling up to 600."""
     if failures <= 0:
         return 0.0
     return float(min(BASE_BACKOFF * 2 ** min(failures - 1, 16), MAX_BACKOFF))
@@ -48,13 +48,13 @@ def calculate_backoff(failures: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BackoffRecord:
-    """Failures since the last success, and when the last one was."""
+    """The number of failures since the last success, and the time of the last one."""
 
     failures: int = 0
     last: float = 0.0
 
     def counting(self, succeeded: Sequence[float], failed: Sequence[float]) -> BackoffRecord:
-        """Return the same after pods that ended at these times.
+        """Return the record updated by pods that ended at these times.
 
         Source: kube-controller-manager, backoff_utils.go, `newBackoffRecord`.
         """
@@ -89,13 +89,13 @@ def get_finish_time(pod: Obj) -> float:
 
 
 def has_failed_replacement_policy(job: Obj) -> bool:
-    """Whether terminating pods are replaced only once they have failed."""
+    """Return whether terminating pods are replaced only once they have failed."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def is_failed(pod: Obj, job: Obj) -> bool:
-    """Whether the pod counts as failed; terminating pods do unless the Job waits for them."""
+    """Return whether the pod failed; terminating pods count unless the Job waits for them."""
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Failed":
         return True
@@ -109,7 +109,7 @@ class FailurePolicyMatch:
     Args:
         counts: whether it counts towards the back-off limit.
         action: the matching rule's action; empty if none matched.
-        message: the reason why the Job fails at once; empty if it does not.
+        message: the reason if the Job fails at once; empty otherwise.
     """
 
     counts: bool
@@ -200,7 +200,7 @@ def match_success_policy(job: Obj, succeeded: Collection[int]) -> str:
 
 
 def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
-    """Whether containers that restart in place did so too often (`restartPolicy: OnFailure`)."""
+    """Return whether the restarts in place exceed the limit (`restartPolicy: OnFailure`)."""
     if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0
@@ -219,7 +219,8 @@ def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
 def seconds_until_deadline(job: Obj, now: float) -> float | None:
     """Return the seconds until the active deadline: at most 0 if exceeded, None without one.
 
-    The start is a timestamp cut to seconds, so a deadline comes up to a second early, as upstream.
+    The start is a timestamp in whole seconds, so a deadline may be up to a second early, as
+    upstream.
     """
     limit = job["spec"].get("activeDeadlineSeconds")
     start = (job.get("status") or {}).get("startTime")

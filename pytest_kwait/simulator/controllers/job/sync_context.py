@@ -29,14 +29,14 @@ __all__ = [
     "set_count",
 ]
 
-# Seconds that pod events are gathered.
+# Seconds for which pod events are batched.
 SYNC_BATCH_PERIOD = 1.0
 FINALIZER = "batch.kubernetes.io/job-tracking"
 KIND = ("batch/v1", "Job")
 
 
 def is_finished(job: Obj) -> bool:
-    """Whether the Job is Complete or Failed."""
+    """Return whether the Job is Complete or Failed."""
     return any(
         condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
         for condition in (job.get("status") or {}).get("conditions") or ()
@@ -76,7 +76,7 @@ class JobControllerContext:
         self._ends: dict[str, float] = {}
 
     def note_end(self, pod: Obj, gone: bool) -> None:
-        """Record when a pod finished, as its own timestamps are cut to seconds."""
+        """Record the time when a pod finished, as its own timestamps have whole seconds."""
         uid = uid_of(pod)
         if gone:
             self._ends.pop(uid, None)
@@ -86,12 +86,12 @@ class JobControllerContext:
                 self._ends[uid] = self.api.clock.time()
 
     def ended(self, pod: Obj) -> float:
-        """When the pod ended, in seconds since the epoch."""
+        """Return when the pod ended, in seconds since the epoch."""
         return self._ends.get(uid_of(pod)) or policies.get_finish_time(pod)
 
 
 def set_count(status: Obj, name: str, value: int) -> None:
-    """Set a count in a status; zeros are left out, as the API does."""
+    """Set a count in a status; zeros are omitted, as in the API."""
     if value:
         status[name] = value
     else:
@@ -149,7 +149,7 @@ class SyncJobContext:
 
     @property
     def indexed(self) -> bool:
-        """Whether every completion has a number."""
+        """True for an Indexed Job."""
         return self.spec.get("completionMode") == "Indexed"
 
     @property
@@ -160,20 +160,20 @@ class SyncJobContext:
 
     @property
     def per_index(self) -> bool:
-        """Whether failures are limited index by index."""
+        """True if failures are limited per index."""
         return self.spec.get("backoffLimitPerIndex") is not None
 
     def uncounted(self, kind: str) -> list[str]:
-        """Return the pods noted as `succeeded` or `failed` and not counted yet, by UID."""
+        """Return the UIDs of pods recorded as `succeeded` or `failed` and not counted yet."""
         uids: list[str] = (self.status.get("uncountedTerminatedPods") or {}).get(kind) or []
         return uids
 
     def tracked(self, pod: Obj) -> bool:
-        """Whether the pod is kept until it is counted."""
+        """Return whether the pod has the finalizer that keeps it until it is counted."""
         return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
     def countable(self, pod: Obj) -> bool:
-        """Whether the pod can count: it is tracked and has a valid index if needed."""
+        """Return whether the pod can count: it is tracked and has a valid index if needed."""
         if not self.tracked(pod):
             return False
         return not self.indexed or indexed_jobs.get_valid_index(pod, self.completions) is not None
@@ -208,7 +208,7 @@ class SyncJobContext:
         )
 
     def count_indexes(self) -> None:
-        """Count the completed indexes, and decide the outcome by them."""
+        """Count the completed indexes, and derive the outcome."""
         if not self.indexed:
             return
         completions = self.completions
@@ -268,7 +268,7 @@ class SyncJobContext:
                 self.delayed[index] = pod
 
     def index_failed(self, pod: Obj) -> bool:
-        """Whether the pod's failure is the last its index may have."""
+        """Return whether the pod's failure exhausts the limit of its index."""
         if not policies.is_failed(pod, self.job):
             return False
         failure = policies.match_failure_policy(self.spec.get("podFailurePolicy"), pod)

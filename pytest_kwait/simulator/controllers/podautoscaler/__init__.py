@@ -1,6 +1,4 @@
-"""The HorizontalPodAutoscaler controller.
-
-What may enter: the controller and its replica calculation.
+"""The HorizontalPodAutoscaler controller and its replica calculation.
 
 Source: kube-controller-manager, pkg/controller/podautoscaler.
 """

@@ -1,6 +1,7 @@
 """The HorizontalPodAutoscaler controller.
 
-Bounds are applied at once; beyond that metrics decide, limited by the scaling behavior.
+Replicas outside the bounds are corrected at once; otherwise metrics decide, limited by the scaling
+behavior.
 
 Source: kube-controller-manager, podautoscaler/horizontal.go (`reconcileAutoscaler`,
 `normalizeDesiredReplicasWithBehaviors`).
@@ -51,7 +52,7 @@ _POLICIES_UP: tuple[Obj, ...] = (
 _POLICIES_DOWN: tuple[Obj, ...] = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
 
 Step = tuple[int, str, str]
-"""A number of replicas, and reason and message of why it is that."""
+"""A number of replicas with its reason and message."""
 
 
 @dataclass(slots=True)
@@ -347,7 +348,7 @@ class HorizontalController:
     def _scale(
         self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
     ) -> bool:
-        """Have the target scaled; whether that went well."""
+        """Scale the target; return whether it succeeded."""
         status = obj["status"]
 
         def resize(changed: Obj) -> None:
@@ -375,7 +376,7 @@ class HorizontalController:
         return True
 
     def _compute_replicas(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
-        """Return the replicas recommended by the metrics, and the metric; None if none is known."""
+        """Return the replicas recommended by the metrics, and the metric; None without any."""
         metrics = obj["spec"]["metrics"]
         first: tuple[str, str, str] | None = None
         most: tuple[int, str] | None = None

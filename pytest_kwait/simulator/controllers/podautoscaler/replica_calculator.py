@@ -34,19 +34,19 @@ __all__ = [
     "read_tolerances",
 ]
 
-# Seconds in which a young pod's cpu does not count, and in which its readiness is not trusted.
+# Seconds in which a young pod's cpu does not count, and in which its readiness is not reliable.
 # Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
 _INITIALIZATION_PERIOD = 300.0
 _READINESS_DELAY = 30.0
 
 
 class MetricError(Exception):
-    """A metric cannot be had; the text is the controller's."""
+    """A metric is unavailable; the text is the controller's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """The deviations from the target within which nothing is scaled.
+    """The deviations from the target below which nothing is scaled.
 
     Args:
         down: below the target.
@@ -57,7 +57,7 @@ class Tolerances:
     up: float = 0.1
 
     def hold(self, ratio: float) -> bool:
-        """Whether the ratio of usage to target is within the tolerances."""
+        """Return whether the ratio of usage to target is within the tolerances."""
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
@@ -160,7 +160,7 @@ def _is_unready(pod: Obj, now: float) -> bool:
     if condition is None or since is None:
         return True
     if condition["status"] == "True":
-        # Annotations count as measured at this moment.
+        # Annotations count as measured now.
         return False
     started = parse_time(since)
     if started + _INITIALIZATION_PERIOD > now:
@@ -185,7 +185,7 @@ def _ratio(
 def calculate_by_total(
     current: int, usage: int, tolerances: Tolerances, *, target: int, ready: int, spread: bool
 ) -> ReplicaCalculation:
-    """Return the recommendation by one number for all replicas.
+    """Return the recommendation from one number for all replicas.
 
     Args:
         current: the present number of replicas.
@@ -232,7 +232,7 @@ class MetricReading:
 
     Args:
         replicas: the recommended number.
-        name: the metric as conditions and events name it.
+        name: the metric's name in conditions and events.
         status: the metric in the autoscaler's status.
     """
 

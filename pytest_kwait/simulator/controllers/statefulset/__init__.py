@@ -1,6 +1,6 @@
 """The StatefulSet controller: ordered pods with stable names and claims.
 
-What may enter: the controller and its pods and claims. It does not bind them.
+The volume controllers bind the claims.
 
 Source: kube-controller-manager, pkg/controller/statefulset.
 """

@@ -97,7 +97,7 @@ class Revisions:
         self._revisions = revisions
 
     def of(self, stateful_set: Obj) -> SetRevisions:
-        """Return the revisions of a set, the one of its present template among them."""
+        """Return the revisions of a set, including that of its present template."""
         status = stateful_set.get("status") or {}
         known = sort_revisions(
             self._revisions.claim(stateful_set, *KIND, stateful_set["spec"]["selector"])
@@ -193,7 +193,7 @@ class StatefulSetControl:
         self._now = api.clock.time()
         self._first_unavailable: Obj | None = None
         self.stale = False
-        """Whether a pod waits for the deletion of an earlier one's claim."""
+        """True if a pod waits for the deletion of an earlier one's claim."""
 
     def run(self) -> tuple[Obj, StatusError | None]:
         """Sync the pods; return the status and the first error."""
@@ -226,7 +226,7 @@ class StatefulSetControl:
         return status, None
 
     def _list_replicas(self) -> tuple[list[Obj], list[Obj]]:
-        """Return the set's pods, missing ones as they would be created, and the condemned ones."""
+        """Return the set's pods, with missing ones in the form to create, and the condemned ones."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
         found = {get_ordinal(pod): pod for pod in self._pods}
         versions = self._versions
@@ -252,7 +252,7 @@ class StatefulSetControl:
         }
 
     def _each(self, pods: list[Obj], step: Callable[[Obj], bool]) -> bool:
-        """Take a step for each pod; in order, the first that has to wait is the last."""
+        """Run a step for each pod; in order, stop at the first that has to wait."""
         if self._ordered:
             return any(step(pod) for pod in pods)
 

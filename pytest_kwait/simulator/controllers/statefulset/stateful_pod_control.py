@@ -68,51 +68,51 @@ def get_replicas(stateful_set: Obj) -> int:
 
 
 def get_start_ordinal(stateful_set: Obj) -> int:
-    """The number of its first pod."""
+    """Return the number of its first pod."""
     start: int = (stateful_set["spec"].get("ordinals") or {}).get("start", 0)
     return start
 
 
 def get_ordinal(pod: Obj) -> int:
-    """Return the number in the pod's name; -1 if there is none."""
+    """Return the number in the pod's name; -1 without one."""
     match = _MEMBER.fullmatch(name_of(pod))
     number = int(match[2]) if match else -1
     return number if number < 2**31 else -1
 
 
 def is_member_of(stateful_set: Obj, pod: Obj) -> bool:
-    """Whether the pod's name is one that the set gives."""
+    """Return whether the pod's name belongs to the set."""
     match = _MEMBER.fullmatch(name_of(pod))
     return match is not None and match[1] == name_of(stateful_set)
 
 
 def get_phase(pod: Obj) -> str:
-    """The pod's phase; empty for a pod that is yet to be made."""
+    """Return the pod's phase; empty for a pod that is not created yet."""
     return str((pod.get("status") or {}).get("phase") or "")
 
 
 def get_pod_revision(pod: Obj) -> str:
-    """The name of the revision that the pod is of."""
+    """Return the name of the pod's revision."""
     return labels_of(pod).get(HASH_LABEL, "")
 
 
 def is_running_and_ready(pod: Obj) -> bool:
-    """Whether it runs and is ready."""
+    """Return whether the pod is running and ready."""
     return get_phase(pod) == "Running" and is_ready(pod)
 
 
 def is_unavailable(pod: Obj, min_ready: float, now: float) -> bool:
-    """Whether it has not been ready for long enough, or is being deleted."""
+    """Return whether the pod is terminating, or not ready for long enough."""
     return seconds_until_available(pod, min_ready, now) != 0 or is_being_deleted(pod)
 
 
 def make_claim_name(stateful_set: Obj, template: Obj, ordinal: int) -> str:
-    """The name of a pod's claim."""
+    """Return the name of a pod's claim."""
     return f"{name_of(template)}-{name_of(stateful_set)}-{ordinal}"
 
 
 def make_claims(stateful_set: Obj, pod: Obj) -> list[Obj]:
-    """Return the claims that the pod must have, as they would be made."""
+    """Return the claims of the pod in the form in which they are created."""
     spec, claims = stateful_set["spec"], []
     for template in spec.get("volumeClaimTemplates") or ():
         claim = clone(template)
@@ -129,12 +129,12 @@ def make_claims(stateful_set: Obj, pod: Obj) -> list[Obj]:
 
 
 def has_identity(stateful_set: Obj, pod: Obj) -> bool:
-    """Whether name and label are those that the set assigns."""
+    """Return whether name and label are those that the set assigns."""
     return is_member_of(stateful_set, pod) and labels_of(pod).get(_NAME_LABEL) == name_of(pod)
 
 
 def has_storage(stateful_set: Obj, pod: Obj) -> bool:
-    """Whether the pod mounts its claims."""
+    """Return whether the pod mounts its claims."""
     volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
         claim = (volumes.get(name_of(template)) or {}).get("persistentVolumeClaim") or {}
@@ -182,8 +182,8 @@ def make_versioned_pod(stateful_set: Obj, current: Obj, update: Obj, ordinal: in
 
     Args:
         stateful_set: the set.
-        current: the revision that the set leaves.
-        update: the revision that it is to have.
+        current: the revision before the update.
+        update: the revision of the update.
         ordinal: the pod's number.
     """
     spec = stateful_set["spec"]
@@ -251,7 +251,7 @@ def _is_reference_to(reference: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
 
 
 def _is_stale(claim: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
-    """Whether the claim is owned by an earlier object of that name."""
+    """Return whether the claim is owned by an earlier object of that name."""
     for reference in claim["metadata"].get("ownerReferences") or ():
         if _is_reference_to(reference, obj, kind):
             return bool(reference["uid"] != uid_of(obj))
@@ -259,7 +259,7 @@ def _is_stale(claim: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
 
 
 def _has_other_controller(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
-    """Whether another controller owns the claim, so that a policy cannot be applied."""
+    """Return whether another controller owns the claim, so that a policy cannot be applied."""
     if _policy(stateful_set) == ("Retain", "Retain"):
         return False
     for reference in claim["metadata"].get("ownerReferences") or ():
@@ -277,8 +277,8 @@ def _has_other_controller(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
 def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
     """Return the owner references that the claim should have; None if it has them.
 
-    Scaled down under `Delete`, a claim is the pod's; else, `Delete` when the set is deleted makes
-    it the set's.
+    With `whenScaled: Delete` a claim of a condemned pod belongs to the pod. Otherwise, with
+    `whenDeleted: Delete`, it belongs to the set.
     """
     if _is_stale(claim, stateful_set, KIND) or _is_stale(claim, pod, _POD):
         return None
@@ -309,7 +309,7 @@ class ClaimControl:
         self._recorder = recorder
 
     def is_stale(self, stateful_set: Obj, pod: Obj) -> bool:
-        """Whether a claim belongs to a deleted pod and is about to be deleted."""
+        """Return whether a claim belongs to a deleted pod and is about to be deleted."""
         if _policy(stateful_set)[1] == "Retain":
             return False
         return any(
@@ -321,7 +321,7 @@ class ClaimControl:
         return self._api.find(_CLAIMS, name_of(claim), namespace_of(claim))
 
     def make(self, stateful_set: Obj, pod: Obj) -> None:
-        """Make the claims of the pod that are missing.
+        """Create the missing claims of the pod.
 
         Raises:
             StatusError: the API server refused one, or one is being deleted.
@@ -349,14 +349,14 @@ class ClaimControl:
             raise refusal
 
     def are_owned(self, stateful_set: Obj, pod: Obj) -> bool:
-        """Whether the claims have the owners that the policy gives them."""
+        """Return whether the claims have the owners required by the policy."""
         return all(
             found is None or calculate_owners(found, stateful_set, pod) is None
             for found in map(self._find, make_claims(stateful_set, pod))
         )
 
     def own(self, stateful_set: Obj, pod: Obj) -> None:
-        """Give the claims the owners that the policy gives them."""
+        """Set the owners of the claims as required by the policy."""
         for claim in make_claims(stateful_set, pod):
             found = self._find(claim)
             if found is None:

@@ -46,7 +46,7 @@ def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
 
 
 class EphemeralVolumeController:
-    """Makes the claims."""
+    """Creates the claims."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api

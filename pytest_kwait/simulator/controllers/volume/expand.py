@@ -89,7 +89,7 @@ class ExpandController:
 
 
 def _is_expansion_requested(claim: Obj) -> bool:
-    """Whether a bound claim requests more than its capacity."""
+    """Return whether a bound claim requests more than its capacity."""
     status = claim.get("status") or {}
     requested = (claim["spec"].get("resources") or {}).get("requests") or {}
     has = (status.get("capacity") or {}).get("storage", 0)

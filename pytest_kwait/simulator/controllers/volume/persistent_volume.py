@@ -1,6 +1,6 @@
 """The persistent volume controller: binds claims to volumes, and provisions volumes.
 
-In reading order: which volume satisfies a claim, provisioning by class, the controller.
+In reading order: matching of volumes and claims, provisioning by class, the controller.
 
 Source: component-helpers, storage/volume/pv_helpers.go; kube-controller-manager,
 persistentvolume/pv_controller.go (`checkVolumeSatisfyClaim`, `syncClaim`, `syncVolume`).
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
-    """Whether the volume's reference names the claim, by UID if it has one."""
+    """Return whether the volume's reference names the claim, by UID if it has one."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return False
@@ -90,7 +90,7 @@ def find_matching_volume(
     Args:
         claim: an unbound claim.
         volumes: the candidates.
-        delayed: whether only a reserved one counts.
+        delayed: whether only a reserved volume qualifies.
     """
     best: Obj | None = None
     selector = claim["spec"].get("selector")
@@ -125,7 +125,7 @@ _PROVISIONERS = (
 
 
 def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
-    """Whether the claim gets no volume before a pod that uses it has a node."""
+    """Return whether the claim is bound only once a pod that uses it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
     name = storage_class_of(claim)
     if SELECTED_NODE in annotations or not name:
@@ -145,7 +145,7 @@ class VolumeProvisioner:
         self._recorder = recorder
 
     def set_default_class(self, claim: Obj) -> bool:
-        """Give a claim that names no class the default one; whether that changed it."""
+        """Set the default class of a claim without one; return whether it changed."""
         name = find_default_class(self._api) if has_no_class(claim) else None
         if name is None:
             return False
@@ -348,7 +348,7 @@ class PersistentVolumeController:
         return True
 
     def _sync_bound(self, claim: Obj) -> None:
-        """Update the phase of a bound claim by its volume."""
+        """Update the phase of a bound claim from its volume."""
         name = claim["spec"].get("volumeName")
         volume = self._api.find(_VOLUMES, name) if name else None
         if not name:
@@ -449,7 +449,7 @@ class PersistentVolumeController:
             self._api.delete(_VOLUMES, name_of(volume))
 
     def _release_volume(self, volume: Obj) -> None:
-        """Free a volume whose claim got another one."""
+        """Release a volume whose claim is bound to another one."""
         changed = clone(volume)
         annotations = changed["metadata"].get("annotations") or {}
         if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:

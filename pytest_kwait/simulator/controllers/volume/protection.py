@@ -125,7 +125,7 @@ class ProtectionController:
 
 
 def _list_attribute_classes(user: Obj) -> set[str]:
-    """The classes of attributes that a claim or a volume has or is to get."""
+    """Return the attribute classes that a claim or a volume has or requests."""
     spec, status = user.get("spec") or {}, user.get("status") or {}
     names = {
         spec.get("volumeAttributesClassName"),

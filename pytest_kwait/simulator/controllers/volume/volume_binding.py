@@ -46,7 +46,7 @@ class VolumeBinding:
     """Keeps pods unscheduled until their claims have volumes.
 
     Args:
-        retry: called with the key of a pod that may fit now.
+        retry: called with the key of a pod that may now fit.
     """
 
     def __init__(self, api: Cluster, retry: Callable[[str], None]) -> None:
@@ -136,7 +136,7 @@ class VolumeBinding:
     ) -> list[tuple[Obj, Obj | None]] | None:
         """Return the volume of each claim on a node; None if a claim has none.
 
-        A volume of None is one to provision.
+        A volume of None is to be provisioned.
         """
         plan: list[tuple[Obj, Obj | None]] = []
         for claim in claims:
@@ -156,7 +156,7 @@ class VolumeBinding:
         return plan
 
     def reserve(self, pod: Obj, node: str) -> bool:
-        """Give the pod's claims their volumes; whether they all have them already."""
+        """Assign volumes to the pod's claims; return whether all have theirs already."""
         claims, _ = self._claims(pod)
         if not claims:
             return True
@@ -185,7 +185,7 @@ class VolumeBinding:
 
 
 def _is_volume_usable_on(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether a volume can be used on a node.
+    """Return whether a volume can be used on a node.
 
     Source: component-helpers, storage/volume/helpers.go, `CheckNodeAffinity`.
     """
