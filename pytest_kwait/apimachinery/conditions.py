@@ -20,7 +20,7 @@ def get_condition(obj: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def is_condition_true(obj: Mapping[str, Any], kind: str) -> bool:
-    """Whether the status condition of a type has the status `True`."""
+    """Return whether the status condition of a type has the status `True`."""
     condition = get_condition(obj, kind)
     return condition is not None and condition.get("status") == "True"
 

@@ -93,7 +93,7 @@ class Requirement(NamedTuple):
     values: Collection[str] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether labels satisfy the requirement."""
+        """Return whether labels satisfy the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -135,7 +135,7 @@ class LabelSelector:
 
     @property
     def everything(self) -> bool:
-        """Whether everything is selected."""
+        """True if everything is selected."""
         return not self.nothing and not self.requirements
 
     @property
@@ -153,7 +153,7 @@ class LabelSelector:
         return LabelSelector((*self.requirements, *requirements))
 
     def matches(self, labels: Labels) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         if self.nothing:
             return False
         if self._exact is None:
@@ -186,7 +186,7 @@ def compile_label_selector(selector: Selector | None) -> Callable[[Labels], bool
 
 
 def matches_label_selector(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
-    """Whether a valid `LabelSelector` object selects labels; None never does."""
+    """Return whether a valid `LabelSelector` object selects labels; None never does."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels")

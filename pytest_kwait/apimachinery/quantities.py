@@ -239,7 +239,7 @@ def round_quantity(text: str) -> str:
 
 
 def _keep_as_written(whole: str, rest: str, suffix: str, *, binary: bool) -> bool:
-    """Whether upstream keeps the text without parsing it."""
+    """Return whether upstream keeps the text without parsing it."""
     digits = whole + rest
     if binary:
         room = 15 - len(whole) - (list(_BINARY).index(suffix) + 1) * 3 - 1

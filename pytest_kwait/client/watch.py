@@ -61,7 +61,7 @@ class Dechunker:
 
     @property
     def may_end(self) -> bool:
-        """Whether the whole body has arrived; the trailer may be missing."""
+        """True if the whole body has arrived; the trailer may be missing."""
         return self._in_trailer
 
     def take(self, buffer: bytearray, end: int, pieces: list[bytes]) -> int:

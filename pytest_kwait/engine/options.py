@@ -48,7 +48,7 @@ class WaitOptions(TypedDict, total=False):
     """`watch` (default) or `poll`."""
 
     fail_fast: bool | None
-    """Whether the wait ends once the condition can no longer be met. Default: True."""
+    """True if the wait ends once the condition can no longer be met. Default: True."""
 
     grace: Duration | None
     """Duration that a recoverable failed state must hold. Default: 45 s."""

@@ -90,7 +90,7 @@ class APIDispatcher:
 
     @property
     def started(self) -> bool:
-        """Whether `start` was called."""
+        """True if `start` was called."""
         return self._threads[-1].ident is not None
 
     def start(self) -> None:

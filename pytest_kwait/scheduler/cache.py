@@ -166,7 +166,7 @@ class SchedulerCache:
             self._changes.append(("no node", name, node))
 
     def has_node(self, name: str) -> bool:
-        """Whether the node exists now, even if the last `list` did not have it."""
+        """Return whether the node exists now, even if the last `list` did not have it."""
         return name in self._nodes
 
     def __len__(self) -> int:

@@ -56,12 +56,12 @@ def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 
 def has_label_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the labels changed."""
+    """Return whether the labels changed."""
     return bool((_metadata(old).get("labels") or {}) != (_metadata(new).get("labels") or {}))
 
 
 def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether a pod requests less of a resource than before; False for invalid requests.
+    """Return whether a pod requests less of a resource than before; False for invalid requests.
 
     Source: kube-scheduler, framework/events.go, `extractPodScaleDown`.
     """

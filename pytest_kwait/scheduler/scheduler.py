@@ -103,7 +103,7 @@ class Scheduler:
         config.binding.start(entry, assumed, node, begun)
 
     def _is_skipped(self, entry: QueuedPodInfo) -> bool:
-        """Whether the pod should not be scheduled any more.
+        """Return whether the pod should not be scheduled any more.
 
         Source: kube-scheduler, schedule_one.go, `skipPodSchedule`.
         """

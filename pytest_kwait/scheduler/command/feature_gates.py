@@ -117,7 +117,7 @@ class FeatureGates:
         return cls(turned)
 
     def enabled(self, name: str) -> bool:
-        """Whether a feature is on."""
+        """Return whether a feature is on."""
         return self._on[name]
 
     def states(self) -> list[tuple[str, str, bool]]:

@@ -521,7 +521,7 @@ def _refuse_password() -> bytes:
 
 
 def _has_pair(certificate: Path, key: Path) -> bool:
-    """Whether both files exist.
+    """Return whether both files exist.
 
     Source: client-go util/cert/io.go CanReadCertAndKey.
     """

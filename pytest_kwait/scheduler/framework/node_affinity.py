@@ -60,7 +60,7 @@ class NodeSelectorTerm:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no requirements."""
+        """True if it has no requirements."""
         return not (self._labels or self._fields)
 
     @property
@@ -73,7 +73,7 @@ class NodeSelectorTerm:
         return found
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether it holds for the node with this name and these labels."""
+        """Return whether it holds for the node with this name and these labels."""
         if self.empty or self.unreadable is not None:
             return False
         for key, operator, values in self._labels:
@@ -160,7 +160,7 @@ class RequiredNodeAffinity:
         return bool(self._labels) or self._terms is not None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node with this name and these labels is one of them."""
+        """Return whether the node with this name and these labels is one of them."""
         for key, wanted in self._labels:
             if labels.get(key) != wanted:
                 return False

@@ -83,7 +83,7 @@ class AffinityTerm:
 
     @property
     def is_memoizable(self) -> bool:
-        """Whether matching depends on the pods only, not on their namespaces' labels."""
+        """True if matching depends on the pods only, not on their namespaces' labels."""
         return self.namespace_selector.nothing or self.namespace_selector.everything
 
     def matches_pod(
@@ -94,7 +94,7 @@ class AffinityTerm:
         *,
         of_incoming: bool,
     ) -> bool:
-        """Whether a pod of this namespace and with these labels matches.
+        """Return whether a pod of this namespace and with these labels matches.
 
         The incoming pod's own term matches existing namespaces, and all of them if its selector
         holds without any label (`DoesNotExist`, `NotIn`), as kube-scheduler 1.36 does; for terms of
@@ -162,7 +162,7 @@ class PodAffinity:
 
     @property
     def has_preferred_terms(self) -> bool:
-        """Whether it has preferred terms."""
+        """True if it has preferred terms."""
         return bool(self.preferred or self.preferred_apart)
 
 

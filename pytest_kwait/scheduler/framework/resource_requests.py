@@ -89,7 +89,7 @@ def _is_tracked_resource(name: str) -> bool:
 
 
 def _is_pod_level_resource(name: str) -> bool:
-    """Whether the resource can be requested for a pod as a whole.
+    """Return whether the resource can be requested for a pod as a whole.
 
     Source: component-helpers, resource/helpers.go, `IsSupportedPodLevelResource`.
     """
@@ -284,7 +284,7 @@ def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:
 
 
 def has_port_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Whether one of `wanted` conflicts, on the same address or on all of them."""
+    """Return whether one of `wanted` conflicts, on the same address or on all of them."""
     return any(
         protocol == used_protocol
         and port == used_port

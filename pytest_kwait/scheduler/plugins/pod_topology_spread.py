@@ -79,7 +79,7 @@ def _count_by_domain(
 
 
 def _is_node_included(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> bool:
-    """Whether the pods of a node count, by the constraint's policies.
+    """Return whether the pods of a node count, by the constraint's policies.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
     `matchNodeInclusionPolicies`.
