@@ -288,7 +288,7 @@ class SharedInformer:
             timeout: seconds of real time.
 
         Returns:
-            Whether it has ended.
+            True if it has ended.
         """
         if self.started:
             self._thread.join(timeout)

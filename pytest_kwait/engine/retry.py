@@ -85,7 +85,7 @@ def classify_error(error: ApiError) -> ErrorAction:
 
 
 def make_retry_backoff() -> Backoff:
-    """Return the backoff of retries: from 100 ms, doubling to 10 s, each up to twice as long."""
+    """Return the backoff of retries: 100 ms, doubling to 10 s, with jitter up to 100 %."""
     return Backoff(0.1, factor=2.0, jitter=1.0, steps=16, cap=10.0)
 
 

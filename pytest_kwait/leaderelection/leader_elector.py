@@ -225,7 +225,7 @@ class LeaderElector:
         return self._seen.record.holder_identity
 
     def check(self, tolerance: Duration) -> None:
-        """Return if the lease of this leader is renewed in time, or if it is not the leader.
+        """Raise an error if this leader has not renewed its lease in time.
 
         Args:
             tolerance: the time past the lease duration that is still healthy.

@@ -70,7 +70,7 @@ class NoopTimer:
 
 
 class FixedTimer:
-    """Fires on a fixed grid; a call that takes longer than `interval` is followed by one at once.
+    """Fires on a fixed grid; a call longer than `interval` is followed by another at once.
 
     Ticks missed by more than one interval are dropped; the grid is kept.
 

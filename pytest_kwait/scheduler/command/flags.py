@@ -210,7 +210,7 @@ class FlagCommand(click.Command):
 
 
 def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the value of each flag by its name in Python, and the names of the given flags.
+    """Return flag values by their Python names, and the names of the given flags.
 
     Args:
         command: the command with its flags.

@@ -277,7 +277,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
 
 
 def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the fields of a pod that can affect its node; the spec is covered by a generation."""
+    """Return the pod's fields that can affect its node; a generation covers the spec."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()
     given = [(one.get("resources"), one.get("allocatedResources")) for one in statuses]

@@ -149,7 +149,7 @@ def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seque
 
 
 def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the size of the pod's images on the node, weighted by the share of nodes with them.
+    """Score the size of the pod's images on the node, weighted by the nodes' share of them.
 
     Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
     """

@@ -362,7 +362,7 @@ _Pair = tuple[Obj | None, Obj | None] | None
 
 
 def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
-    """Return the new and the old pod of a node; None if there is more than one of either."""
+    """Return a node's new and old pod; None if there are several of either."""
     found: dict[bool, Obj] = {}
     for pod in pods:
         if is_being_deleted(pod):

@@ -226,7 +226,7 @@ class StatefulSetControl:
         return status, None
 
     def _list_replicas(self) -> tuple[list[Obj], list[Obj]]:
-        """Return the set's pods, with missing ones in the form to create, and the condemned ones."""
+        """Return the replicas, with missing ones in the form to create, and the condemned pods."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
         found = {get_ordinal(pod): pod for pod in self._pods}
         versions = self._versions
