@@ -12,7 +12,7 @@ from pytest_kwait.errors import InvalidArgument
 __all__ = ["NANOSECONDS", "Duration", "format_duration", "to_seconds"]
 
 Duration: TypeAlias = float | int | timedelta | str
-"""Seconds as a number or as digits in a string, a `timedelta`, or a Go duration string."""
+"""Seconds as a number or digits, a `timedelta`, or a Go duration string."""
 
 NANOSECONDS = {
     "ns": 1,

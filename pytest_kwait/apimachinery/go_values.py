@@ -54,7 +54,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str, most: int = INT64) -> int:
-    """Return the whole number of a text: digits, or with a prefix 0x, 0o or 0b.
+    """Return the integer of a text: digits, optionally with prefix 0x, 0o or 0b.
 
     Args:
         text: the number.

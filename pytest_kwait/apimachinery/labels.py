@@ -36,7 +36,7 @@ __all__ = [
 
 Labels: TypeAlias = Mapping[str, str]
 Selector: TypeAlias = str | Mapping[str, str | None]
-"""The API's text form (`app=web,tier in (a,b)`), or a mapping of pairs that must all match."""
+"""The API's text form (`app=web,tier in (a,b)`), or a mapping of required pairs."""
 
 _EXAMPLE = "a label selector is written like 'app=web,tier in (a,b),!old'"
 _OPERATORS = {

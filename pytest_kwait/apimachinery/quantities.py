@@ -175,7 +175,7 @@ def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
 
 
 def resolve_int_or_percent(value: object, total: int, *, up: bool) -> int:
-    """Return an int as it is, a percentage as its share of `total`, anything else as 0.
+    """Return an int unchanged, a percentage as its share of `total`, otherwise 0.
 
     Args:
         value: an int, or a string such as `25%`.

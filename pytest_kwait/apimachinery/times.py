@@ -37,7 +37,7 @@ def parse_time(text: str) -> float:
 
 
 def parse_time_or_none(value: object) -> float | None:
-    """Return a time of the API as seconds since the epoch; None for any other value."""
+    """Return a time of the API as seconds since the epoch; otherwise None."""
     try:
         return parse_time(str(value))
     except ValueError:

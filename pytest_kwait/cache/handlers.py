@@ -89,7 +89,7 @@ class ResourceEventHandlerFuncs:
 
 @dataclass(frozen=True, slots=True)
 class FilteringResourceEventHandler:
-    """Filters objects for a handler; a change of the filter's result is an add or a delete.
+    """Filters objects for a handler; a changed filter result is an add or a delete.
 
     Args:
         passes: whether the handler receives an object in this state.
@@ -236,7 +236,7 @@ def parse_resync_period(period: Duration | None, name: str) -> float:
 
 
 class Resyncer(Generic[_Listener]):
-    """Calls a function for each listener at its own period, in a thread of its own.
+    """Calls a function for each listener at its own period, in a separate thread.
 
     The thread starts with the first listener that has a period.
 

@@ -47,7 +47,7 @@ _MALFORMED_IN_ROW = 3
 
 
 class VeryShortWatchError(KwaitError):
-    """A watch that ended at once without an event, as with a broken proxy or server.
+    """A watch ended at once without an event, as with a broken proxy.
 
     Args:
         name: the watched collection.
@@ -103,7 +103,7 @@ LIST_TIMEOUT = 60.0
 """Seconds for a whole list, including all pages."""
 
 MIN_WATCH_TIMEOUT = 300.0
-"""The minimum of the seconds after which the server ends a watch; the maximum is twice that."""
+"""Minimum seconds after which the server ends a watch; the maximum is twice that."""
 
 WATCH_INACTIVITY = 90.0
 """Seconds without a byte after which a watch counts as lost: bookmarks arrive every minute."""
@@ -214,7 +214,7 @@ class Reflector:
 
     @property
     def last_error(self) -> Exception | None:
-        """The error of the latest list, or else of the latest watch; None after a success."""
+        """The error of the latest list, or else the latest watch; None after success."""
         return self._errors.get("list") or self._errors.get("watch")
 
     @property

@@ -220,7 +220,7 @@ class SharedInformer:
         )
 
     def has_synced(self) -> bool:
-        """True once the initial list is in the store; handlers may not have been called yet."""
+        """True once the initial list is stored; handlers may not have been called yet."""
         return self.done.is_set()
 
     @property

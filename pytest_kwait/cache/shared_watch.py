@@ -415,7 +415,7 @@ class SharedWatches:
         shape: Any,
         by_labels: bool = False,
     ) -> SharedWatchFollower | None:
-        """Return a follower of a collection after a version; None without a shared watch of it.
+        """Return a follower of a collection after a version; None without a shared watch.
 
         Args:
             session: the session that watches.

@@ -81,7 +81,7 @@ def deletion_handling_meta_namespace_key_func(obj: Mapping[str, Any]) -> str:
 
 
 def split_meta_namespace_key(key: str) -> tuple[str, str]:
-    """Return namespace and name of a key; the namespace is empty if the key has none.
+    """Return namespace and name of a key; the namespace may be empty.
 
     Raises:
         InvalidArgument: the key has more than one slash.
@@ -112,7 +112,7 @@ _NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}
 
 
 class Listed(Protocol):
-    """An object of a list or a watch: decoded, perhaps in part, and whole as bytes."""
+    """An object of a list or watch: decoded, perhaps partly, and as bytes."""
 
     @property
     def object(self) -> Mapping[str, Any]:
@@ -203,7 +203,7 @@ class Store:
         return self.add(obj, raw)
 
     def delete(self, obj: Mapping[str, Any], raw: bytes | None = None) -> Sequence[Delta]:
-        """Remove an object; no-op if it is unknown, or if its key belongs to another UID now.
+        """Remove an object; no-op if unknown, or if its key belongs to another UID.
 
         Args:
             obj: the object in its final state; with `raw` its `metadata` suffices.
@@ -336,7 +336,7 @@ class Indexer(Store):
         self._namespaces: dict[str, Mapping[str, tuple[str, ...]]] = {}
 
     def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
-        """Return keys and JSON of all objects, or of one namespace's, by its index if possible."""
+        """Return keys and JSON of all objects, or of one namespace's by its index."""
         if not namespace or not self._by_namespace():
             return super().raws(namespace)
         with self._lock:

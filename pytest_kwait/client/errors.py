@@ -74,7 +74,7 @@ def make_response_error(
 def make_status_error(
     body: Mapping[str, Any], method: str, path: str, status: int | None = None
 ) -> ApiError:
-    """Return the error of a Status object; its own code counts if no HTTP status is given."""
+    """Return the error of a Status object; its code replaces a missing HTTP status."""
     code = status if status is not None else body.get("code")
     details = body.get("details")
     seconds = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
@@ -220,7 +220,7 @@ def _get_phrase(status: int) -> str:
 
 
 def _parse_retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
-    """Return the seconds of a Retry-After header: a number, or a date of the wall clock."""
+    """Return the seconds of a Retry-After header: a number, or a wall-clock date."""
     value = (headers.get("Retry-After") or "").strip()
     if value.isascii() and value.isdigit():
         return float(value)

@@ -46,7 +46,7 @@ class NoLimit:
 
 
 class TokenBucket:
-    """A bucket that holds `burst` tokens and gains `qps` of them per second; a request takes one.
+    """A bucket of `burst` tokens that gains `qps` per second; a request takes one.
 
     Callers are served in order of arrival. Safe to use from any thread.
 

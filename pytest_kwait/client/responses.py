@@ -226,7 +226,7 @@ class ListDecoder:
         self._page: msgspec.json.Decoder[_List] = make_decoder(_List)
 
     def decode_page(self, data: bytes) -> tuple[ObjectList, str]:
-        """Decode one page; return it with the token of the next one, empty after the last.
+        """Decode one page; return it with the next page's token, empty after the last.
 
         Raises:
             msgspec.DecodeError: not JSON, or not a list.

@@ -333,7 +333,7 @@ class Watch:
             raise StopIteration
 
     def read(self, *, drain: bool = True) -> list[WatchEvent]:
-        """Wait for an event, and return it with others that have arrived; empty at the end.
+        """Wait for an event; return it with others that have arrived, empty at the end.
 
         The error that ends the watch is raised after all events before it are returned.
 
@@ -523,7 +523,7 @@ class EventDecoder:
         self._event = make_decoder(event)
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode one line; the type of an error in the stream is `ERROR`, its object a Status.
+        """Decode one line; an error in the stream has type `ERROR` and a Status.
 
         Raises:
             msgspec.DecodeError: not JSON, or not an event.

@@ -28,7 +28,7 @@ __all__ = ["V4", "V5", "ChannelWebSocket"]
 
 V4 = "v4.channel.k8s.io"
 V5 = "v5.channel.k8s.io"
-"""The protocol version that can close one direction of a channel, such as a command's input."""
+"""The protocol version that can close one direction of a channel, such as stdin."""
 
 _CLOSE_CHANNEL = 255
 _WEBSOCKET_ERRORS = (*TRANSPORT_ERRORS, WebSocketException)

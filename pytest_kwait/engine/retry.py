@@ -85,7 +85,7 @@ def classify_error(error: ApiError) -> ErrorAction:
 
 
 def make_retry_backoff() -> Backoff:
-    """Return the backoff of retries: 100 ms, doubling to 10 s, with jitter up to 100 %."""
+    """Return the retry backoff: 100 ms, doubling to 10 s, jitter of 100 %."""
     return Backoff(0.1, factor=2.0, jitter=1.0, steps=16, cap=10.0)
 
 
@@ -215,7 +215,7 @@ def create_once(
     namespace: str | None,
     deadline: Deadline,
 ) -> dict[str, Any]:
-    """Create an object once: retried like a read, and looked up if an answer got lost.
+    """Create an object once: retried like a read, looked up after a lost answer.
 
     Raises:
         ApiError: a final error, or the last one before the deadline.

@@ -236,7 +236,7 @@ class SharedStream:
     def join(
         self, source: Source, subscriber: Subscriber, deadline: Deadline
     ) -> Subscription | None:
-        """Return a subscription of one more wait; None if it needs a stream of its own.
+        """Return a subscription of another wait; None if it needs its own stream.
 
         None is returned once this stream has ended, or while it pauses after an error.
         """

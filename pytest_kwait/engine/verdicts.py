@@ -19,7 +19,7 @@ class Patience(Enum):
     """No time: the state is final (a Job's Failed condition, another UID)."""
 
     SHORT = "short"
-    """A few seconds: the state does not recover by itself (an image that does not exist)."""
+    """A few seconds: the state does not recover by itself (a missing image)."""
 
     LONG = "long"
     """Long enough for one more try: the state may recover (a registry's timeout)."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["WatchMode"]
 
 _CLOSE_PAUSE = 0.005
-"""Real seconds that a wait keeps its streams after its end, so that its caller returns first."""
+"""Real seconds for which an ended wait keeps its streams, so that its caller returns first."""
 
 
 class WatchMode:
@@ -253,7 +253,7 @@ class WatchMode:
         self._over = self._evaluation.final
 
     def _step(self) -> tuple[Evaluation | None, float]:
-        """Do the work that is due; return the final evaluation, or the time of the next work."""
+        """Do the due work; return the final evaluation, or the time of the next work."""
         clock = self._session.clock
         with self._held():
             self._wake.clear()

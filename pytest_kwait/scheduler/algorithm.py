@@ -71,7 +71,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 class FitError(KwaitError):
-    """A pod fits no node; the text is that of the event and of the PodScheduled condition.
+    """A pod fits no node; the text appears in its event and PodScheduled condition.
 
     Args:
         rejections: the reason of each node, by its name.

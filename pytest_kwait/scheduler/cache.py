@@ -90,7 +90,7 @@ class SchedulerCache:
         return self._listed
 
     def assume(self, pod: Pod, node: str) -> Pod:
-        """Count `pod` on a node before it is bound, and return the pod with that node.
+        """Count `pod` on a node before it is bound; return it with that node.
 
         Raises:
             ValueError: the pod is on a node already.
@@ -222,7 +222,7 @@ class SchedulerCache:
 
 
 def _has_relevant_change(known: Pod, pod: Pod) -> bool:
-    """Return whether a change affects the sums of a node; changes of the status do not."""
+    """Return whether a pod's change affects its node; status changes do not."""
     return (
         known.get("spec") != pod.get("spec")
         or has_label_change(known, pod)

@@ -142,7 +142,7 @@ class Backoff:
         self.cap = to_seconds(cap, what="cap")
 
     def step(self) -> float:
-        """Return the next pause in seconds; use a step, and set `duration` to the following pause.
+        """Return the next pause in seconds; use a step and advance `duration`.
 
         Source: util/wait/backoff.go Step, delay.
         """

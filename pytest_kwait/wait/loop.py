@@ -33,7 +33,7 @@ def loop_condition_until_context(
     sliding: bool,
     condition: ConditionWithContextFunc,
 ) -> Interruption | None:
-    """Call `condition` at the ticks of `timer` until it is true, raises, or the loop ends.
+    """Call `condition` at each tick of `timer` until it is true or the loop ends.
 
     With `immediate` the condition is called before the first pause, and so at least once, whether
     or not the context has ended. Without, it is not called at all if the context ends before the

@@ -52,7 +52,7 @@ __all__ = [
 _NO_MORE = object()
 
 WaitFunc: TypeAlias = Callable[[Context], Iterable[None]]
-"""Yields an item for each call; ends when the last call is due, or with the context.
+"""Yields an item per call; ends when the last call is due, or with the context.
 Its iterator's `close`, if it has one, is called when the wait is over."""
 
 
@@ -263,7 +263,7 @@ def wait_for(
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """Return once `condition` is true, checking at every tick of `wait` and once more at its end.
+    """Return once `condition` is true, checking at every tick of `wait` and at its end.
 
     Raises:
         ErrWaitTimeout: `wait` has ended, or `done` was set; then without a last call.

@@ -37,7 +37,7 @@ class Timer(Protocol):
         ...
 
     def wait(self, ctx: Context) -> Tick:
-        """Return at the end of the interval that `start` or `next` started, or with the context."""
+        """Return at the end of the interval started last, or of the context."""
         ...
 
     def next(self, ctx: Context) -> None:
@@ -70,7 +70,7 @@ class NoopTimer:
 
 
 class FixedTimer:
-    """Fires on a fixed grid; a call longer than `interval` is followed by another at once.
+    """Fires on a fixed grid; at once after a call longer than `interval`.
 
     Ticks missed by more than one interval are dropped; the grid is kept.
 
@@ -89,7 +89,7 @@ class FixedTimer:
         self._due = ctx.clock.monotonic() + self.interval
 
     def wait(self, ctx: Context) -> Tick:
-        """Return at the next point of the grid, at once if one has passed since the last."""
+        """Return at the next grid point, at once if one has been missed."""
         if ctx.wait(self._due - ctx.clock.monotonic()):
             return Tick.DONE
         self._due = next_on_grid(self._due, self.interval, ctx.clock.monotonic())
@@ -132,6 +132,6 @@ class VariableTimer:
 
 
 def next_on_grid(due: float, interval: float, now: float) -> float:
-    """Return the first point of the grid through `due` that lies after it and after `now`."""
+    """Return the first grid point through `due` that lies after `due` and `now`."""
     missed = max(0, int((now - due) // interval))
     return due + interval * (missed + 1)

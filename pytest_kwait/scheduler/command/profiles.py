@@ -45,7 +45,7 @@ _CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin; its filter and its score are the predicate and the priority of its name.
+    """A plugin; its filter and score are the predicate and priority of its name.
 
     Args:
         points: the extension points that it extends.

@@ -143,7 +143,7 @@ def main() -> NoReturn:
 
 
 def run(argv: Sequence[str], stop: threading.Event) -> int:
-    """Run the program and return its exit status: 0, or 1 with one line on stderr.
+    """Run the program; return exit status 0, or 1 with one line on stderr.
 
     Args:
         argv: the arguments without the program's name.

@@ -178,7 +178,7 @@ class Routes:
         return Routes(self._health, self._pages)
 
     def answer(self, question: HTTPRequest) -> HTTPResponse:
-        """Answer a request: 401 for bad credentials, 403 for no access, 404 for an unknown path."""
+        """Answer a request; 401 for bad credentials, 403 without access, 404 for unknown paths."""
         parts = urlsplit(question.target)
         path = parts.path or "/"
         refusal = self._refusal(question, path)

@@ -129,7 +129,7 @@ PriorityPerPod = Callable[[CycleState, Sequence["NodeInfo"]], Sequence[int] | No
 
 @dataclass(frozen=True, slots=True)
 class PerPod(Generic[_Function]):
-    """Marks a predicate or priority that is called once per pod instead of once per node.
+    """Marks a predicate or priority that is called once per pod, not per node.
 
     A predicate `(cycle)` returns the check to run on each node, or None if no check is needed; it
     may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the

@@ -33,7 +33,7 @@ _Requirement = tuple[str, str, tuple[str, ...]]
 
 
 class NodeSelectorTerm:
-    """A term of a node selector: all its requirements must match; an empty one never matches.
+    """A node selector term: all its requirements must match; an empty one never matches.
 
     Args:
         term: the term as the API has it.

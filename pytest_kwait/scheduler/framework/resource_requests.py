@@ -39,7 +39,7 @@ ResourceAmounts = dict[str, int]
 HostPort = tuple[str, str, int]
 
 DEFAULT_REQUESTS: ResourceAmounts = {"cpu": 100, "memory": 200 * 1024 * 1024}
-"""The requests that scores assume for a container without any, so that such pods spread too.
+"""The requests that scores assume for containers without any, to spread such pods too.
 
 Source: kube-scheduler, util/pod_resources.go, `DefaultMilliCPURequest`, `DefaultMemoryRequest`.
 """

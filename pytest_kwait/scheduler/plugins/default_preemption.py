@@ -106,7 +106,7 @@ def select_victims_on_node(
     budgets: Sequence[Mapping[str, Any]],
     fits: Callable[[NodeInfo], Rejection | None],
 ) -> Candidate | Rejection:
-    """Return the victims whose removal makes `pod` fit a node, or why preemption does not help.
+    """Return the victims whose removal makes `pod` fit, or why preemption does not help.
 
     Args:
         info: a copy of the node; it is changed.

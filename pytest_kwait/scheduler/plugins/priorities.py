@@ -149,7 +149,7 @@ def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seque
 
 
 def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
-    """Score the size of the pod's images on the node, weighted by the nodes' share of them.
+    """Score the sizes of the pod's present images, weighted by the share of nodes with each.
 
     Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
     """

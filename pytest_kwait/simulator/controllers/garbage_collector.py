@@ -151,7 +151,7 @@ class GarbageCollector:
                 raise
 
     def _classify(self, obj: Obj, namespace: str) -> tuple[list[str], list[str], list[str]]:
-        """Return the UIDs of owners that exist, that are gone, and that wait for this dependent."""
+        """Return the UIDs of existing owners, deleted ones, and ones waiting for this object."""
         solid: list[str] = []
         dangling: list[str] = []
         waiting: list[str] = []

@@ -83,7 +83,7 @@ def is_ready(pod: Obj) -> bool:
 
 
 def seconds_until_available(pod: Obj, min_ready_seconds: float, now: float) -> float | None:
-    """Return the seconds until a ready pod is available: 0 if it is, None if not ready.
+    """Return the seconds until a pod is available: 0 if available, None if not ready.
 
     Source: kubernetes pkg/api/v1/pod/util.go, `IsPodAvailable`.
     """

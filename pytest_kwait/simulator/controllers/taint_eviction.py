@@ -27,7 +27,7 @@ _MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
 def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
-    """Return how long a pod tolerates the taints: None for ever, 0 for not at all.
+    """Return the seconds for which a pod tolerates the taints; None for ever.
 
     Source: `GetMatchingTolerations`, `getMinTolerationTime`.
     """

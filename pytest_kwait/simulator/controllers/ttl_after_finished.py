@@ -21,7 +21,7 @@ __all__ = ["TTLAfterFinishedController", "seconds_until_expiry"]
 
 
 def seconds_until_expiry(job: Obj, now: float) -> float | None:
-    """Return the seconds until the Job expires: at most 0 if expired, None if it does not."""
+    """Return the seconds until the Job expires: at most 0 if expired, None for never."""
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     if ttl is None:
         return None

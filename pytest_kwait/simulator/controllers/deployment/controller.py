@@ -478,7 +478,7 @@ class Rollout:
         )
 
     def _roll(self) -> None:
-        """Scale the new ReplicaSet up and old ones down within the fenceposts, one step per sync.
+        """Scale the new ReplicaSet up and old ones down within the fenceposts, by one step.
 
         Source: kube-controller-manager, rolling.go.
         """

@@ -40,7 +40,7 @@ MAX_BACKOFF = 600.0
 
 
 def calculate_backoff(failures: int) -> float:
-    """Return the seconds from the last failure to the next try: 10, doubling up to 600."""
+    """Return the seconds from last failure to next try: 10, doubling up to 600."""
     if failures <= 0:
         return 0.0
     return float(min(BASE_BACKOFF * 2 ** min(failures - 1, 16), MAX_BACKOFF))

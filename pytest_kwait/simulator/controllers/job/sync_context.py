@@ -173,7 +173,7 @@ class SyncJobContext:
         return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
     def countable(self, pod: Obj) -> bool:
-        """Return whether the pod can count: it is tracked and has a valid index if needed."""
+        """Return whether the pod can count: tracked, with a valid index if needed."""
         if not self.tracked(pod):
             return False
         return not self.indexed or indexed_jobs.get_valid_index(pod, self.completions) is not None

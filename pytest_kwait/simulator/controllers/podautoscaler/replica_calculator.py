@@ -132,7 +132,7 @@ def calculate_by_usage(
 def _group_pods(
     pods: Sequence[Obj], usage: Mapping[str, int], young: float | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of ready pods, of pods that are not ready, and of pods without measurement.
+    """Return the names of ready pods, unready pods, and pods without a measurement.
 
     Source: `groupPods`.
     """

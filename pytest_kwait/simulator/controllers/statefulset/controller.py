@@ -252,7 +252,7 @@ class StatefulSetControl:
         }
 
     def _each(self, pods: list[Obj], step: Callable[[Obj], bool]) -> bool:
-        """Run a step for each pod; in order, stop at the first that has to wait."""
+        """Run a step for each pod; if ordered, stop at the first that waits."""
         if self._ordered:
             return any(step(pod) for pod in pods)
 

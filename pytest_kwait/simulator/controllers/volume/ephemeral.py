@@ -36,7 +36,7 @@ _CLAIMS = "persistentvolumeclaims"
 
 
 def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
-    """Return the error of a claim that the pod does not own; None if it does."""
+    """Return the error of a claim not owned by the pod; None otherwise."""
     if any(
         one["uid"] == uid_of(pod) and one.get("controller")
         for one in claim["metadata"].get("ownerReferences") or ()

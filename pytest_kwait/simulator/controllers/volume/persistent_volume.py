@@ -125,7 +125,7 @@ _PROVISIONERS = (
 
 
 def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
-    """Return whether the claim is bound only once a pod that uses it has a node."""
+    """Return whether the claim is bound only after a pod using it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
     name = storage_class_of(claim)
     if SELECTED_NODE in annotations or not name:
