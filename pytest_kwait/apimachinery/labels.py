@@ -118,7 +118,6 @@ class LabelSelector:
     """Requirements on labels that must all match; without any, everything is selected.
 
     Args:
-        requirements: the requirements.
         nothing: whether nothing is selected, as by an absent `LabelSelector` object.
     """
 

@@ -93,7 +93,6 @@ class FilteringResourceEventHandler:
 
     Args:
         passes: whether the handler receives an object in this state.
-        handler: the handler.
     """
 
     passes: Callable[[Object], bool]
@@ -144,7 +143,6 @@ class HandlerRegistration:
     Returned by `SharedInformer.add_event_handler`.
 
     Args:
-        handler: the handler.
         name: the handler's name in messages.
     """
 

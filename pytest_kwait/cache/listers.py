@@ -27,7 +27,6 @@ class NamespaceLister:
     Args:
         indexer: the cache.
         resource: its resource, for errors.
-        namespace: the namespace.
     """
 
     def __init__(self, indexer: Indexer, resource: Resource, namespace: str) -> None:
@@ -59,7 +58,6 @@ class Lister:
 
     Args:
         indexer: the cache.
-        resource: its resource.
     """
 
     def __init__(self, indexer: Indexer, resource: Resource) -> None:

@@ -314,7 +314,6 @@ class SharedWatchFollower:
         watch: the shared watch.
         passing: the filter of its events.
         version: the version of its reader's list.
-        deadline: its deadline.
         shape: a TypedDict that names the fields of an object to decode; None for all of them.
     """
 

@@ -182,7 +182,6 @@ class Session:
         Lists in pages; a list that expires between two pages is read again in one request.
 
         Args:
-            resource: the resource.
             namespace: the namespace; None for all.
             label_selector: text or mapping of labels.
             field_selector: text or mapping of fields.
@@ -244,7 +243,6 @@ class Session:
         """Return a watch; it sends its request when entered or first iterated.
 
         Args:
-            resource: the resource.
             namespace: the namespace; None for all.
             label_selector: text or mapping of labels.
             field_selector: text or mapping of fields.
@@ -419,9 +417,7 @@ class Session:
 
         Args:
             resource: its kind.
-            name: its name.
             patch: a merge patch, or a JSON patch's list of operations.
-            namespace: its namespace.
             content_type: the type of the patch.
             subresource: for example `status`.
             field_manager: the owner of the fields.
@@ -454,8 +450,6 @@ class Session:
 
         Args:
             resource: its kind.
-            name: its name.
-            namespace: its namespace.
             uid: delete only the object with this UID; a conflict otherwise.
             resource_version: delete only this version of it; a conflict otherwise.
             grace_period_seconds: the time to stop; None for the object's default.

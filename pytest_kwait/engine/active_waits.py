@@ -43,7 +43,6 @@ class ActiveWait:
     Args:
         subject: the object of the wait: `job ci-1/sleepers`.
         goal: the awaited state, as a verb: `have 3 pods Running`.
-        deadline: its deadline.
         timeline: the changes of its verdict.
         started: when it began, in seconds of the deadline's clock.
     """

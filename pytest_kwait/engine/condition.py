@@ -105,7 +105,6 @@ class ObjectReference:
 
     Args:
         kind: as in the object, for example `Job`.
-        name: its name.
         uid: its UID; empty before the object is first seen.
         resource: the kind's name for kubectl.
         exists: whether the object is present.

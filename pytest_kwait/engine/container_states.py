@@ -53,7 +53,6 @@ class ContainerReport:
     """One container in a failure message.
 
     Args:
-        name: its name.
         init: whether it is an init container.
         state: `waiting`, `running` or `terminated`.
         reason: the state's reason; may be empty.

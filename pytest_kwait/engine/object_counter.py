@@ -181,9 +181,7 @@ class CountedObject:
     """One present object.
 
     Args:
-        name: its name.
         uid: its UID.
-        state: its state.
         raw: the whole object as received; None unless its state is kept.
         terminal_since: when its terminal state began, in monotonic seconds.
         permanent_since: when its terminal state became unrecoverable.

@@ -170,7 +170,6 @@ class Subscription:
     """One wait's subscription to a stream.
 
     Args:
-        stream: the stream.
         source: the wait's source.
         subscriber: receives lists, events and errors.
         deadline: the deadline of the wait.

@@ -25,7 +25,6 @@ class SingleObject:
 
     Args:
         resource: its kind.
-        name: its name.
         uid: its UID, if known in advance.
     """
 

@@ -22,9 +22,7 @@ class LeaseLock:
     """A Lease of the API server as the lock of an election; for one elector.
 
     Args:
-        client: the official client.
         namespace: the namespace of the Lease.
-        name: its name.
         identity: the candidate; unique among candidates.
 
     Raises:

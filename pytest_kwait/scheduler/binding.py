@@ -37,7 +37,6 @@ class Binder(Protocol):
 
         Args:
             pod: the pod with its node's name set.
-            node: the node.
             deadline: the end of the attempt.
         """
         ...
@@ -136,7 +135,6 @@ class BindingCycle:
         Args:
             entry: the pod's entry of the queue.
             assumed: the pod as the cache assumes it.
-            node: the node.
             begun: the start of the attempt, in monotonic seconds.
         """
         call = APICall(

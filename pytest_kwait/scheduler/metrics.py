@@ -24,7 +24,6 @@ class SchedulerMetrics(Protocol):
 
         Args:
             profile: the scheduler name of the pod.
-            result: the result.
             seconds: its duration, the binding included.
         """
         ...

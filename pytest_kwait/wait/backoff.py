@@ -229,7 +229,6 @@ class ExponentialBackoffManager:
         reset: the time since the last call after which pauses restart from `initial`.
         factor: the growth of every step.
         jitter: each pause is longer by up to this fraction of itself.
-        clock: the clock.
 
     Source: util/wait/backoff.go NewExponentialBackoffManager.
     """

@@ -121,9 +121,7 @@ class PodReport:
     """One pod in a failure message.
 
     Args:
-        name: its name.
         uid: its UID.
-        phase: its phase.
         node: its node; empty before it is scheduled.
         note: the pod's own reason, or why it is not scheduled.
         deleting: whether it is being deleted.
@@ -177,7 +175,6 @@ class LogTail:
         pod: the pod's name.
         container: the container's name.
         previous: whether they are from the previous run.
-        lines: the lines.
     """
 
     pod: str

@@ -97,7 +97,6 @@ class UserInfo:
 
     Args:
         name: the user name.
-        groups: its groups.
         uid: distinguishes users of the same name; may be empty.
         extra: further attributes from the authenticator.
     """

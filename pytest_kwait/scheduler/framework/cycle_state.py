@@ -96,7 +96,6 @@ class CycleState:
     """The state of one pod's scheduling cycle.
 
     Args:
-        pod: the pod.
         nodes: all nodes.
         lister: their lister.
     """

@@ -26,7 +26,6 @@ class InvalidObject(InvalidArgument):
 
     Args:
         what: the field's path, for example `spec.containers[0].resources.requests.cpu`.
-        value: its value.
         valid: the valid values, as a phrase.
         source: the object, for example `pod default/web`; None while unknown.
     """

@@ -437,7 +437,6 @@ class EmbeddedScheduler:
 
         Args:
             key: the pod's key.
-            pod: the pod.
             message: the text of the event and the condition.
             reason: the condition's reason.
             nominated_node: the nominated node; empty to remove it; None to keep it.

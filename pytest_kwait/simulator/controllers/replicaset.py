@@ -240,11 +240,7 @@ def calculate_status(
 
 
 class ReplicaSetController:
-    """Keeps the pods of one of the two kinds.
-
-    Args:
-        kind: the kind.
-    """
+    """Keeps the pods of one of the two kinds."""
 
     def __init__(self, api: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:
         self._api = api

@@ -78,7 +78,6 @@ class Workqueue(Generic[Key]):
         """Handle `key` after `seconds`; the earlier one of two delays counts.
 
         Args:
-            key: the key.
             seconds: the delay; zero or less is at once.
             scaled: False for delays from manifests, which are real seconds.
         """

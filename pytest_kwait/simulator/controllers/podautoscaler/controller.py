@@ -215,7 +215,6 @@ def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
     """Return reason, text and summary of a metric that could not be read.
 
     Args:
-        metric: the metric.
         fault: the error; empty if no server provides it.
     """
     kind = metric["type"]

@@ -167,7 +167,6 @@ class StatefulSetControl:
         claims: creates claims.
         stateful_set: the set.
         versions: its revisions.
-        pods: its pods.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go, `updateStatefulSet`.
     """
