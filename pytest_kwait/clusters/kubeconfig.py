@@ -32,9 +32,9 @@ __all__ = [
 
 
 class TempDir:
-    """A temporary folder that only this user can look into; gone at the latest with the process.
+    """A private temporary folder, removed at the latest when the process ends.
 
-    A process that was forked from its owner leaves it alone.
+    A forked process does not remove it.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class TempDir:
         self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
 
     def remove(self) -> None:
-        """Remove the folder and all that is in it; nothing to do the second time."""
+        """Remove the folder and its contents; idempotent."""
         self._finalizer()
 
 
@@ -52,7 +52,7 @@ def _remove_folder(path: Path, owner: int) -> None:
 
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its credentials."""
+"""The folder of a pod's credentials."""
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _PATHS = {
@@ -63,14 +63,14 @@ _PATHS = {
 
 @dataclass(frozen=True)
 class Target:
-    """A cluster as one context of a kubeconfig describes it.
+    """A cluster as described by one context of a kubeconfig.
 
     Args:
         kubeconfig: the file.
         context: the name of the context.
         server: the address of the API server.
         user: the name of the user; empty if the context has none.
-        token_file: where the user's token is read from, if it is a file's.
+        token_file: the file of the user's token, if any.
         pinned: whether the context was named, rather than being the file's current one.
     """
 
@@ -83,19 +83,19 @@ class Target:
 
     @property
     def kubectl_args(self) -> tuple[str, ...]:
-        """What makes kubectl use the same cluster."""
+        """The kubectl arguments that select the same cluster."""
         context = ("--context", self.context) if self.pinned else ()
         return ("--kubeconfig", str(self.kubeconfig), *context)
 
 
 @dataclass(frozen=True)
 class Kubeconfig:
-    """The contents of a kubeconfig, sound in form.
+    """The validated contents of a kubeconfig.
 
     Args:
-        path: the file; where it was merged from several, the one they are merged into.
-        source: where the path came from, for messages; None for nowhere in particular.
-        contents: what is in it.
+        path: the file; of merged files, the result.
+        source: the source of the path, for messages; None without one.
+        contents: the decoded contents.
     """
 
     path: Path
@@ -108,14 +108,14 @@ class Kubeconfig:
         return tuple(_entries_by_name(self.contents, "contexts"))
 
     def target(self, context: str | None = None, source: str | None = None) -> Target:
-        """Return what a context stands for.
+        """Return the target of a context.
 
         Args:
             context: its name; None for the current one.
-            source: where the name came from, for messages.
+            source: the source of the name, for messages.
 
         Raises:
-            ClusterError: there is no such context, or what it names is not there.
+            ClusterError: the context, or its cluster or user, is missing.
         """
         where = _format_place(self.path, self.source)
         name = context or self.contents.get("current-context") or ""
@@ -165,10 +165,10 @@ def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
 
     Args:
         path: the file; `~` is expanded.
-        source: where the path came from, for messages, for example `option --kwait-kubeconfig`.
+        source: the source of the path, for messages, for example `option --kwait-kubeconfig`.
 
     Raises:
-        ClusterError: it is not there, cannot be read, or is no kubeconfig.
+        ClusterError: it is missing, unreadable, or no kubeconfig.
     """
     path = path.expanduser().absolute()
     where = _format_place(path, source)
@@ -184,7 +184,7 @@ def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
 
 
 def standard_paths(environ: Mapping[str, str], home: Path) -> tuple[list[Path], str]:
-    """Return the files that the standard loading rules look at, and how those came to be.
+    """Return the files of the standard loading rules, and their source.
 
     Source: client-go tools/clientcmd/loader.go NewDefaultClientConfigLoadingRules.
     """
@@ -196,7 +196,7 @@ def standard_paths(environ: Mapping[str, str], home: Path) -> tuple[list[Path], 
 
 
 def merge(kubeconfigs: Sequence[Kubeconfig]) -> dict[str, Any]:
-    """Merge files as kubectl does: whoever names something first wins; paths become absolute.
+    """Merge files like kubectl: the first definition wins, and paths become absolute.
 
     Source: client-go tools/clientcmd/loader.go Load, ResolveLocalPaths.
     """
@@ -215,7 +215,7 @@ def merge(kubeconfigs: Sequence[Kubeconfig]) -> dict[str, Any]:
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> dict[str, Any] | None:
-    """Return a kubeconfig for the pod that this runs in; None outside of one.
+    """Return a kubeconfig for the pod of this process; None outside a pod.
 
     The token stays in its file, which the kubelet renews.
 

@@ -21,34 +21,34 @@ __all__ = ["SimulatorProcess", "Timing"]
 Timing = Literal["fast", "real"]
 
 _START_TIMEOUT = 60.0
-"""Seconds that a start may take; it needs about one, and much more only on a machine that swaps."""
+"""Maximum seconds of a start; it needs about one, and much more only on a swapping machine."""
 _END_TIMEOUT = 2.0
 _LOG_LINES = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")
 
 
 class SimulatorProcess:
-    """A running embedded cluster, ready when this object is made.
+    """A running embedded cluster, ready once this object is created.
 
-    It ends when `stop` is called, and if it is owned also when this process ends, however it does:
-    the pipe between them closes.
+    It ends with `stop`, and if owned also with this process, however that ends: the pipe between
+    them closes.
 
     Args:
         kubeconfig: the file that it writes for its clients.
-        log: the file that takes what it says.
-        nodes: how many nodes it has.
+        log: the file for its output.
+        nodes: the number of nodes.
         timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
-        port: the port that it serves on; 0 for any that is free.
-        token_file: further users and their tokens, as kube-apiserver reads them.
-        address: where it listens; loopback alone by default.
-        users: `NAME` or `NAME=GROUP,...` of users who get a client certificate.
-        owned: whether it is to end together with this process.
-        folder: what it removes then, as this process may not get to it; None for nothing.
-        command: what to run, for tests.
-        clock: the time that it is awaited in.
+        port: the port that it serves on; 0 for any free one.
+        token_file: further users and their tokens, in kube-apiserver's format.
+        address: the listening address; loopback by default.
+        users: `NAME` or `NAME=GROUP,...` of users with a client certificate.
+        owned: whether it ends together with this process.
+        folder: a folder that it removes at its end, in case this process cannot; None for none.
+        command: the command to run, for tests.
+        clock: the clock for waiting.
 
     Raises:
-        ClusterError: it did not become ready; with the last lines of what it said.
+        ClusterError: it did not become ready; with the last lines of its output.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class SimulatorProcess:
                 os.close(fd)
         try:
             self._await_ready(ready, Deadline.after(_START_TIMEOUT, clock))
-        except BaseException:  # an interrupt too must not leave the process behind
+        except BaseException:  # leave no process behind on an interrupt
             self.stop()
             raise
         finally:
@@ -112,19 +112,19 @@ class SimulatorProcess:
         return self._process.pid
 
     def wait(self) -> int:
-        """Return its exit status once it has ended; negative for the signal that ended it."""
+        """Wait for its end and return the exit status; negative for a signal."""
         return self._process.wait()
 
     def tail(self) -> str:
-        """Return the last lines of what it said."""
+        """Return the last lines of its output."""
         try:
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:  # the log's folder may be gone already
+        except OSError:  # the log's folder may already be removed
             return ""
         return "\n".join(lines[-_LOG_LINES:])
 
     def stop(self) -> None:
-        """End the process; returns once it has ended. In a forked copy of the owner: nothing."""
+        """End the process and wait for it; no-op in a fork of the owner."""
         if os.getpid() != self._starter:
             return
         if not self._let_go():
@@ -134,11 +134,11 @@ class SimulatorProcess:
             self._process.wait()
 
     def leave(self) -> None:
-        """Let the process go on without us, which only one that is not owned can."""
-        self._process.returncode = 0  # or `Popen` complains of a process nobody has waited for
+        """Detach from the process, which must not be owned; it keeps running."""
+        self._process.returncode = 0  # or `Popen` warns that the process still runs
 
     def _let_go(self) -> bool:
-        """Close the pipe that an owned process ends with; say whether there was one."""
+        """Close the pipe to an owned process; return whether there was one."""
         if self._owner is None:
             return False
         os.close(self._owner)
@@ -162,7 +162,7 @@ class SimulatorProcess:
                 pass_fds=fds,
                 cwd=self._log.parent,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C is the owner's: it still needs the cluster then
+                start_new_session=True,  # Ctrl-C is for the owner, which still needs the cluster
             )
 
     def _await_ready(self, fd: int, deadline: Deadline) -> None:
@@ -191,7 +191,7 @@ class SimulatorProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Our environment, in which the process finds the same package that we are."""
+    """Return our environment, extended so that the process imports this same package."""
     environment = dict(os.environ)
     root = str(Path(__file__).resolve().parents[2])
     known = {str(Path(folder).resolve()) for folder in _site_folders()}

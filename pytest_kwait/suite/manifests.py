@@ -24,7 +24,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class InvalidManifest(KwaitError, ValueError):
-    """A manifest that cannot be used: names the file, the document, the line and what is wrong.
+    """An invalid manifest; names the file, document, line and problem.
 
     Args:
         place: file, document and line as text.
@@ -46,7 +46,7 @@ class Document:
 
     Args:
         object: the object, with at least `apiVersion` and `kind`.
-        place: where it stood, for messages: `jobs.yaml, document 2, line 14`.
+        place: its position, for messages: `jobs.yaml, document 2, line 14`.
     """
 
     object: dict[str, Any]
@@ -61,7 +61,7 @@ class Document:
 
 
 def find_file(path: str | Path, folders: Iterable[Path]) -> Path:
-    """Return the file or folder at `path`, looked for in `folders` in order unless it is absolute.
+    """Return the file or folder at `path`; a relative path is searched in `folders` in order.
 
     Raises:
         InvalidManifest: it is in none of them.
@@ -75,7 +75,7 @@ def find_file(path: str | Path, folders: Iterable[Path]) -> Path:
 
 
 def read_manifests(sources: Iterable[Source], folders: Iterable[Path]) -> list[Document]:
-    """Return the objects of `sources` in order, taken out of lists; empty documents are left out.
+    """Return the objects of `sources` in order; flatten lists and skip empty documents.
 
     A text is YAML (or JSON) if it has a line break, a `: ` or a leading `{`, else the path of a
     file, or of a folder of which every `.yaml`, `.yml` and `.json` file is read in order of names.
@@ -133,7 +133,7 @@ def _content(path: Path) -> str:
 
 def _read_text(text: str, place: str) -> Iterator[Document]:
     if text.lstrip().startswith("{"):
-        # YAML is meant to hold JSON, but refuses tabs.
+        # YAML is a superset of JSON except that it rejects tabs.
         try:
             yield from _objects(json.loads(text), place)
         except json.JSONDecodeError:
@@ -172,7 +172,7 @@ def _loader() -> type[Any]:
     import yaml
 
     class ManifestLoader(yaml.SafeLoader):
-        """YAML as the API server means it: dates stay text, no key comes twice."""
+        """YAML loader like the API server's: dates stay text, duplicate keys are errors."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to replace them in a subclass
             first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
@@ -194,7 +194,7 @@ def _loader() -> type[Any]:
 
 
 def _plain(value: Any, place: str) -> Any:
-    """`value` as JSON values, copied, so that nothing the caller does later changes it."""
+    """Return a deep copy of `value` as JSON values."""
     try:
         return json.loads(json.dumps(value, default=_jsonable, allow_nan=False))
     except (TypeError, ValueError) as error:

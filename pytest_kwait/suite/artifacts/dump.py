@@ -50,40 +50,40 @@ __all__ = [
 ]
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that one request may take: others go on meanwhile."""
+"""Maximum seconds of one request."""
 
 MAX_OBJECTS = 500
-"""Objects of one kind that are written at most."""
+"""Maximum number of written objects per kind."""
 
 MAX_OBJECTS_SIZE = 2 * 1024 * 1024
-"""Bytes of the objects of one kind that are written at most."""
+"""Maximum bytes of written objects per kind."""
 
 MAX_EVENT_LINES = 2000
-"""Events that are written at most, the latest ones."""
+"""Maximum number of written events; the latest are kept."""
 
 MAX_LOG_LINES = 2000
-"""Lines of one log that are written at most, the latest ones."""
+"""Maximum lines written per log; the latest are kept."""
 
 MAX_LOG_SIZE = 256 * 1024
-"""Bytes of one log that are written at most, the latest ones."""
+"""Maximum bytes written per log; the latest are kept."""
 
 MAX_LOG_READ = 16 * MAX_LOG_SIZE
-"""Bytes of one log that are read at most, the earliest ones; of a longer one fewer lines are."""
+"""Maximum bytes read per log, earliest first; a longer log is read again with fewer lines."""
 
 SHORT_LOG_LINES = 50
-"""Lines that are read of logs whose lines are long."""
+"""Lines that are read of logs with long lines."""
 
 Obj = dict[str, Any]
 
 
 class ContainerRun:
-    """One run of a container, which may have written something.
+    """One run of a container, whose log may be written.
 
     Args:
         pod: the pod's name.
         container: the container's name.
-        previous: whether it is the run before the present one.
-        failing: whether something of the container is wrong.
+        previous: whether it is the run before the current one.
+        failing: whether the container is failing.
     """
 
     def __init__(self, pod: str, container: str, *, previous: bool, failing: bool) -> None:
@@ -94,7 +94,7 @@ class ContainerRun:
 
     @property
     def file(self) -> str:
-        """The name of the file that its log goes to."""
+        """The file name of its log."""
         run = ".previous" if self.previous else ""
         return f"logs/{make_portable_name(self.pod)}/{make_portable_name(self.container)}{run}.log"
 
@@ -103,16 +103,16 @@ class ContainerRun:
 
 
 class NamespaceDump:
-    """Writes what is in one namespace; what cannot be had is noted in the folder, never raised.
+    """Writes the contents of one namespace; records errors in the folder instead of raising.
 
-    Each method is a task of its own, to be run beside the others.
+    Each method is a separate task and may run concurrently with the others.
 
     Args:
-        session: who asks.
-        namespace: where; None for what is in no namespace.
-        folder: where to.
-        place: the folder within that; empty for itself.
-        deadline: when everything must be over.
+        session: the session for requests.
+        namespace: the namespace; None for cluster-scoped objects.
+        folder: the artifacts folder.
+        place: the subfolder; empty for the folder itself.
+        deadline: when everything must be finished.
     """
 
     def __init__(
@@ -130,20 +130,20 @@ class NamespaceDump:
         self._deadline = deadline
 
     def write_namespace(self) -> None:
-        """Write the namespace as an object."""
+        """Write the Namespace object."""
         name = self._namespace or ""
         with _RecordErrors(self._folder, f"namespace {name}"):
             found = self._session.get(NAMESPACES, name, deadline=self._request())
             self._write_objects("namespace.yaml", NAMESPACES, [found], 0)
 
     def objects(self, resource: Resource) -> list[Obj]:
-        """Write the objects of a kind, and return them."""
+        """Write and return the objects of a kind."""
         with _RecordErrors(self._folder, f"{resource.qualified}{self._where}"):
             try:
                 found, left = self._listed(resource)
             except ApiError as error:
                 if error.status == 404:
-                    # The kind is gone since the server named it, with all of its objects.
+                    # The kind was removed after discovery, with all of its objects.
                     return []
                 raise
             if found:
@@ -153,7 +153,7 @@ class NamespaceDump:
         return []
 
     def events(self) -> None:
-        """Write the events, the earliest first."""
+        """Write the events, earliest first."""
         with _RecordErrors(self._folder, f"events{self._where}"):
             listed = self._session.list(EVENTS, self._namespace, deadline=self._deadline)
             lines = format_events(item.object for item in listed.items)
@@ -165,9 +165,9 @@ class NamespaceDump:
                 self._folder.write(f"{self._place}events.txt", text, keep="end")
 
     def log(self, run: ContainerRun) -> None:
-        """Write what a container has written in one of its runs."""
+        """Write the log of one run of a container."""
         with _RecordErrors(self._folder, f"{run}{self._where}"):
-            # Before it is cut: half of a secret is no longer known by its form.
+            # Redact before truncating: a truncated secret is no longer recognized.
             lines = self._folder.redact(self._tail(run)).splitlines(keepends=True)
             if len(lines) > MAX_LOG_LINES:
                 lines = [f"# cut: the last {MAX_LOG_LINES} lines\n", *lines[-MAX_LOG_LINES:]]
@@ -189,12 +189,12 @@ class NamespaceDump:
             )
             if len(text.encode()) < MAX_LOG_READ:
                 break
-            # The server cuts off the latest.
+            # The server truncates at the end.
         return text
 
     def _listed(self, resource: Resource) -> tuple[list[Obj], int]:
-        """Return the first objects of a kind, and how many more there are."""
-        # Past the log of the server's warnings: no test asks for what is deprecated here.
+        """Return the first objects of a kind and the number of others."""
+        # Without logging server warnings: no test requests these deprecated APIs.
         answer = self._session.transport.send(
             "GET",
             resource.path(self._namespace),
@@ -213,7 +213,7 @@ class NamespaceDump:
         documents: list[str] = []
         size = 0
         for obj in found:
-            # A list does not say of each what it is.
+            # Items of a list have no kind or apiVersion.
             whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
             document = to_yaml(redact_object(whole, redact))
             size += len(document)
@@ -236,11 +236,11 @@ class NamespaceDump:
 
 
 class _RecordErrors:
-    """Notes in a folder what went wrong with the server within the block, and goes on after it.
+    """Records server errors within the block in a folder, and suppresses them.
 
     Args:
-        folder: where it is noted.
-        what: what was to be had.
+        folder: the folder that records the error.
+        what: the requested data, for the message.
     """
 
     def __init__(self, folder: ArtifactFolder, what: str) -> None:
@@ -248,7 +248,7 @@ class _RecordErrors:
         self._what = what
 
     def __enter__(self) -> None:
-        """Nothing has gone wrong yet."""
+        """Enter the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, KwaitError | msgspec.DecodeError):
@@ -258,7 +258,7 @@ class _RecordErrors:
 
 
 def list_container_runs(pods: Iterable[Obj]) -> list[ContainerRun]:
-    """Return the runs of the containers of pods, those of failing ones first."""
+    """Return the container runs of pods, failing containers first."""
     runs = []
     for pod in pods:
         name = str((pod.get("metadata") or {}).get("name"))
@@ -274,7 +274,7 @@ def list_container_runs(pods: Iterable[Obj]) -> list[ContainerRun]:
 
 
 def is_failing(pod: Obj) -> bool:
-    """Whether something of a pod is wrong: it has failed, is not ready, or starts anew."""
+    """Return whether a pod has failed, is not ready, or is restarting."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return False
@@ -282,13 +282,13 @@ def is_failing(pod: Obj) -> bool:
 
 
 def format_events(events: Iterable[Obj]) -> list[str]:
-    """Return a line for each event, the earliest first."""
+    """Return one line per event, earliest first."""
     return [_format_event(event) for event in sorted(events, key=_event_time)]
 
 
 def _event_time(event: Obj) -> str:
-    # What ever kept them: a count, a series, or a single event of either API. Their forms differ
-    # only after the whole seconds.
+    # The time is in a count, a series or a single event of either API. The formats differ only
+    # after the whole seconds.
     times = (
         (event.get("series") or {}).get("lastObservedTime"),
         event.get("lastTimestamp"),
@@ -320,7 +320,7 @@ def to_yaml(value: Any) -> str:
     """Return JSON values as YAML."""
     import yaml
 
-    # Many times as quick, where PyYAML was built with it.
+    # Much faster; available if PyYAML was built with libyaml.
     dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(
         value, Dumper=dumper, default_flow_style=False, sort_keys=False, allow_unicode=True
@@ -329,34 +329,33 @@ def to_yaml(value: Any) -> str:
 
 
 CLUSTER_DUMP_TIMEOUT = 30.0
-"""Seconds that gathering may take for a cluster that is not ready."""
+"""Maximum seconds for dumping a cluster that is not ready."""
 
 WORKERS = 8
-"""Requests at a time."""
+"""Concurrent requests."""
 
 MAX_LOGS = 100
-"""Logs of one namespace that are written at most, those of failing containers first."""
+"""Maximum number of logs per namespace; those of failing containers come first."""
 
 SYSTEM_NAMESPACE = "kube-system"
 
-# The events about nodes are in the namespace that is meant where none is named.
+# Events about nodes are in the default namespace.
 _NODE_EVENTS_NAMESPACE = "default"
 
 
 def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[str]:
-    """Write what is known of a cluster's own state into a folder.
+    """Write the state of the cluster itself into a folder.
 
-    Nodes, the pods of the control plane and what makes them, events, and the logs of pods there
-    that are not ready.
+    This includes nodes, control-plane pods and their owners, events, and the logs of control-plane
+    pods that are not ready.
 
     Args:
-        client: the client to ask with.
-        folder: where to; made if it is not there.
-        deadline: when it must be over; what is not there by then is left out.
+        folder: the folder; created if missing.
+        deadline: when it must be finished; anything missing by then is left out.
 
     Returns:
-        why nothing could be written, as of a full disk; empty if it could. What the cluster did
-        not tell is in the folder's `problems.txt`.
+        why nothing could be written, e.g. a full disk; empty on success. Server errors are listed
+        in the folder's `problems.txt`.
     """
     session = Session.of(client)
     files = ArtifactFolder(folder, make_redactor(session.credentials()))
@@ -380,14 +379,13 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
 
 
 def dump_unready_cluster(cluster: Cluster, artifacts: Path | None) -> str:
-    """Write what is known of a cluster that is not ready among a run's artifacts.
+    """Write the state of an unready cluster to a run's artifacts.
 
     Args:
-        cluster: which one.
-        artifacts: the folder of the run's artifacts; None where nobody wants any.
+        artifacts: the folder of the run's artifacts; None if artifacts are disabled.
 
     Returns:
-        a line that says where it is, or why it is nowhere; empty where nobody wants any.
+        a line with the location, or why there is none; empty if artifacts are disabled.
     """
     if artifacts is None:
         return ""
@@ -408,16 +406,15 @@ def dump_unready_cluster(cluster: Cluster, artifacts: Path | None) -> str:
 def dump_namespaces(
     client: ApiClient, namespaces: Sequence[str], files: ArtifactFolder, deadline: Deadline
 ) -> None:
-    """Write what is in namespaces into a folder, each into one of its own name.
+    """Write the contents of namespaces into a folder, one subfolder each.
 
-    The objects of every kind that the server lists, events, and the logs of all containers with
-    those of their runs before.
+    This includes the objects of every kind in discovery, events, and the current and previous logs
+    of all containers.
 
     Args:
-        client: the client to ask with.
         namespaces: their names.
-        files: where to; problems are noted there.
-        deadline: when it must be over; what is not there by then is left out.
+        files: the artifacts folder, which also records errors.
+        deadline: when it must be finished; anything missing by then is left out.
     """
     session = Session.of(client)
     with _WorkerPool() as crew:
@@ -437,7 +434,7 @@ def dump_namespaces(
 
 
 class _WorkerPool:
-    """Threads that do tasks in the order in which they are started; left once all are done."""
+    """Thread pool that runs tasks in order; leaving the block waits for all tasks."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="kwait-artifacts")
@@ -447,14 +444,14 @@ class _WorkerPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # What interrupts this must not wait for what has not even begun.
+        # On an interrupt, cancel tasks that have not started.
         self._pool.shutdown(cancel_futures=kind is not None)
         if kind is None:
             for result in self._results:
                 result()
 
     def start(self, task: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-        """Have a task done; return what waits for its result."""
+        """Submit a task; return a function that waits for its result."""
         result = self._pool.submit(task, *arguments).result
         self._results.append(result)
         return result
@@ -477,7 +474,7 @@ def _start_logs(
 def _list_other_kinds(
     session: Session, files: ArtifactFolder, deadline: Deadline
 ) -> list[Resource]:
-    """Return the kinds whose objects are not written by somebody else."""
+    """Return the kinds without a writer of their own."""
     try:
         found = session.list_kinds(deadline=deadline)
     except KwaitError as error:
@@ -488,7 +485,7 @@ def _list_other_kinds(
 
 def _select_listable(found: Sequence[Resource]) -> Iterator[Resource]:
     for resource in found:
-        # Events are the same in both of their groups.
+        # Both event groups serve the same events.
         apart = resource.kind == EVENTS.kind or resource.qualified == PODS.qualified
         if resource.namespaced and "list" in resource.verbs and not apart:
             yield resource

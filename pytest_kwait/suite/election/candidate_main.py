@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["main", "server_endpoint"]
 
 _ACT_INTERVAL = 0.05
-"""Seconds from one act of a leader to the next."""
+"""Seconds between two acts of a leader."""
 
 
 class _CandidateProgram:
     """One candidate.
 
     Args:
-        told: the arguments, as `Candidates` gives them.
+        told: the configuration from `Candidates`.
     """
 
     def __init__(self, told: dict[str, Any]) -> None:
@@ -56,13 +56,13 @@ class _CandidateProgram:
         )
 
     def run(self, ctx: Context) -> None:
-        """Compete again and again until told to stop."""
+        """Compete repeatedly until stopped."""
         while ctx.err() is None:
             self._elector.run(ctx)
 
     def _lead(self, ctx: Context) -> None:
         while True:
-            # The moment first: an act counts for when it was decided.
+            # Take the time first: an act counts from its decision.
             now = SYSTEM_CLOCK.monotonic()
             self._until = max(self._until, self._elector.lease_deadline.at)
             if ctx.err() is not None:
@@ -78,7 +78,7 @@ class _CandidateProgram:
 
 
 def server_endpoint(configuration: Any) -> tuple[str, int]:
-    """Return the host and port that connections to a server are opened to: its own, or a proxy's.
+    """Return the host and port for connections: the server's, or a proxy's.
 
     Args:
         configuration: the official client's.
@@ -96,7 +96,7 @@ def _is_proxied(configuration: Any) -> bool:
 
 
 def _make_client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
-    """Make a client whose way to the server leads over a local port."""
+    """Return a client that connects to the server through a local port."""
     from kubernetes.client import ApiClient
 
     target = read_kubeconfig(kubeconfig).target(context)
@@ -111,7 +111,7 @@ def _make_client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
     refresh = configuration.refresh_api_key_hook
 
     def divert(_: Any = None) -> None:
-        # The loader's own hook sets the address again, and itself, with fresh credentials.
+        # The loader's own hook resets the address and the hook with fresh credentials.
         if refresh is not None:
             refresh(configuration)
         configuration.refresh_api_key_hook = divert

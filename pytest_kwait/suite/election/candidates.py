@@ -45,10 +45,10 @@ _CHUNK_SIZE = 65536
 
 
 class CuttableProxy:
-    """Passes connections to a local port on to a server, as long as it is not cut.
+    """TCP proxy from a local port to a server that can be cut.
 
-    While it is cut, connections are opened and nothing is heard over them, as over a network that
-    has broken: nobody is told, and time-outs have to notice.
+    While it is cut, connections are accepted but stay silent, as in a network partition; clients
+    notice only by timeouts.
 
     Args:
         host: the server's name or address.
@@ -68,20 +68,20 @@ class CuttableProxy:
         threading.Thread(target=self._accept, name="kwait-relay", daemon=True).start()
 
     def cut(self) -> None:
-        """Pass nothing on from now on."""
+        """Stop forwarding data."""
         self._passing.clear()
 
     def join(self) -> None:
-        """Pass everything on again, that which came meanwhile first."""
+        """Resume forwarding, starting with the data held back."""
         self._passing.set()
 
     def close(self) -> None:
-        """End all connections; none can be opened any more."""
+        """Close all connections and the listening port."""
         with self._lock:
             self._closed = True
             sockets = [*self._sockets, self._listening]
         for each in sockets:
-            with contextlib.suppress(OSError):  # not connected any more
+            with contextlib.suppress(OSError):  # already disconnected
                 each.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._passing.set()
@@ -137,28 +137,28 @@ class CuttableProxy:
 
 
 PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.election.candidate_main")
-"""What a candidate runs; its argument and what it says are described there."""
+"""The program of a candidate; its module describes the argument and the output."""
 
 _DRAIN_TIMEOUT = 5.0
-"""Seconds in which the last lines of a process are read at most."""
+"""Maximum seconds for reading the last lines of a process."""
 
 _MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
-"""How the lines begin that are no log."""
+"""The prefix of lines that are not log lines."""
 
 _MAX_OUTPUT_LINES = 20
-"""Lines that are kept of what a candidate has said besides its notes."""
+"""Maximum number of kept log lines of a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderTerm:
-    """One leadership, in seconds of the monotonic clock, which all processes of a machine share.
+    """One term of leadership, in seconds of the monotonic clock shared by all processes.
 
     Args:
-        identity: who led.
-        started: when it acted as leader first.
-        until: when its lease would have run out at the end, unrenewed.
-        last_act: when it acted as leader last.
-        ended: when it was over: lost, stopped, killed, or run out; None while it lasts.
+        identity: the leader.
+        started: when it first acted as leader.
+        until: when its lease would have expired without another renewal.
+        last_act: when it last acted as leader.
+        ended: when it lost the lease, stopped, was killed or expired; None while it lasts.
     """
 
     identity: str
@@ -169,15 +169,15 @@ class LeaderTerm:
 
 
 class Candidate:
-    """One candidate.
+    """One candidate process.
 
-    A leader acts every 50 ms: it asks its context whether it still leads, and notes when it asked.
+    A leader acts every 50 ms: it checks with its context that it still leads, and notes the time.
 
     Args:
         identity: its name in the Lease.
-        told: what all candidates are told.
-        client: whose server it talks to, over a way of its own.
-        changed: notified of whatever happens to it.
+        told: the configuration of all candidates.
+        client: the client for the server; each candidate connects through its own proxy.
+        changed: notified of every change.
     """
 
     def __init__(
@@ -190,11 +190,11 @@ class Candidate:
         self.identity = identity
         """Its name in the Lease."""
         self.said: deque[str] = deque(maxlen=_MAX_OUTPUT_LINES)
-        """The last lines of its log: errors, mostly."""
+        """The last lines of its log, mostly errors."""
         self.acts: list[float] = []
-        """When it acted as leader, in seconds of the monotonic clock."""
+        """The times of its acts as leader, in seconds of the monotonic clock."""
         self.seen: list[str] = []
-        """The leaders it has seen, in this order; empty for none."""
+        """The leaders it has observed, in order; an empty name for no leader."""
         self._changed = changed
         self._terms: list[LeaderTerm] = []
         self._paused = self._cut = self._stopping = False
@@ -208,8 +208,8 @@ class Candidate:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                # Ctrl-C is not for it. In our session it is woken, and ended, if we die while it
-                # is paused.
+                # Ctrl-C does not reach it. In our session the kernel wakes and ends it if this
+                # process dies while it is paused.
                 process_group=0,
             )
         except OSError:
@@ -231,12 +231,12 @@ class Candidate:
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs, paused or not."""
+        """Return whether its process runs, paused or not."""
         return self._process.poll() is None
 
     @property
     def leads(self) -> bool:
-        """Whether it leads now: it has a lease, as far as it was noted, that has not run out."""
+        """Return whether its last noted lease has not expired."""
         with self._changed:
             term = self._terms[-1] if self._terms else None
             return (
@@ -248,12 +248,12 @@ class Candidate:
 
     @property
     def terms(self) -> list[LeaderTerm]:
-        """Its leaderships so far."""
+        """Its terms so far."""
         with self._changed:
             return list(self._terms)
 
     def pause(self) -> None:
-        """Freeze its process (SIGSTOP), as a machine that hangs does.
+        """Pause its process (SIGSTOP), like a hanging machine.
 
         Raises:
             KwaitError: it has ended.
@@ -262,7 +262,7 @@ class Candidate:
         self._paused = True
 
     def resume(self) -> None:
-        """Let its process go on (SIGCONT).
+        """Resume its process (SIGCONT).
 
         Raises:
             KwaitError: it has ended.
@@ -271,7 +271,7 @@ class Candidate:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End its process at once (SIGKILL): it gives nothing back. Returns when it has ended.
+        """Kill its process (SIGKILL) without releasing the lease; return when it has ended.
 
         Raises:
             KwaitError: it has ended already.
@@ -280,28 +280,28 @@ class Candidate:
         self._end()
 
     def cut_off(self) -> None:
-        """Let nothing through between it and the server; connections stay open and silent."""
+        """Cut its connection to the server; connections stay open and silent."""
         self._cut = True
         self._relay.cut()
 
     def reconnect(self) -> None:
-        """Let everything through again, first what was on the way."""
+        """Reconnect it to the server, delivering the data held back first."""
         self._cut = False
         self._relay.join()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Have it end in good order, giving the lease back if it leads; return when it has.
+        """Stop it gracefully and wait for its end; a leader releases the lease if configured.
 
-        One that is paused or cut off cannot, and is killed; so is one that does not end in time.
+        A candidate that is paused, cut off, or too slow is killed.
 
         Args:
-            timeout: seconds that it may take.
+            timeout: maximum seconds for a graceful end.
         """
         self.begin_stop()
         self.end_stop(Deadline.after(timeout))
 
     def begin_stop(self) -> None:
-        """Tell it to end."""
+        """Request its end."""
         if self._paused or self._cut:
             self._process.kill()
         self._stopping = True
@@ -313,7 +313,7 @@ class Candidate:
                 return
 
     def end_stop(self, deadline: Deadline) -> None:
-        """Return when it has ended, by force if it does not by itself."""
+        """Wait for its end; kill it if it does not end by itself."""
         try:
             self._process.wait(deadline.remaining)
         except subprocess.TimeoutExpired:
@@ -321,7 +321,7 @@ class Candidate:
         self._end()
 
     def drain_output(self) -> None:
-        """Return once all is noted that it has said, if it has ended."""
+        """Wait until the output of an ended process has been read."""
         if not self.alive:
             self._listener.join(_DRAIN_TIMEOUT)
 
@@ -333,7 +333,7 @@ class Candidate:
         self._process.send_signal(number)
 
     def _end(self) -> None:
-        """Take leave of a process that was told to end."""
+        """Release the resources of a process that is ending."""
         self._process.wait()
         self._listener.join()
         self._relay.close()
@@ -341,7 +341,7 @@ class Candidate:
             if pipe is not None and not pipe.closed:
                 try:
                     pipe.close()
-                except OSError:  # what was still to be written has no reader
+                except OSError:  # the remaining input has no reader
                     continue
         at = SYSTEM_CLOCK.monotonic() if self._killed_at is None else self._killed_at
         with self._changed:
@@ -397,36 +397,33 @@ class Candidate:
 
 
 _STOP_TIMEOUT = 5.0
-"""Seconds that candidates have to end in good order."""
+"""Seconds for candidates to end gracefully."""
 
 _MIN_TIMEOUT = 0.1
-"""Seconds for a leader to be there where a test has no more time."""
+"""Seconds to wait for a leader if a test has no time left."""
 
 _LEADER_TIMEOUT = 60.0
-"""Seconds in which there should be a leader: processes have to start, and a lease to run out."""
+"""Seconds to wait for a leader: processes must start and a lease may have to expire."""
 
 
 class Candidates:
-    """An election among processes of this machine.
+    """A leader election among processes of this machine.
 
-    Each leads in turn, as the lease has it, and does nothing then but note that it does. Who has
-    lost its leadership competes again.
+    A leader does nothing but note that it leads. A candidate that loses its leadership competes
+    again.
 
     Args:
-        cluster: where the lease is.
-        client: the client that the election is looked at with.
-        namespace: where the lease is.
-        number: how many candidates, named `candidate-0` and so on.
-        lease: the name of the Lease; one that somebody else competes for as well will do.
+        cluster: the cluster of the Lease.
+        client: the client that reads the Lease.
+        namespace: the namespace of the Lease.
+        number: the number of candidates, named `candidate-0` and so on.
+        lease: the name of the Lease; other programs may compete for it, too.
         lease_duration: how long others wait before they take over; as all durations, shorter than
-            usual, for tests to be quick.
-        renew_deadline: how long a leader that cannot renew stays one.
+            usual, for quick tests.
+        renew_deadline: how long a leader that cannot renew keeps leading.
         retry_period: the pause between tries.
-        release_on_cancel: whether a leader that is stopped gives the lease back.
-        time_budget: what the test's own limit leaves to a wait; None without one.
-
-    Raises:
-        InvalidArgument: an argument that cannot be meant.
+        release_on_cancel: whether a stopped leader releases the lease.
+        time_budget: the rest of the test's own time limit; None without one.
     """
 
     def __init__(
@@ -474,7 +471,7 @@ class Candidates:
             for index in range(number):
                 candidate = Candidate(f"candidate-{index}", told, client, self._changed)
                 self.candidates = (*self.candidates, candidate)
-        except BaseException:  # an interrupt too must not leave processes behind
+        except BaseException:  # leave no processes behind on an interrupt
             self.stop()
             raise
 
@@ -492,42 +489,41 @@ class Candidates:
 
     @property
     def leaders(self) -> list[Candidate]:
-        """Those that lead now, by the lease as they know it; more than one is what must not be."""
+        """The candidates that lead by their own view; more than one is a split brain."""
         return [each for each in self.candidates if each.leads]
 
     @property
     def terms(self) -> list[LeaderTerm]:
-        """All leaderships so far, as the candidates have noted them, in order."""
+        """All terms so far, as noted by the candidates, in order."""
         terms = [term for each in self.candidates for term in each.terms]
         return sorted(terms, key=lambda term: term.started)
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease, as the server has it; empty for nobody. Not only candidates can.
+        """The Lease's holder on the server, possibly not a candidate; empty for none.
 
         Raises:
-            ApiError: the server does not show it.
+            ApiError: the server does not return it.
         """
         return str(self._read().get("holderIdentity") or "")
 
     def leader(
         self, timeout: Duration = _LEADER_TIMEOUT, *, besides: Candidate | None = None
     ) -> Candidate:
-        """Return the candidate that leads, once one does.
+        """Wait until a candidate leads, and return it.
 
         Args:
-            timeout: the limit.
-            besides: who is not meant, for example the one before, which leads as long as its lease
-                runs, paused or not.
+            besides: a candidate to ignore, e.g. the previous leader, which leads as long as its
+                lease runs, paused or not.
 
         Raises:
-            KwaitError: none can, as all have ended.
-            WaitTimeout: none did within the limit; says how each one is.
+            KwaitError: all candidates have ended.
+            WaitTimeout: none led within the limit; lists the state of each.
         """
         limit = asked = to_seconds(timeout, what="timeout", allow_zero=False)
         time_budget = self._time_budget()
         if time_budget is not None and time_budget.seconds < asked:
-            # In tenths, for the sake of the message.
+            # In tenths, for a readable message.
             limit = max(math.floor(time_budget.seconds * 10) / 10, _MIN_TIMEOUT)
         deadline = Deadline.after(limit)
         meant = [each for each in self.candidates if each is not besides]
@@ -548,7 +544,7 @@ class Candidates:
         raise error
 
     def _wait_for_leader(self, meant: Sequence[Candidate], deadline: Deadline) -> Candidate | None:
-        """Return who leads; None once the time is over, or nobody is left."""
+        """Return the leader; None after the time limit, or if all candidates have ended."""
         timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
         pending = ActiveWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
         with ACTIVE_WAITS.entered(pending):
@@ -564,11 +560,11 @@ class Candidates:
         return None
 
     def steal(self, holder: str = "thief", lease_duration: Duration | None = None) -> None:
-        """Write somebody else into the Lease, whoever holds it: its leader must notice and stop.
+        """Overwrite the holder of the Lease; its leader must notice and stop.
 
         Args:
-            holder: whom.
-            lease_duration: how long those wait that see it, from then on; None to keep what it is.
+            holder: the new holder.
+            lease_duration: the new duration, in seconds; None to keep it.
 
         Raises:
             ApiError: there is no Lease, or the server refuses.
@@ -588,7 +584,7 @@ class Candidates:
         )
 
     def stop(self) -> None:
-        """End all candidates, in good order where they can: the lease is then given back."""
+        """Stop all candidates, gracefully where possible; then the lease is released."""
         for each in self.candidates:
             each.begin_stop()
         deadline = Deadline.after(_STOP_TIMEOUT)

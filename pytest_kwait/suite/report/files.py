@@ -48,13 +48,13 @@ __all__ = [
 ]
 
 MAX_PAGE_EVIDENCE = 2_000_000
-"""Bytes of messages and evidence in a page; the first failures have theirs, JSON has more."""
+"""Maximum bytes of messages and evidence in a page, first failures first; JSON has more."""
 
 _SCRIPTS = ("data.js", "elements.js", "timeline.js", "tables.js", "detail.js", "page.js")
 
 
 def render_page(report: RunReport) -> str:
-    """Return the page of a report."""
+    """Return the HTML page of a report."""
     folder = files("pytest_kwait.suite.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
     parts = [(folder / name).read_text(encoding="utf-8") for name in _SCRIPTS]
@@ -65,7 +65,7 @@ def render_page(report: RunReport) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     html = (folder / "page.html").read_text(encoding="utf-8")
-    # Only once each: what the data says is not looked at for further places.
+    # Replace each placeholder once: the data itself may contain placeholders.
     head, _, rest = html.partition("{{style}}")
     middle, _, rest = rest.partition("{{data}}")
     before_script, _, tail = rest.partition("{{script}}")
@@ -74,7 +74,7 @@ def render_page(report: RunReport) -> str:
             head.replace("{{policy}}", policy),
             style,
             middle,
-            # JSON may have every character as \u…; without < nothing in it ends the element.
+            # JSON may escape every character as \u…; without < nothing in it ends the element.
             data.replace("<", "\\u003c"),
             before_script,
             script,
@@ -84,7 +84,7 @@ def render_page(report: RunReport) -> str:
 
 
 class _TextTable:
-    """Texts by number: test ids, verdicts and goals are said many times."""
+    """Texts by number: test ids, verdicts and goals repeat."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [""]
@@ -176,20 +176,20 @@ def _digest(text: str) -> str:
 
 
 def partial_folder(report: Path) -> Path:
-    """Return the folder that a run records in while its report is not written."""
+    """Return the folder for a run's journals until its report is written."""
     return report.with_name(report.name + ".partial")
 
 
 def check_writable(report: Path, what: str, source: str | None) -> None:
-    """Return if a report can be written.
+    """Check that a report can be written.
 
     Args:
         report: its path.
-        what: what the path was given for.
-        source: where it came from.
+        what: the name of the setting, for messages.
+        source: the source of the setting.
 
     Raises:
-        InvalidArgument: its folder is not there or cannot be written to, or it is a folder itself.
+        InvalidArgument: its folder is missing or not writable, or the path is a folder.
     """
     if report.is_dir():
         raise InvalidArgument(what, str(report), "it is a folder; use the path of a file", source)
@@ -219,7 +219,7 @@ def list_journals(folder: Path, run: str = "") -> list[Path]:
 
 
 def report_from_journals(journals: Iterable[Path]) -> RunReport:
-    """Return the report of what was recorded.
+    """Return the report assembled from journals.
 
     Raises:
         OSError: a journal cannot be read.
@@ -241,7 +241,7 @@ def remove_journals(journals: Iterable[Path]) -> None:
 
 
 def read_report(path: Path, what: str) -> RunReport:
-    """Return the report in a file, or in the folder that a killed run has left.
+    """Return the report in a file, or in the folder of a killed run.
 
     Args:
         path: a report as JSON, `FILE.partial`, or a journal in it.
@@ -267,7 +267,7 @@ def read_report(path: Path, what: str) -> RunReport:
 
 
 def write_report(report: RunReport, path: Path) -> None:
-    """Write a report in the form that its path ends with; whoever reads it sees all or nothing.
+    """Write a report atomically, in the format of its file extension.
 
     Raises:
         OSError: it cannot be written.

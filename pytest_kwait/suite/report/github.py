@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SUMMARY_SIZE", "FailedTest", "format_annotation", "format_summary"]
 
 MAX_SUMMARY_SIZE = 1024 * 1024
-"""Bytes that GitHub takes as the summary of one step; a longer one is refused as a whole."""
+"""Maximum bytes of one step's summary; GitHub rejects a longer one as a whole."""
 
 _MARKUP = re.compile(r"[\\`*_\[\]~|]")
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A failure to tell of.
+    """A failed test.
 
     Args:
-        test: the node id; with the phase, where it is not the test itself that failed.
+        test: the node id, with the phase if setup or teardown failed.
         headline: what happened, in one line.
-        awaited: what the wait that failed was for; may be empty.
-        folder: where its artifacts are; may be empty.
+        awaited: the goal of the failed wait; may be empty.
+        folder: the folder with its artifacts; may be empty.
         file: the file of the line that failed, from the root of the repository; may be empty.
-        line: its number, from 1 on.
+        line: its number, from 1.
     """
 
     test: str
@@ -40,7 +40,7 @@ class FailedTest:
 
 
 def format_annotation(failed: FailedTest) -> str:
-    """Return the command that has GitHub show a failure at its line.
+    """Return the workflow command that annotates a failure at its line.
 
     Source: toolkit packages/core/src/command.ts, `Command.toString`.
     """
@@ -56,14 +56,14 @@ def format_summary(
     link: str = "",
     size: int = MAX_SUMMARY_SIZE,
 ) -> str:
-    """Return the summary of a run as Markdown; as many failures as there is room for.
+    """Return the summary of a run as Markdown, with as many failures as fit.
 
     Args:
         failures: the tests that failed.
-        counts: how many tests ended how.
+        counts: the number of tests by outcome.
         run: the id of the run.
-        link: where artifacts of the job can be loaded from; empty if nobody knows.
-        size: bytes that it may have; less than its first lines gives an empty text.
+        link: the address of the job's artifacts; empty if unknown.
+        size: maximum bytes; less than its first lines gives an empty text.
     """
     counted = ", ".join(
         f"{number} {'errors' if what == 'error' and number > 1 else _escape_cell(what)}"
@@ -81,7 +81,7 @@ def format_summary(
         f"|{' --- |' * len(columns)}",
     ]
     rows = [_row(each, link, artifacts) for each in failures]
-    # Room for the line that says how many are left out.
+    # Room for the line with the number of omitted failures.
     left = size - _bytes(head) - 100
     if left < 0:
         return ""
@@ -111,7 +111,7 @@ def _row(failed: FailedTest, link: str, artifacts: bool) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    """Return a text for a cell of a table, in which nothing is markup."""
+    """Escape a text for a cell of a Markdown table."""
     escaped = html.escape(" ".join(text.split()), quote=False)
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escaped)
 

@@ -53,37 +53,37 @@ _MAX_LINE = 500
 _MAX_TEXT = 16_000
 _MAX_EVIDENCE = 32_000
 _BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
-"""Entries of a list and characters of a text, until the evidence of a wait is small enough."""
+"""Successive limits of list entries and text characters, until the evidence is small enough."""
 
 
 class VerdictChange(msgspec.Struct, array_like=True, frozen=True):
-    """A verdict that was not the one before: seconds since the wait began, and its words."""
+    """A change of verdict: seconds since the wait began, and its text."""
 
     at: float
     text: str
 
 
 class WaitRecord(msgspec.Struct, omit_defaults=True):
-    """One wait that is over.
+    """The record of one finished wait.
 
     Args:
-        id: unlike that of any other wait of any run.
+        id: globally unique.
         run: the id of its run's record.
-        subject: what it was about.
-        goal: what was awaited of it, as a verb.
+        subject: the observed object or objects.
+        goal: the awaited state, as a verb.
         started: when it began, in seconds since the epoch.
-        seconds: how long it lasted.
+        seconds: its duration.
         outcome: `met`, `failed early`, `timed out`, `error`, `interrupted` or `unfinished`.
-        shard: the shard of the run; empty for a run of everything.
+        shard: the shard of the run; empty for an unsharded run.
         worker: the worker of pytest-xdist; empty without.
         test: the id of the test that waited; empty outside of every test.
-        retries: how many errors of the API it lived through.
+        retries: the number of retried API errors.
         trouble: the last of them, or the one that ended it.
         inner: whether it was a part of another wait.
-        changes: how its verdict changed; the first and the last changes.
-        left_out: how many changes between them are not here.
-        headline: why it did not come true, in one line.
-        text: the whole message of a wait that did not come true.
+        changes: the first and the last changes of its verdict.
+        left_out: the number of omitted changes between them.
+        headline: why it did not succeed, in one line.
+        text: the whole message of a wait that did not succeed.
         evidence: the same facts as JSON values.
     """
 
@@ -108,7 +108,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
 
 
 class Explanation(msgspec.Struct, omit_defaults=True):
-    """What became known of a wait that did not come true after it was over."""
+    """Evidence gathered after an unsuccessful wait ended."""
 
     id: str
     headline: str
@@ -120,16 +120,16 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     """One attempt at a test.
 
     Args:
-        id: unlike that of any other attempt of any run.
+        id: globally unique.
         run: the id of its run's record.
         test: the test's own id.
         outcome: `passed`, `failed`, `error` (of its setup or teardown), `skipped`, `xfailed` or
             `crashed` (its worker ended).
-        ended: when it was over, in seconds since the epoch.
-        seconds: how long its phases took.
+        ended: when it ended, in seconds since the epoch.
+        seconds: the duration of its phases.
         shard: the shard of the run.
         worker: the worker of pytest-xdist.
-        text: what pytest says of its failure.
+        text: pytest's failure text.
     """
 
     __test__ = False
@@ -149,17 +149,17 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
     """One run of pytest.
 
     Args:
-        id: unlike that of any other run.
+        id: globally unique.
         name: the run id that names its namespaces.
         started: when it began, in seconds since the epoch.
-        ended: when its report was written; None if it never was: the run was killed.
-        shard: its shard as `I/N`; empty for a run of everything.
-        cluster: where its cluster came from; empty if it used none.
+        ended: when its report was written; None if the run was killed.
+        shard: its shard as `I/N`; empty for an unsharded run.
+        cluster: the source of its cluster; empty if it used none.
         exit_status: pytest's; None if the run was killed.
-        tests: how many tests had which outcome.
-        lost: what could not be recorded and why; empty for nothing.
-        waits_left_out: how many of its waits a bounded report has no room for.
-        evidence_left_out: of how many the evidence.
+        tests: the number of tests by outcome.
+        lost: records that could not be written, and why; empty if none.
+        waits_left_out: the number of waits that exceed the report's limit.
+        evidence_left_out: the number of waits without their evidence.
     """
 
     id: str
@@ -176,10 +176,9 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
 
 
 def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> WaitRecord:
-    """Return the record of a wait that is over, with nothing in it that must not be shown.
+    """Return the redacted record of a finished wait.
 
     Args:
-        wait: the wait.
         id: its id.
         run: the id of the run.
         started: when it began, in seconds since the epoch.
@@ -205,12 +204,12 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
 
 
 def record_explanation(id: str, report: WaitReport) -> Explanation:
-    """Return what is known of a wait that did not come true."""
+    """Return the evidence of an unsuccessful wait."""
     facts = msgspec.to_builtins(
         {
             name: value
             for name, value in report.evidence.items()
-            # What the wait's own record has already.
+            # Already in the wait's own record.
             if name not in {"subject", "goal", "timeline", "timeline_left_out", "outcome"}
         }
     )
@@ -230,12 +229,12 @@ def record_explanation(id: str, report: WaitReport) -> Explanation:
 def limit_size(value: Any, items: int, length: int) -> Any:
     """Return JSON values with short lists and texts.
 
-    How many entries a list of an object lacks is said beside it, in `…_left_out`.
+    The number of omitted entries of an object's list is stored next to it, in `…_left_out`.
 
     Args:
-        value: what decoded JSON is made of.
-        items: how many entries a list may have.
-        length: how many characters a text may have.
+        value: decoded JSON.
+        items: maximum entries of a list.
+        length: maximum characters of a text.
     """
     if isinstance(value, str):
         return truncate_middle(value, length)
@@ -251,12 +250,12 @@ def limit_size(value: Any, items: int, length: int) -> Any:
 
 
 def limit_failure_text(text: str, hide: Callable[[str], str]) -> str:
-    """Return what pytest says of a failure, bounded, with nothing that must not be shown."""
+    """Return pytest's failure text, redacted and bounded."""
     return truncate_middle(hide(truncate_middle(text, 4 * _MAX_TEXT)), _MAX_TEXT)
 
 
 def truncate_middle(text: str, limit: int) -> str:
-    """Return a text of about `limit` characters; what its middle lacks is counted there."""
+    """Truncate the middle of a text to about `limit` characters, and count the omission."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -264,11 +263,11 @@ def truncate_middle(text: str, limit: int) -> str:
 
 
 JOURNAL_SUFFIX = ".jsonl"
-"""What the names of journals end with."""
+"""The suffix of journal files."""
 
 
 class WaitStarted(msgspec.Struct, omit_defaults=True):
-    """A wait that has begun, in case that nothing more is heard of it."""
+    """The start of a wait, in case its end is never recorded."""
 
     id: str
     run: str
@@ -281,7 +280,7 @@ class WaitStarted(msgspec.Struct, omit_defaults=True):
 
 
 class NamespaceUse(msgspec.Struct, omit_defaults=True):
-    """A namespace that the tests of a process work in from now on, or no more."""
+    """A process starts or stops using a namespace."""
 
     namespace: str
     left: bool = False
@@ -291,7 +290,7 @@ class NamespaceUse(msgspec.Struct, omit_defaults=True):
 
 
 class JournalEntry(msgspec.Struct, omit_defaults=True):
-    """A line of a journal: one of these."""
+    """The types of journal lines."""
 
     run: RunRecord | None = None
     begun: WaitStarted | None = None
@@ -306,10 +305,10 @@ _decoder = msgspec.json.Decoder(JournalEntry)
 
 
 class Journal:
-    """The file of one process; safe to use from any thread.
+    """The journal file of one process; thread-safe.
 
     Args:
-        path: the file; made, or added to.
+        path: the file; created, or appended to.
 
     Raises:
         OSError: it cannot be written.
@@ -321,15 +320,15 @@ class Journal:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._broken = False
         self.lost = ""
-        """Why nothing is written any more; empty as long as it is."""
+        """Why writing stopped; empty while it works."""
 
     def write(self, entry: JournalEntry) -> None:
-        """Add a line; what cannot be written is lost, and a test does not fail for it."""
+        """Append a line; a write error drops it and fails no test."""
         line = _encoder.encode(entry) + b"\n"
         with self._lock:
             if self.lost:
                 return
-            # Whatever broke off is ended, so that it takes no other line with it.
+            # End a partial line, so that it does not corrupt the next one.
             line = b"\n" + line if self._broken else line
             self._broken = True
             try:
@@ -338,7 +337,7 @@ class Journal:
                 self.lost = f"{self.path}: {error.strerror}"
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the file."""
         with self._lock:
             self.lost = self.lost or f"{self.path}: closed"
             if self._file >= 0:
@@ -347,7 +346,7 @@ class Journal:
 
 
 def read_entries(path: Path) -> Iterator[JournalEntry]:
-    """Yield the lines of a journal; one that was cut off as its process was killed is none.
+    """Yield the lines of a journal, except one truncated by a killed process.
 
     Raises:
         OSError: it cannot be read.
@@ -361,18 +360,18 @@ def read_entries(path: Path) -> Iterator[JournalEntry]:
 
 
 _MAX_UNEXPLAINED = 100
-"""How many waits may be without an explanation at a time; the oldest then stay without."""
+"""Maximum waits pending an explanation; beyond it, the oldest get none."""
 
 
 class WaitRecorder:
-    """Writes what it hears of waits to a journal; keeps nothing but what is not over.
+    """Writes waits to a journal as they start and end; keeps only unfinished ones.
 
     Args:
-        journal: where to.
+        journal: the journal.
         run: the id of the run's record.
         shard: the run's shard; may be empty.
-        worker: this process among those of pytest-xdist; may be empty.
-        test: returns the id of the test that runs; empty between tests.
+        worker: the worker of pytest-xdist; may be empty.
+        test: returns the id of the running test; empty between tests.
     """
 
     def __init__(
@@ -389,10 +388,10 @@ class WaitRecorder:
         self._lock = threading.Lock()
 
     def on_start(self, wait: ActiveWait) -> None:
-        """Write down that a wait has begun: should it be the last of this process, it is known."""
+        """Record the start of a wait, in case this process crashes during it."""
         self.explain()
         clock = wait.deadline.clock
-        # A wait may have used a part of its limit before it is heard of.
+        # A wait may have used part of its limit before this call.
         before = max(clock.monotonic() - wait.started, 0.0)
         begun = self._begun[id(wait)] = WaitStarted(
             id=f"{self._run}.{self._worker or 'main'}.{next(self._numbers)}",
@@ -407,7 +406,7 @@ class WaitRecorder:
         self.journal.write(JournalEntry(begun=begun))
 
     def on_end(self, wait: ActiveWait) -> None:
-        """Write down how a wait ended."""
+        """Record the end of a wait."""
         begun = self._begun.pop(id(wait), None)
         if begun is None:
             return
@@ -419,7 +418,7 @@ class WaitRecorder:
                 self._unexplained.append((begun.id, wait))
 
     def explain(self) -> None:
-        """Write down the evidence of waits that are over, as far as it has been gathered."""
+        """Record the evidence gathered so far for finished waits."""
         if not self._unexplained:
             return
         with self._lock:

@@ -40,19 +40,19 @@ VERSION = 1
 MAX_WAITS = 50_000
 MAX_TESTS = 50_000
 MAX_EVIDENCE = 16_000_000
-"""Bytes of messages and evidence in all."""
+"""Maximum bytes of messages and evidence in total."""
 
 _Record = TypeVar("_Record", RunRecord, TestRecord, WaitRecord)
 
 
 class RunReport(msgspec.Struct):
-    """What is known of one run or of several.
+    """The records of one run or of several.
 
     Args:
         kwait_report: the version of the format.
-        runs: in the order that they began.
-        waits: in the order that they began.
-        tests: those that waited or failed, in the order that they ended.
+        runs: ordered by start.
+        waits: ordered by start.
+        tests: those that waited or failed, ordered by end.
     """
 
     kwait_report: int
@@ -62,10 +62,9 @@ class RunReport(msgspec.Struct):
 
 
 def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
-    """Return the report of what journals say, in whatever order they are read.
+    """Assemble a report from journals, in any order.
 
-    A wait that was begun and is not over lasted until its test was over, or else until the last
-    that is known of its run.
+    An unfinished wait lasts until the end of its test, or else until the last record of its run.
     """
     runs: dict[str, RunRecord] = {}
     waits: dict[str, WaitRecord] = {}
@@ -89,7 +88,7 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
             if len(waits) >= 2 * MAX_WAITS:
                 _drop_waits(waits, dropped)
         if entry.explained is not None and entry.explained.id in waits:
-            # After its wait, in the same journal.
+            # It follows its wait in the same journal.
             wait, known = waits[entry.explained.id], entry.explained
             wait.headline = known.headline
             room -= _size(known)
@@ -116,7 +115,7 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
 
 
 def merge_reports(reports: Iterable[RunReport]) -> RunReport:
-    """Return one report of several; what several of them have is in it once."""
+    """Merge several reports and remove duplicate records."""
     runs: dict[str, RunRecord] = {}
     waits: dict[str, WaitRecord] = {}
     tests: dict[str, TestRecord] = {}
@@ -134,7 +133,7 @@ def merge_reports(reports: Iterable[RunReport]) -> RunReport:
 
 
 def encode_report(report: RunReport) -> bytes:
-    """Return a report as JSON, a line for each wait."""
+    """Return a report as JSON, one line per wait."""
     return b"".join(
         (
             b'{"kwait_report":%d,\n"runs":[' % report.kwait_report,
@@ -157,12 +156,12 @@ _report_decoder = msgspec.json.Decoder(RunReport)
 
 
 def decode_report(data: bytes, what: str, value: object) -> RunReport:
-    """Return the report that JSON has.
+    """Decode a report from JSON.
 
     Args:
         data: the JSON.
-        what: what it was given for, for example `FILE`.
-        value: how it was given: its path.
+        what: the name of the argument, for example `FILE`.
+        value: its value: the path.
 
     Raises:
         InvalidArgument: it is no report, one of another version, or broken.
@@ -197,7 +196,7 @@ def decode_report(data: bytes, what: str, value: object) -> RunReport:
 
 
 def list_omissions(report: RunReport) -> list[str]:
-    """Return what a reader must know of what is not in a report, a sentence each."""
+    """Return one sentence for each kind of omission in a report."""
     said = []
     shards: dict[int, dict[int, list[RunRecord]]] = {}
     for run in report.runs:
@@ -268,7 +267,7 @@ def _weight(wait: WaitRecord) -> tuple[bool, float, str]:
 
 
 def _drop_waits(waits: dict[str, WaitRecord], dropped: dict[str, int]) -> None:
-    """Keep as many waits as a report may have, and count the others by their run."""
+    """Drop waits beyond the report's limit, and count them by run."""
     for wait in sorted(waits.values(), key=_weight)[MAX_WAITS:]:
         del waits[wait.id]
         dropped[wait.run] = dropped.get(wait.run, 0) + 1
@@ -299,7 +298,7 @@ def _report(
         for test in tests.values()
         if test.outcome in ("failed", "error", "crashed") or (test.run, test.test) in waited
     ]
-    # Failures first, should there be too many.
+    # Keep failures first.
     shown = sorted(shown, key=lambda test: (test.outcome == "passed", test.ended, test.id))[
         :MAX_TESTS
     ]

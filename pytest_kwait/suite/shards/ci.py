@@ -65,7 +65,7 @@ def read_ci_shard(
         )
     if not speaking:
         if environ.get("CI_NODE_TOTAL") == "1" and total in (None, 1):
-            # GitLab says so of a job that is not parallel, and gives it no index.
+            # GitLab sets a total of 1 and no index for a job that is not parallel.
             return Shard(1, 1), "GitLab: CI_NODE_TOTAL=1"
         raise InvalidArgument(
             "shard", given, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source

@@ -35,28 +35,28 @@ _INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 _JOB_LABEL = "batch.kubernetes.io/job-name"
 _EMBEDDED = "pytest-kwait embedded"
 _TTL_SECONDS = 3600
-"""Seconds after which the cluster removes a Job that is over, whatever became of who made it."""
+"""The Job's `ttlSecondsAfterFinished`, in case the submitter is gone."""
 
 _DEADLINE_MARGIN = 60
-"""Seconds that the pods may outlive their limit, for a submitter that was killed."""
+"""Extra seconds before the cluster ends the pods of a killed submitter."""
 
 _TERMINATION_GRACE = 120
-"""Seconds that the tests of a pod which is deleted have for their teardown."""
+"""Seconds for the teardown of tests in a deleted pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSuite:
-    """A suite and how its pods are to be.
+    """A suite and the settings of its pods.
 
     Args:
         run: the id of the run.
-        shards: how many.
-        command: what starts Python in the image: `("python",)`.
+        shards: the number of shards.
+        command: the command that starts Python in the image: `("python",)`.
         arguments: pytest's arguments.
-        image: the image of the container; None where the template names it.
-        parallelism: how many pods at once; None for all.
-        service_account: whose rights the tests have; None for the namespace's default.
-        template: a pod template, whose container `pytest`, or else whose first, runs the tests.
+        image: the image of the container; None to use the template's.
+        parallelism: the number of concurrent pods; None for all.
+        service_account: the service account of the pods; None for the namespace's default.
+        template: a pod template; the container `pytest`, or else the first, runs the tests.
     """
 
     run: str
@@ -72,10 +72,10 @@ class ShardSuite:
         """Return the Job.
 
         Args:
-            timeout: seconds that it may take.
+            timeout: maximum seconds of the Job.
 
         Raises:
-            InvalidArgument: neither the image nor the template says what to run.
+            InvalidArgument: neither the image nor the template names an image.
         """
         labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(self.run)}
         template: dict[str, Any] = copy.deepcopy(dict(self.template))
@@ -112,7 +112,7 @@ class ShardSuite:
                 "completionMode": "Indexed",
                 "completions": self.shards,
                 "parallelism": min(self.parallelism or self.shards, self.shards),
-                # A shard that was lost is said so: to run its tests twice is not ours to decide.
+                # Report a lost shard; do not run its tests twice.
                 "backoffLimitPerIndex": 0,
                 "activeDeadlineSeconds": int(timeout) + _DEADLINE_MARGIN,
                 "ttlSecondsAfterFinished": _TTL_SECONDS,
@@ -123,14 +123,14 @@ class ShardSuite:
 
 @dataclass(frozen=True, slots=True)
 class ShardOutcome:
-    """What became of one shard.
+    """The outcome of one shard.
 
     Args:
-        number: which one, from 1.
+        number: its number, from 1.
         pod: the name of its pod; empty if it never had one.
-        results: what it has to show; None if that was lost.
-        reason: why it was lost.
-        log: all that its pod has written, without the results.
+        results: its results; None if lost.
+        reason: why they were lost.
+        log: the log of its pod, without the results.
     """
 
     number: int
@@ -141,19 +141,18 @@ class ShardOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether pytest said so."""
+        """Return whether pytest passed."""
         return self.results is not None and self.results.status == 0
 
 
 class ShardJob:
-    """Submits a suite, follows its pods, and takes their results as they end.
+    """Submits a suite, follows its pods, and collects their results as they end.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        suite: what to run.
+        namespace: the namespace of the Job.
+        suite: the suite to run.
         tell: called with a line when a shard starts.
-        done: called with each shard that is over, one at a time.
+        done: called with each finished shard, one at a time.
     """
 
     def __init__(
@@ -176,15 +175,15 @@ class ShardJob:
         self._over: set[int] = set()
 
     def run(self, deadline: Deadline, *, keep: bool = False) -> None:
-        """Return once every shard is over; whatever happens, the Job does not stay.
+        """Run all shards, then delete the Job, even after an error.
 
         Args:
-            deadline: when it must be over.
-            keep: whether to leave the Job there for an hour.
+            deadline: when it must be finished.
+            keep: whether to keep the Job for an hour.
 
         Raises:
             ClusterError: the cluster runs no images, or refuses the Job.
-            WaitFailed: the pods can no longer end: their image cannot be pulled, …
+            WaitFailed: the pods can no longer finish, e.g. their image cannot be pulled.
             WaitTimeout: they did not end in time.
         """
         self._check_cluster(deadline)
@@ -220,7 +219,7 @@ class ShardJob:
                 deadline,
             )
         except ApiError:
-            # Who may not look at nodes has a cluster of somebody else.
+            # A client without access to nodes is on a shared cluster, not the simulator.
             return
         except DeadlineExceeded as error:
             raise ClusterError(f"the cluster does not answer: {error}") from error

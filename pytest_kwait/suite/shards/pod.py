@@ -30,23 +30,23 @@ __all__ = ["JUNIT", "REPORT", "ShardResults", "main", "pack_results", "unpack_re
 
 JUNIT = "junit.xml"
 REPORT = "report.json"
-"""The names of the files that a shard makes."""
+"""The names of a shard's result files."""
 
 _HEADER = "kwait-shard-results"
 _TRAILER = "kwait-shard-results-end"
 _LINE_WIDTH = 4000
 _MAX_SIZE = 256_000_000
-"""Bytes of all files together, above which a log is not believed."""
+"""Maximum bytes of all files; a log with more is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardResults:
-    """What one shard has to show.
+    """The results of one shard.
 
     Args:
         status: pytest's exit status.
-        files: the contents by name; a file that pytest did not come to write is not among them.
-        log: what else its pod has written.
+        files: the contents by name, without files that pytest did not write.
+        log: the rest of its pod's log.
     """
 
     status: int
@@ -55,7 +55,7 @@ class ShardResults:
 
 
 def pack_results(status: int, files: Mapping[str, bytes]) -> str:
-    """Return lines for the end of a log.
+    """Encode results as lines for the end of a log.
 
     Args:
         status: pytest's exit status.
@@ -71,13 +71,13 @@ _results_decoder = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
 
 
 def unpack_results(log: str) -> ShardResults | None:
-    """Return what a log ends with; None if it has no results, or not all of them.
+    """Decode the results at the end of a log; None if missing or incomplete.
 
     Args:
-        log: what the pod has written.
+        log: the pod's log.
     """
     before, found, rest = log.rpartition(_HEADER + " ")
-    # Where a test's own output had no newline at its end, the mark follows on the same line.
+    # If a test's output has no final newline, the mark follows on the same line.
     lines = rest.splitlines()
     if not found or _TRAILER not in lines:
         return None
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: pytest's arguments; those of the process by default.
     """
     given = sys.argv[1:] if argv is None else argv
-    # A shell's background has it ignored, and what it starts inherits that.
+    # A background shell ignores SIGINT, and its children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kwait-shard-") as folder:
         made = [Path(folder) / JUNIT, Path(folder) / REPORT]
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
 
         def interrupt(_number: int, _frame: FrameType | None) -> None:
-            # A pod that is deleted: pytest ends its fixtures on Ctrl-C, and on nothing else.
+            # On pod deletion: pytest tears down fixtures only on SIGINT.
             process.send_signal(signal.SIGINT)
 
         before = signal.signal(signal.SIGTERM, interrupt)

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 FIRST, BETWEEN, LAST = range(3)
-"""Where in its shard a test runs: slow ones first, those that nobody may run beside last."""
+"""The position of a test in its shard: slow tests first, exclusive ones last."""
 
 _VALID = (
     "use I/N with I from 1 to N, for example 2/4; or auto, or auto/N, to have I read from the "
@@ -99,13 +99,13 @@ class Unit:
     def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid
         self.positions: list[int] = []
-        """Where its tests were in the list of all."""
+        """The positions of its tests in the list of all tests."""
         self.ids: list[str] = []
-        """What its tests are known by."""
+        """The ids of its tests."""
         self._ranks: set[int] = set()
 
     def __str__(self) -> str:
-        # What pytest-split sorts by.
+        # The sort key of pytest-split.
         return self.nodeid
 
     @property
@@ -116,7 +116,7 @@ class Unit:
         return FIRST if FIRST in self._ranks else BETWEEN
 
     def add(self, position: int, entry: SplitEntry) -> None:
-        """Take a test in."""
+        """Add a test."""
         self.positions.append(position)
         self.ids.append(entry.id)
         self._ranks.add(entry.rank)
@@ -139,22 +139,21 @@ def split(
     total: int,
     place: Callable[[Sequence[Unit], int], list[int]] | None = None,
 ) -> list[list[int]]:
-    """Return for each shard the positions of its tests, in the order that they run.
+    """Return the positions of each shard's tests, in run order.
 
-    Units that should be FIRST come first and those that must be LAST come last; else the order is
-    the one they came in, which is that of a unit's own tests, too: those who share something may
-    build on each other.
+    FIRST units come first and LAST units come last. Otherwise units, and the tests of a unit, keep
+    their order, because tests that share state may depend on it.
 
     Args:
         entries: the tests.
-        total: how many shards there are, at least 1.
-        place: given the units sorted by what they are known by, returns the shard of each, from 0;
-            None for `split_by_count`.
+        total: the number of shards, at least 1.
+        place: given the units sorted by id, returns the shard of each, from 0; None for
+            `split_by_count`.
     """
     units: dict[str, Unit] = {}
     for position, entry in enumerate(entries):
         units.setdefault(entry.unit, Unit(entry.unit)).add(position, entry)
-    # Whatever has shuffled the tests may have done it otherwise for another shard.
+    # A random order of the tests may differ between shards.
     known = [units[name] for name in sorted(units)]
     shares: list[list[Unit]] = [[] for _ in range(total)]
     for unit, shard in zip(known, (place or split_by_count)(known, total), strict=True):
@@ -170,14 +169,14 @@ def split(
 
 
 def split_by_count(units: Sequence[Unit], total: int) -> list[int]:
-    """Return the shard of each unit, from 0, so that each shard has about as many tests.
+    """Return the shard of each unit, from 0, balanced by number of tests.
 
-    Where each unit is one test, no two shards differ by more than one; neither do their slow tests.
-    Neighbours mostly stay together, so that what a module sets up is not set up in every shard.
+    If each unit is one test, shard sizes differ by at most one, as do their numbers of slow tests.
+    Neighbours mostly stay together, so that few shards repeat the setup of a module.
 
     Args:
-        units: what is to be placed.
-        total: how many shards there are.
+        units: the units.
+        total: the number of shards.
     """
     loads = [0] * total
     places: dict[str, int] = {}
@@ -196,7 +195,7 @@ def split_by_count(units: Sequence[Unit], total: int) -> list[int]:
 
 
 def _spread_evenly(loads: Sequence[int], count: int) -> list[int]:
-    """Return how many of `count` each shard takes if each goes to where there are fewest."""
+    """Return how many of `count` units each shard gets if the smallest is filled first."""
     heap = [(load, shard) for shard, load in enumerate(loads)]
     heapq.heapify(heap)
     shares = [0] * len(loads)
@@ -215,11 +214,11 @@ _DURATIONS_HINT = "use a file that pytest-split's --store-durations wrote, or re
 
 
 class Durations(NamedTuple):
-    """How long tests took when somebody recorded it.
+    """Recorded durations of tests.
 
     Args:
         seconds: by the ids of the tests.
-        digest: the same for the same durations.
+        digest: a hash of the durations.
     """
 
     seconds: Mapping[str, float]
@@ -241,7 +240,7 @@ def read_durations(path: Path, source: str) -> Durations | None:
     except ValueError as error:
         raise _invalid_durations(path, f"it is no JSON ({error})", source) from None
     if isinstance(contents, list):
-        # What pytest-split wrote in its first versions, and still reads.
+        # The file format of the first versions of pytest-split, which it still reads.
         pairs = all(isinstance(each, list) and len(each) == 2 for each in contents)
         contents = {str(name): seconds for name, seconds in contents} if pairs else None
     if not isinstance(contents, dict):
@@ -259,14 +258,14 @@ def read_durations(path: Path, source: str) -> Durations | None:
 def split_by_duration(
     seconds: Mapping[str, float], algorithm: Algorithm, spare: Algorithm
 ) -> Callable[[Sequence[Unit], int], list[int]]:
-    """Return what places units so that shards take about as long as each other.
+    """Return a function that places units so that shards take about equally long.
 
-    A test of which nothing is recorded is taken to last as long as the others do on average.
+    A test without a recorded duration counts with the average of the others.
 
     Args:
-        seconds: what was recorded, by the ids of the tests.
+        seconds: the recorded durations, by test id.
         algorithm: one of pytest-split's.
-        spare: another, that places everything where the first one gives up.
+        spare: the algorithm to use if the first one fails.
     """
 
     def place(units: Sequence[Unit], total: int) -> list[int]:
@@ -280,7 +279,7 @@ def split_by_duration(
         try:
             groups = algorithm(total, list(units), lengths)
         except IndexError:
-            # Its chunks look for one more group where the last tests take no time at all.
+            # Its chunks overrun the last group if the last tests take no time.
             groups = spare(total, list(units), lengths)
         places = {unit.nodeid: shard for shard, group in enumerate(groups) for unit in group[0]}
         return [places[unit.nodeid] for unit in units]
