@@ -1,5 +1,6 @@
 """Waits on pods: one pod, its containers, lists of pods, pods that answer.
 
-Admitted are readers of a pod's fields, conditions on pods alone, and their waits. What needs a
-pod's controller belongs to `workload` or to the controller's kind; what needs nodes, to `node`.
+This folder holds readers of a pod's fields, conditions on pods alone, and their waits. Waits that
+need a pod's controller belong to `workload` or to the controller's kind; waits that need nodes
+belong to `node`.
 """

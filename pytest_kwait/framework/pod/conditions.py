@@ -1,7 +1,7 @@
-"""Conditions on one named pod: goals judged from its JSON, user callables, absence.
+"""Conditions on one named pod: goals on its JSON, user callables, absence.
 
-A goal says whether it is met and what has become impossible; what holds up a pod on the way is
-reported by `terminal_states`.
+A goal decides whether it is met or has become impossible; `terminal_states` reports the reason
+that a pod is stuck.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go.
 """
@@ -59,13 +59,13 @@ Obj: TypeAlias = "dict[str, Any]"
 
 @dataclass(frozen=True, slots=True)
 class PodGoal:
-    """What a pod is awaited to be.
+    """The awaited state of a pod.
 
     Args:
-        text: as a verb: `become ready`.
-        judge: whether it is met, or can no longer be.
-        doom: what keeps the pod from it.
-        alive: whether a pod that is being deleted does not get there any more.
+        text: as a verb phrase: `become ready`.
+        judge: returns whether the goal is met or has become impossible.
+        doom: returns the reason that the pod cannot get there.
+        alive: True if a pod that is being deleted cannot get there any more.
     """
 
     text: str
@@ -75,7 +75,7 @@ class PodGoal:
 
 
 def to_pending(pod: Obj) -> Pending:
-    """Return a verdict that says where a pod is, and what gates it waits behind."""
+    """Return a pending verdict that names the pod's phase and its scheduling gates."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     behind = ", ".join(str(gate.get("name")) for gate in gates)
     return Pending(f"{phase_label(pod)}{f', behind scheduling gate {behind}' if behind else ''}")
@@ -142,7 +142,7 @@ def _by_scheduler(pod: Obj, _: TerminalState | None) -> TerminalState | None:
 
 
 def _unlimited(pod: Obj, before: TerminalState | None) -> TerminalState | None:
-    # A pod with a deadline fails at that, however stuck it is.
+    # A pod with a deadline fails at that deadline, however stuck it is.
     limited = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return None if limited else detect_not_running(pod, before)
 
@@ -163,7 +163,7 @@ SCHEDULED = PodGoal("get scheduled", _scheduled, _by_scheduler, alive=True)
 
 
 def terminated_with(reason: str) -> PodGoal:
-    """Return the goal of a pod that failed with this reason in its status; empty for none."""
+    """Return the goal of a pod that failed with this reason; empty for no reason."""
 
     def judge(pod: Obj) -> Verdict:
         ended = describe_pod_end(pod)
@@ -178,7 +178,7 @@ def terminated_with(reason: str) -> PodGoal:
 
 
 def observed_generation(generation: int, condition: str | None) -> PodGoal:
-    """Return the goal of a pod of which the kubelet, or a condition, has seen a generation."""
+    """Return the goal of a pod whose status, or condition, has observed a generation."""
     where = f"condition {condition}" if condition else "status"
 
     def judge(pod: Obj) -> Verdict:
@@ -196,17 +196,15 @@ def observed_generation(generation: int, condition: str | None) -> PodGoal:
 
 
 class NamedPod:
-    """What conditions on one pod share: which it is, where to look, what was seen.
+    """Base of the conditions on one pod.
 
     Args:
-        namespace: where the pod is.
-        pod: its name.
-        uid: its UID; empty to take the first one seen for the one that is meant.
-        fields: the fields to look at; None for all: one object costs little, and code of the user
-            may want them.
+        uid: its UID; empty for the first one seen.
+        fields: the fields to watch; None for all: one object costs little, and user code may need
+            them.
 
     Raises:
-        InvalidArgument: a name that cannot be one.
+        InvalidArgument: an invalid name.
     """
 
     runs_user_code = False
@@ -229,11 +227,11 @@ class NamedPod:
         return self._sources
 
     def seen(self) -> str:
-        """Say what phase it is in."""
+        """Return its phase."""
         return "" if self.pod.current is None else phase_label(self.pod.current)
 
     def result(self) -> Any:
-        """Return the pod as it came last."""
+        """Return the last pod seen."""
         return self.pod.object()
 
     def scope(self) -> EvidenceScope:
@@ -243,15 +241,10 @@ class NamedPod:
 
 
 class PodGoalCondition(NamedPod):
-    """One pod becomes what a goal says.
+    """One pod reaches the state of a goal.
 
     Args:
-        namespace: where the pod is.
-        pod: its name.
-        goal: what is awaited.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        goal: the awaited state.
     """
 
     def __init__(self, namespace: str, pod: str, goal: PodGoal) -> None:
@@ -261,7 +254,7 @@ class PodGoalCondition(NamedPod):
         self._doom: TerminalState | None = None
 
     def verdict(self) -> Verdict:
-        """Judge by the goal, and by what keeps the pod from it."""
+        """Decide by the goal and by the terminal states of the pod."""
         absent = self.pod.missing_verdict()
         if absent is not None:
             return absent
@@ -279,16 +272,14 @@ class PodGoalCondition(NamedPod):
 
 
 class UserPodCondition(NamedPod):
-    """One pod satisfies code of the user.
+    """One pod satisfies a callable of the user.
 
     Args:
-        namespace: where the pod is.
-        pod: its name.
-        description: what is awaited of it, as it stands after `become`.
+        description: the awaited state, as written after `become`.
         condition: given the pod, returns a bool or a verdict.
 
     Raises:
-        InvalidArgument: a name, a description or a callable that cannot be one.
+        InvalidArgument: an invalid name, description or callable.
     """
 
     runs_user_code = True
@@ -304,21 +295,16 @@ class UserPodCondition(NamedPod):
         self._test = UserPredicate(condition)
 
     def verdict(self) -> Verdict:
-        """Return what the user's code says of the pod."""
+        """Return the callable's verdict on the pod."""
         absent = self.pod.missing_verdict()
         return self._test.judge(self.pod.object()) if absent is None else absent
 
 
 class AbsentPod(NamedPod):
-    """One pod is gone, whatever of the same name came after it.
+    """One pod is gone; a later pod of the same name does not count.
 
     Args:
-        namespace: where the pod is.
-        pod: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
-
-    Raises:
-        InvalidArgument: a name or a UID that cannot be one.
+        uid: its UID; None for the first one seen.
     """
 
     goal = "go away"
@@ -328,7 +314,7 @@ class AbsentPod(NamedPod):
         super().__init__(namespace, pod, meant, PartialObjectMetadata)
 
     def verdict(self) -> Verdict:
-        """Judge by whether the pod of that UID is there."""
+        """Decide by the presence of the pod with that UID."""
         if self.pod.missing_verdict() is not None:
             return Met()
         metadata = (self.pod.current or {})["metadata"]
@@ -338,8 +324,8 @@ class AbsentPod(NamedPod):
         return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
 
     def seen(self) -> str:
-        """Say whether it is there."""
+        """Return whether it exists."""
         return "" if self.pod.current is None else "it is there"
 
     def result(self) -> None:
-        """Return nothing: there is none."""
+        """Return None."""

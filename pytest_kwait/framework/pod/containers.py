@@ -89,7 +89,7 @@ def terminated(name: str) -> PodGoal:
 
 
 def failing(name: str, reason: str) -> PodGoal:
-    """Return the goal of a container that waits for this reason."""
+    """Return the goal of a container that is waiting with this reason."""
 
     def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         state, facts = get_current_state(status)
@@ -118,7 +118,7 @@ def _goal(
         if ended:
             return Failed(ended)
         if not there:
-            # One to look into a running pod with may yet be added.
+            # An ephemeral container may still be added to a running pod.
             has = ", ".join(_names(pod))
             return Failed(f"the pod has no container {name}, it has {has}", Patience.LONG)
         return to_pending(pod)
@@ -133,7 +133,7 @@ def _goal(
 
 
 def _keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:
-    """Leave out the containers that do not keep this one from anything."""
+    """Drop the containers that do not block this one."""
     status = dict(pod.get("status") or {})
     its_own = [c for c in status.get("containerStatuses") or () if c.get("name") == name]
     return {**pod, "status": {**status, "containerStatuses": its_own}}
@@ -156,7 +156,7 @@ def _names(pod: dict[str, Any]) -> list[str]:
 
 
 def _end_verdict(pod: dict[str, Any], status: dict[str, Any]) -> Failed | None:
-    """Return the verdict on a container that has ended for good; else None."""
+    """Return the verdict on a container that has ended for good; None for others."""
     ended = describe_pod_end(pod)
     if ended:
         return Failed(ended)
@@ -178,13 +178,11 @@ def _describe_state(status: dict[str, Any]) -> str:
 def wait_for_container_started(
     client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once one of its containers runs and has passed its startup probe.
+    """Return a pod once one of its containers runs and has started.
 
-    Upstream takes the container's place in the list of statuses, which has another order than the
-    spec, and reads through a nil where the kubelet has not said yet.
-
-    Args:
-        container: the container's name.
+    Started means that its startup probe has passed. Upstream finds the container by its index in
+    the list of statuses, which is ordered differently from the spec, and dereferences nil before
+    the kubelet has reported.
 
     Raises:
         WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
@@ -200,10 +198,7 @@ def wait_for_container_running(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state running.
 
-    Init containers and ephemeral ones count as well.
-
-    Args:
-        container: the container's name.
+    Init and ephemeral containers count as well.
 
     Raises:
         WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
@@ -219,11 +214,8 @@ def wait_for_container_terminated(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state terminated.
 
-    A container that is started again at once may be seen running only, in `poll` mode above all.
-    Init containers and ephemeral ones count as well.
-
-    Args:
-        container: the container's name.
+    A container that restarts at once may be missed, above all in `poll` mode. Init and ephemeral
+    containers count as well.
 
     Raises:
         WaitFailed: the pod was deleted, or the container cannot start.
@@ -242,14 +234,13 @@ def wait_for_container_to_fail(
     reason: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once one of its containers waits for a reason.
+    """Return a pod once one of its containers is waiting with a reason.
 
-    Upstream takes the container's place in the list of statuses, and looks only while the pod is
-    Pending; here a container of a pod that runs may fail as well.
+    Upstream finds the container by its index in the list of statuses, and checks only while the pod
+    is Pending; here a container of a running pod may fail as well.
 
     Args:
-        container: the container's name.
-        reason: why it waits, for example `CreateContainerConfigError`.
+        reason: the waiting reason, for example `CreateContainerConfigError`.
 
     Raises:
         WaitFailed: the pod has ended, or is being deleted.

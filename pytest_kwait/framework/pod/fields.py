@@ -51,28 +51,28 @@ class PodFields(TypedDict, total=False):
 
 
 def is_finished(pod: dict[str, Any]) -> bool:
-    """Whether all its containers have ended for good."""
+    """Return whether all its containers have ended for good."""
     return get_phase(pod) in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: dict[str, Any]) -> bool:
-    """Whether it is being deleted."""
+    """Return whether it is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def node_of(pod: dict[str, Any]) -> str:
-    """Return the name of its host; empty while it has none."""
+    """Return the name of its node; empty before it is scheduled."""
     return (pod.get("spec") or {}).get("nodeName") or ""
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
-    """Whether its Ready condition is True."""
+    """Return whether its Ready condition is True."""
     condition = get_condition(pod, "Ready")
     return condition is not None and condition.get("status") == "True"
 
 
 def phase_label(pod: dict[str, Any]) -> str:
-    """Return the phase with what holds the pod up in it: `Pending (ContainerCreating)`."""
+    """Return the phase and the blocking reason: `Pending (ContainerCreating)`."""
     phase = get_phase(pod)
     status = pod.get("status") or {}
     if phase in ("Pending", "Running"):

@@ -1,6 +1,6 @@
 """Conditions on lists of pods: a number of them, or all, with a property.
 
-`AlmostAllPods` also counts the replicas that controllers lack.
+`AlmostAllPods` also counts missing replicas of controllers.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go WaitForAlmostAllPodsReady.
 """
@@ -80,7 +80,7 @@ class _Status(TypedDict, total=False):
 
 
 class SetPodFields(TypedDict, total=False):
-    """The fields of a pod that waits on many of them read."""
+    """The fields of a pod that waits on lists of pods read."""
 
     metadata: ObjectMeta
     spec: _Spec | None
@@ -94,27 +94,27 @@ TerminalStateCheck: TypeAlias = (
 
 
 def is_present(pod: dict[str, Any]) -> bool:
-    """Whether it is there."""
+    """Return whether there is a pod: its fields are not empty."""
     return bool(pod)
 
 
 def is_running(pod: dict[str, Any]) -> bool:
-    """Whether it is in phase Running."""
+    """Return whether it is in phase Running."""
     return get_phase(pod) == "Running"
 
 
 def is_running_and_ready(pod: dict[str, Any]) -> bool:
-    """Whether it is in phase Running and ready."""
+    """Return whether it is in phase Running and ready."""
     return get_phase(pod) == "Running" and is_ready(pod)
 
 
 def is_scheduled(pod: dict[str, Any]) -> bool:
-    """Whether it has a node."""
+    """Return whether it has a node."""
     return bool(node_of(pod))
 
 
 def is_gated(pod: dict[str, Any]) -> bool:
-    """Whether the scheduler leaves it alone for the sake of its gates."""
+    """Return whether its scheduling gates keep it from being scheduled."""
     condition = get_condition(pod, "PodScheduled") or {}
     return condition.get("reason") == "SchedulingGated" and condition.get("status") == "False"
 
@@ -131,23 +131,19 @@ def has_gates(gates: Sequence[str]) -> PodPredicate:
 
 
 def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
-    """Return why a pod gets no node; None while it may, or has one."""
+    """Return the reason that a pod gets no node; None while it may, or has one."""
     finished = get_phase(pod) in ("Succeeded", "Failed")
     return None if node_of(pod) or finished else detect_unschedulable(pod)
 
 
 class PodSet:
-    """What conditions on many pods share: which they are, what they are asked for, what was seen.
+    """Base of the conditions on many pods.
 
     Args:
-        namespace: where the pods are.
         selector: their labels; None for all pods of the namespace.
-        goal: what is awaited, as a verb.
-        trait: what a pod must be to be counted.
-        doom: why a pod will not become that; None to leave it open.
-
-    Raises:
-        InvalidArgument: a namespace that cannot be one.
+        goal: the awaited state, as a verb phrase.
+        trait: predicate; pods that satisfy it count.
+        doom: returns the reason that a pod cannot get there; None for no such check.
     """
 
     runs_user_code = False
@@ -181,7 +177,7 @@ class PodSet:
         return self._sources
 
     def seen(self) -> str:
-        """Sum up the pods."""
+        """Return a summary of the pods."""
         return self.pods.summary() or "no pods"
 
     def result(self) -> list[dict[str, Any]]:
@@ -189,7 +185,7 @@ class PodSet:
         return self.pods.objects(PODS)
 
     def scope(self) -> EvidenceScope:
-        """Return the pods, the doomed ones first."""
+        """Return the pods, stuck ones first."""
         return EvidenceScope(
             self.namespace, pods=self._selector or "", suspects=self.pods.suspects()
         )
@@ -204,7 +200,7 @@ class PodSet:
         return ObjectState(label, doom=doom)
 
     def _stuck(self, needed: int) -> Failed | None:
-        """Return the verdict where that many pods will not come; None while fewer will not."""
+        """Return the verdict if that many pods are stuck; None while fewer are."""
         stuck = self.pods.nth_terminal(needed)
         if stuck is None or stuck[0].state.doom is None:
             return None
@@ -219,15 +215,14 @@ class PodSet:
 
 
 class PodCount(PodSet):
-    """Exactly so many pods are what is awaited, whatever the others are.
+    """Exactly `count` pods are in the awaited state; other pods are ignored.
 
     Args:
-        namespace: where the pods are.
         selector: their labels; None for all pods of the namespace.
-        count: how many.
-        what: what they must be, as it stands after their number: `Running and ready`.
-        trait: the same, of one pod.
-        doom: why a pod will not become that; None to leave it open.
+        count: the exact number.
+        what: their required state, as written after their number: `Running and ready`.
+        trait: the same, as a predicate on one pod.
+        doom: returns the reason that a pod cannot get there; None for no such check.
     """
 
     def __init__(
@@ -245,7 +240,7 @@ class PodCount(PodSet):
         self._what = what
 
     def verdict(self) -> Verdict:
-        """Judge by the count; doomed are all once those that are there cannot make it up."""
+        """Decide by the count; fail once the remaining pods cannot reach it."""
         met = self.pods.count("met")
         if met == self._count:
             return Met()
@@ -261,15 +256,14 @@ class PodCount(PodSet):
 
 
 class AllPods(PodSet):
-    """At least so many pods are there, and all that are there are what is awaited.
+    """At least `least` pods exist, and all of them are in the awaited state.
 
     Args:
-        namespace: where the pods are.
         selector: their labels.
-        least: how many at least.
-        what: what they must be, as it stands after their number: `Running and ready`.
-        trait: the same, of one pod.
-        doom: why a pod will not become that; None to leave it open.
+        least: the minimum number.
+        what: their required state, as written after their number: `Running and ready`.
+        trait: the same, as a predicate on one pod.
+        doom: returns the reason that a pod cannot get there; None for no such check.
     """
 
     def __init__(
@@ -287,7 +281,7 @@ class AllPods(PodSet):
         self._what = what
 
     def verdict(self) -> Verdict:
-        """Judge by the counts; one pod that will not come is enough to doom all."""
+        """Decide by the counts; one stuck pod fails the wait."""
         total, met = len(self.pods), self.pods.count("met")
         if met == total and total >= self._least:
             return Met()
@@ -300,14 +294,13 @@ class AllPods(PodSet):
 
 
 class RunningReadyPods(PodSet):
-    """So many pods are Running and ready, and all but a few of the others will not be awaited.
+    """At least `least` pods are Running and ready, and few others are not.
 
-    Pods that have succeeded, and failed ones that a controller replaces, are passed over.
+    Succeeded pods, and failed ones that a controller replaces, are ignored.
 
     Args:
-        namespace: where the pods are.
-        least: how many must be Running and ready at least.
-        allowed: how many others may be neither.
+        least: the minimum number of Running and ready pods.
+        allowed: the maximum number of others.
         selector: their labels; None for all pods of the namespace.
     """
 
@@ -330,7 +323,7 @@ class RunningReadyPods(PodSet):
         return state if state.keep else ObjectState(state.label, ("other",), doom=state.doom)
 
     def verdict(self) -> Verdict:
-        """Judge by how many are ready, and how many are neither that nor passed over."""
+        """Decide by the number of ready pods and of others that are not ignored."""
         ready, others = self.pods.count("met"), self.pods.count("other")
         if ready >= self._least and others <= self._allowed:
             return Met()
@@ -363,17 +356,17 @@ class _Counted(NamedTuple):
 
 
 class ReplicaCountStore:
-    """The book of controllers: by how many ready replicas each is off, and whose status is old."""
+    """Store of controllers: their missing or surplus ready replicas, and stale statuses."""
 
     def __init__(self) -> None:
         self._counted: dict[str, _Counted] = {}
         self.off = 0
-        """How many ready replicas there are too few or too many, over all of them."""
+        """Missing or surplus ready replicas, summed over all controllers."""
         self.stale = 0
-        """How many of them have a status of an older generation."""
+        """Controllers whose status is of an older generation."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a controller, instead of what it counted as before."""
+        """Count a controller, replacing its earlier state."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         self.drop(uid)
@@ -387,29 +380,28 @@ class ReplicaCountStore:
         self.stale += counted.stale
 
     def drop(self, uid: str) -> None:
-        """Count a controller no more; nothing where it was not counted."""
+        """Stop counting a controller; no-op if not counted."""
         counted = self._counted.pop(uid, None)
         if counted is not None:
             self.off -= counted.off
             self.stale -= counted.stale
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the controllers that are there."""
+        """Return the UIDs of the stored controllers."""
         return self._counted.keys()
 
 
 class AlmostAllPods(RunningReadyPods):
-    """As many pods are ready as must be, and controllers have the replicas they are to have.
+    """Enough pods are ready, and controllers have their desired replicas.
 
     Args:
-        namespace: where the pods are.
-        least: how many must be Running and ready at least.
-        allowed: how many others may be neither, and how many replicas may be missing.
+        least: the minimum number of Running and ready pods.
+        allowed: the maximum number of other pods, and of missing replicas.
     """
 
     def __init__(self, namespace: str, least: int, allowed: int) -> None:
         super().__init__(namespace, least, allowed)
-        # One book per kind: what is not in a list is gone, and a list is of one kind.
+        # One store per kind: a list is of one kind, and drops objects that it does not contain.
         self._owners = (ReplicaCountStore(), ReplicaCountStore())
         kinds = (REPLICATION_CONTROLLERS, REPLICA_SETS)
         self._sources = (
@@ -421,7 +413,7 @@ class AlmostAllPods(RunningReadyPods):
         )
 
     def verdict(self) -> Verdict:
-        """Judge by the pods, then by the replicas."""
+        """Decide by the pods, then by the replicas."""
         verdict = super().verdict()
         if not isinstance(verdict, Met):
             return verdict

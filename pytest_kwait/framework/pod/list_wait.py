@@ -61,13 +61,13 @@ def wait_for_number_of_pods(
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods of a namespace once there are exactly `count`, in whatever phase.
+    """Return the pods of a namespace once there are exactly `count`, in any phase.
 
-    Pods that are being deleted count until they are gone. Upstream takes the limit as an argument
-    and does not use it, and takes a count of 0 for any number.
+    Pods that are being deleted count until they are gone. Upstream ignores its limit argument, and
+    treats a count of 0 as any number.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
     Source: pod/wait.go WaitForNumberOfPods.
@@ -85,7 +85,7 @@ def wait_for_pods_running(
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that are Running and ready once they are exactly `count`.
+    """Return the pods that are Running and ready once there are exactly `count`.
 
     As upstream, Running alone is not enough, and pods that are neither do not matter. Upstream
     takes a count of 0 for any number.
@@ -95,7 +95,7 @@ def wait_for_pods_running(
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
     Raises:
-        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+        WaitFailed: pods are stuck, or have ended and are not replaced.
 
     Source: pod/wait.go WaitForPodsRunning.
     """
@@ -119,13 +119,13 @@ def wait_for_pods_scheduling_gated(
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that wait behind a scheduling gate once they are exactly `count`.
+    """Return the pods held by a scheduling gate once there are exactly `count`.
 
-    The scheduler says so in their PodScheduled condition. Upstream takes a count of 0 for any
+    The scheduler reports it in their PodScheduled condition. Upstream treats a count of 0 as any
     number.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
     Source: pod/wait.go WaitForPodsSchedulingGated.
@@ -146,12 +146,12 @@ def wait_for_pods_with_scheduling_gates(
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that have exactly these scheduling gates once they are exactly `count`.
+    """Return the pods with exactly these scheduling gates once there are `count`.
 
-    Upstream takes a count of 0 for any number.
+    Upstream treats a count of 0 as any number.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
         gates: the names of all their gates, in order; empty for pods without any.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
@@ -187,7 +187,7 @@ def wait_for_pods_with_label(
 def wait_for_pods_with_label_scheduled(
     client: ApiClient, namespace: str, selector: Selector, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods with a label once there is at least one and all of them have a node.
+    """Return the pods with a label once at least one exists and all have a node.
 
     Args:
         selector: a label selector, text or mapping.
@@ -210,16 +210,16 @@ def wait_for_pods_with_label_running(
     count: int = 1,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods with a label once there are at least `count` and all are in phase Running.
+    """Return at least `count` pods with a label once all are in phase Running.
 
     They need not be ready.
 
     Args:
         selector: a label selector, text or mapping.
-        count: how many at least; 1 or more.
+        count: the minimum number; 1 or more.
 
     Raises:
-        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+        WaitFailed: pods are stuck, or have ended and are not replaced.
 
     Source: pod/wait.go WaitForPodsWithLabelRunningReady, without its second half.
     """
@@ -237,16 +237,16 @@ def wait_for_pods_with_label_running_ready(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods with a label once there are at least `count` and all are Running and ready.
+    """Return at least `count` pods with a label once all are Running and ready.
 
-    Upstream documents an exact number and checks for at least so many; so does this.
+    Upstream documents an exact number but checks for a minimum; so does this.
 
     Args:
         selector: a label selector, text or mapping.
-        count: how many at least; 1 or more.
+        count: the minimum number; 1 or more.
 
     Raises:
-        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+        WaitFailed: pods are stuck, or have ended and are not replaced.
 
     Source: pod/wait.go WaitForPodsWithLabelRunningReady.
     """
@@ -271,19 +271,19 @@ def wait_for_pods_running_ready(
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that are Running and ready once they are enough and few others are not.
+    """Return the Running and ready pods once they suffice and few others remain.
 
-    Pods that have succeeded do not matter, nor failed ones that have a controller. Where some may
-    be not ready, upstream's older form waits to its limit for them all the same; this returns as
-    soon as the others are few enough.
+    Succeeded pods are ignored, and failed ones that have a controller. Where some pods may be not
+    ready, upstream's older form waits for them until its limit anyway; this returns as soon as few
+    enough remain.
 
     Args:
-        min_pods: how many must be Running and ready at least; 0 or more.
-        allowed_not_ready: how many others may be neither; 0 or more.
+        min_pods: the minimum number of Running and ready pods; 0 or more.
+        allowed_not_ready: the maximum number of others; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
     Raises:
-        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+        WaitFailed: pods are stuck, or have ended and are not replaced.
 
     Source: pod/wait.go WaitForPodsRunningReady.
     """
@@ -300,20 +300,19 @@ def wait_for_almost_all_pods_ready(
     allowed_not_ready: int = 0,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that are Running and ready once they are enough and few others are not.
+    """Return the ready pods once they suffice and controllers have their replicas.
 
-    Beyond `wait_for_pods_running_ready`, ReplicationControllers and ReplicaSets must have as many
-    ready replicas as they are to have, but for as many as may be not ready. Upstream takes any
-    error, that of every list included, for success when the pods it saw last were good enough, and
-    returns at once for a count of -1; here an error is one, and -1 is refused.
+    Beyond `wait_for_pods_running_ready`, ReplicationControllers and ReplicaSets must have their
+    desired number of ready replicas, less `allowed_not_ready`. Upstream treats any error, list
+    errors included, as success if the last pods seen sufficed, and returns at once for a count of
+    -1; here errors are raised and -1 is refused.
 
     Args:
-        min_pods: how many must be Running and ready at least; 0 or more.
-        allowed_not_ready: how many others may be neither, and how many replicas may be missing; 0
-            or more.
+        min_pods: the minimum number of Running and ready pods; 0 or more.
+        allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
 
     Raises:
-        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+        WaitFailed: pods are stuck, or have ended and are not replaced.
 
     Source: pod/wait.go WaitForAlmostAllPodsReady.
     """

@@ -1,4 +1,4 @@
-"""Placement of pods: which have a node, and which of them their kubelets know."""
+"""Placement of pods: which have a node, and which their kubelets know."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlacedPod(NamedTuple):
 
     Args:
         host: the node's name.
-        pod: the pod, as far as its fields were asked for.
+        pod: the pod, with the requested fields.
     """
 
     host: str
@@ -34,11 +34,11 @@ class PlacedPod(NamedTuple):
 
 
 class PlacedPods(ObjectCounter):
-    """The book of the selected pods: who is placed, who is known.
+    """Store of the selected pods: scheduled ones and ones known to their kubelet.
 
     Args:
-        names: the only pods that count; None for all that are entered.
-        judge: what a pod counts as; None where all that matters is that it is placed.
+        names: the only pods that count; None for all.
+        judge: returns a pod's classification; None if only the placement matters.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class PlacedPods(ObjectCounter):
         self._homeless: dict[str, str] = {}
         self._uids: dict[str, str] = {}
         self.dropped: set[str] = set()
-        """The names of pods that were there and are gone."""
+        """The names of pods that existed and are gone."""
         self.news = False
-        """Whether a pod was placed since the agents were asked last."""
+        """True if a pod was placed since the last questions to the agents."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note a pod and where it is."""
+        """Store a pod and its host."""
         metadata = obj["metadata"]
         if self._names is not None and metadata["name"] not in self._names:
             return
@@ -75,7 +75,7 @@ class PlacedPods(ObjectCounter):
             self._unknown[uid] = PlacedPod(host, obj)
 
     def drop(self, uid: str) -> None:
-        """Note that a pod is gone."""
+        """Remove a pod that is gone."""
         entry = self.entry(uid)
         super().drop(uid)
         if entry is not None and self._uids.get(entry.name) == uid:
@@ -86,29 +86,28 @@ class PlacedPods(ObjectCounter):
             group.pop(uid, None)
 
     def by_name(self) -> Mapping[str, str]:
-        """Return the UIDs of the pods that are there by their names."""
+        """Return the UIDs of the existing pods by their names."""
         return self._uids
 
     @property
     def unscheduled(self) -> int:
-        """How many pods have no host."""
+        """The number of pods without a host."""
         return len(self._homeless)
 
     @property
     def known(self) -> int:
-        """How many pods are known to their hosts' agents."""
+        """The number of pods known to their hosts' agents."""
         return len(self._known)
 
     def unknown(self) -> list[tuple[str, PlacedPod]]:
-        """Return the pods, with their UIDs, that have a host and are not known to it so far."""
+        """Return the pods, with their UIDs, that have a host that does not know them yet."""
         return list(self._unknown.items())
 
     def record_answers(self, uid: str, reason: str | None) -> None:
-        """Note what a host's agent says of a pod; nothing if the pod is gone meanwhile.
+        """Record an agent's answer about a pod; no-op if the pod is gone.
 
         Args:
-            uid: the pod's UID.
-            reason: why the pod is not known; None if it is.
+            reason: the reason that the pod is not known; None if it is.
         """
         if uid not in self._unknown:
             return
@@ -120,7 +119,7 @@ class PlacedPods(ObjectCounter):
         self._known.add(uid)
 
     def first_unknown_reason(self) -> str:
-        """Return why one of the pods is not known; empty where nobody was asked."""
+        """Return the reason that a pod is not known; empty before any answer."""
         return next(iter(self._reasons.values()), "")
 
     def first_unscheduled(self) -> str:
@@ -135,10 +134,10 @@ def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
 
 
 def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
-    """Return the UIDs of pods by their names; empty where only the name is given.
+    """Return the UIDs of pods by their names; empty if only the name is given.
 
     Raises:
-        InvalidArgument: what is no pod as the API has it, nor a name.
+        InvalidArgument: neither a pod as the API returns it nor a name.
     """
     named: dict[str, str] = {}
     for pod in pods:

@@ -1,4 +1,4 @@
-"""Wait until pods respond: each is asked over HTTP through the API server's pod proxy.
+"""Wait until pods respond to HTTP requests through the API server's pod proxy.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go WaitForPodsResponding.
 """
@@ -37,27 +37,26 @@ if TYPE_CHECKING:
 __all__ = ["RespondingPods", "wait_for_pods_responding"]
 
 POD_TIMEOUT = 10.0
-"""Seconds that one pod has for its answer."""
+"""Timeout of one request to a pod, in seconds."""
 
 _Answers = list[tuple[str, str | None]]
 
 
 class RespondingPods:
-    """Every pod answers, with its own name where that is asked for.
+    """Every pod answers, with its own name if required.
 
     Args:
-        namespace: where the pods are.
-        selector: their labels; None where they are named.
-        pods: their UIDs by name, empty where not known; None where they are selected.
+        selector: their labels; None if they are given by name.
+        pods: their UIDs by name, empty where not known; None if they are selected.
         want_name: whether the answer must be the pod's name.
-        port: the port that is asked; None for the first one of the pod.
-        path: what is asked for.
+        port: the port of the request; None for the first one of the pod.
+        path: the path of the request.
     """
 
     runs_user_code = False
     goal = "respond"
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The session for the requests; set by the wait."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class RespondingPods:
         )
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        # Of a selection, one that has ended may be followed by another.
+        # A selected pod that has ended may be replaced by another.
         replaced = self._wanted is None and bool(controller_uid(pod))
         ended = detect_pod_end(pod, replaced=replaced)
         doom = ended if is_finished(pod) else detect_not_running(pod, before)
@@ -90,7 +89,7 @@ class RespondingPods:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether an empty list of pods is awaited."""
+        """True if an empty list of pods is awaited."""
         return self._wanted is not None and not self._wanted
 
     @property
@@ -107,7 +106,7 @@ class RespondingPods:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by who is there and who has answered."""
+        """Decide by the existing pods and their answers."""
         missing = self._missing()
         if missing is not None:
             return missing
@@ -135,15 +134,15 @@ class RespondingPods:
         return None
 
     def questions(self) -> Sequence[tuple[str, PlacedPod]]:
-        """Return the pods to ask: those with a host that have not answered so far."""
+        """Return the pods to request: those with a host that have not answered yet."""
         return () if self._missing() is not None else self._pods.unknown()
 
     def is_urgent(self) -> bool:
-        """Whether a pod was placed since the last look."""
+        """True if a pod was placed since the last requests."""
         return self._pods.news
 
     def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:
-        """Ask each pod once."""
+        """Request each pod once."""
         self._pods.news = False
         if self.session is None:
             raise InvalidArgument("session", None, "give one to ask the pods with")
@@ -153,7 +152,7 @@ class RespondingPods:
         ]
 
     def _answer(self, session: Session, name: str, deadline: Deadline) -> str | None:
-        """Return why a pod's answer will not do; None if it will."""
+        """Return the reason that a pod's answer is not accepted; None if it is."""
         target = name if self._port is None else f"{name}:{self._port}"
         path = f"{PODS.path(self.namespace, target, 'proxy')}/{self._path}"
         try:
@@ -163,7 +162,7 @@ class RespondingPods:
                 raise
             return f"{name} did not answer within {POD_TIMEOUT:g}s"
         except ApiError as error:
-            # The API server says so itself; what else is refused is refused by the pod.
+            # The API server's own refusals are errors; the other refusals come from the pod.
             if error.status == 401 or (error.status == 403 and error.reason == "Forbidden"):
                 raise
             return f"{name} answered {error.status or error.reason}: {error.message}"
@@ -173,12 +172,12 @@ class RespondingPods:
         return None if text else f"{name} answered nothing"
 
     def record_answers(self, answers: _Answers) -> None:
-        """Note who has answered."""
+        """Record the pods that have answered."""
         for uid, reason in answers:
             self._pods.record_answers(uid, reason)
 
     def seen(self) -> str:
-        """Sum up the pods."""
+        """Return a summary of the pods."""
         if not len(self._pods):
             return ""
         return f"{self._pods.summary()}; {self._pods.known} respond"
@@ -209,23 +208,24 @@ def wait_for_pods_responding(
     path: str = "",
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return pods once each has answered an HTTP request through the API server's proxy.
+    """Return pods once each has answered a request through the API server's proxy.
 
-    An answer is one of status 2xx that is not empty. Each pod is asked every `poll` until its
-    first answer. A selector must match at least one pod; an empty list of pods is returned at
-    once. Upstream gives every request five minutes; here it has 10 seconds and is asked again.
+    An answer has status 2xx and a body that is not empty. Each pod is requested every `poll` until
+    its first answer. A selector must match at least one pod; an empty list of pods is returned at
+    once. Upstream gives every request five minutes; here it times out after 10 seconds and is
+    repeated.
 
     Args:
         selector: a label selector, text or mapping.
         pods: the pods themselves or their names; one that is replaced ends the wait if its UID is
             known.
         want_name: whether the answer must be the pod's name.
-        port: the port that is asked; the pod's first one if not given.
-        path: what is asked for, without a query.
+        port: the port of the request; the pod's first one if not given.
+        path: the path of the request, without a query.
 
     Raises:
         ApiError: the server refuses, the use of its proxy included.
-        InvalidArgument: not exactly one of selector and pods, or an argument that cannot be meant.
+        InvalidArgument: not exactly one of selector and pods, or an invalid argument.
         WaitFailed: a pod is gone, has ended, or cannot start.
 
     Source: pod/wait.go WaitForPodsResponding.

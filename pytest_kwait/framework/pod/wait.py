@@ -1,7 +1,7 @@
 """Waits on one pod: phase, readiness, scheduling, termination, absence.
 
-A pod that is not there yet may still be created. One that was seen and is deleted, or created
-again with another UID, ends the wait; upstream polls until the limit.
+A pod that does not exist yet may still be created. One that was seen and is deleted, or recreated
+with another UID, ends the wait; upstream polls until the limit.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go.
 """
@@ -64,18 +64,18 @@ def wait_for_pod_condition(
     condition: Callable[[dict[str, Any]], bool | Verdict],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once a callable says that it is as awaited.
+    """Return a pod once it satisfies a callable.
 
-    What the callable raises ends the wait at once and comes through; upstream goes on to the limit
-    unless the error is marked as final. A pod that is deleted while it is awaited ends the wait as
-    well, upstream waits for one of the same name.
+    Exceptions of the callable end the wait at once and propagate; upstream polls until the limit
+    unless the error is marked as final. Deletion of the pod ends the wait as well; upstream waits
+    for a pod of the same name.
 
     Args:
-        description: what is awaited, as it stands after `become`, for messages.
+        description: the awaited state, as written after `become`, for messages.
         condition: given the whole pod, returns True, False or a verdict.
 
     Raises:
-        WaitFailed: the callable says `Failed`, or the pod was deleted.
+        WaitFailed: the callable returned `Failed`, or the pod was deleted.
 
     Source: pod/wait.go WaitForPodCondition.
     """
@@ -88,8 +88,8 @@ def wait_for_pod_running(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Running.
 
-    Its containers need not be ready, nor all of them up. Upstream returns at once if the object it
-    is given says Running; here the pod is always looked at.
+    Its containers need not be ready, nor all started. Upstream returns at once if the given object
+    is Running; here the pod is always read.
 
     Raises:
         WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
@@ -119,7 +119,7 @@ def wait_for_pod_running_ready(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Running and its Ready condition is True.
 
-    The same as `wait_for_pod_ready`: upstream has both and they ask for the same.
+    An alias of `wait_for_pod_ready`: upstream has both, with the same condition.
 
     Raises:
         WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
@@ -137,7 +137,7 @@ def wait_for_pod_success(
 
     Raises:
         WaitFailed: the pod has failed or was deleted, its containers cannot start or crash again
-            and again, or its restart policy is Always and nobody is deleting it.
+            and again, or its restart policy is Always and it is not being deleted.
 
     Source: pod/wait.go WaitForPodSuccessInNamespace.
     """
@@ -148,14 +148,12 @@ def wait_for_pod_success(
 def wait_for_pod_no_longer_running(
     client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once it is in phase Succeeded or Failed, whichever.
+    """Return a pod once it is in phase Succeeded or Failed.
 
-    A pod that is deleted before it was seen in one of them ends the wait with a failure: how it
-    ended is not known any more.
+    A pod that is deleted before it was seen in one of them fails the wait: its outcome is unknown.
 
     Raises:
-        WaitFailed: the pod was deleted, or its containers cannot start and nothing puts an end to
-            that.
+        WaitFailed: the pod was deleted, or its containers cannot start and nothing ends it.
 
     Source: pod/wait.go WaitForPodNoLongerRunningInNamespace.
     """
@@ -168,7 +166,7 @@ def wait_for_pod_terminated(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Failed with a reason in its status.
 
-    Upstream goes on to the limit when the pod fails with another reason, though it means to stop.
+    Upstream polls until the limit when the pod fails with another reason, though it means to stop.
 
     Args:
         reason: the reason in its status, for example `Evicted`; empty for none.
@@ -189,7 +187,7 @@ def wait_for_pod_failed_reason(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Failed with a reason in its status.
 
-    As `wait_for_pod_terminated`, for callers who mean a reason.
+    Like `wait_for_pod_terminated`, but the reason must not be empty.
 
     Args:
         reason: the reason in its status; not empty.
@@ -208,7 +206,7 @@ def wait_for_pod_not_pending(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in any phase but Pending.
 
-    A pod that nobody has reported on counts as Pending.
+    A pod without a phase counts as Pending.
 
     Raises:
         WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
@@ -224,8 +222,7 @@ def wait_for_pod_scheduled(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it has a node.
 
-    One behind a scheduling gate is pending for as long as the gate is there; the message names the
-    gate.
+    A pod with a scheduling gate is pending until the gate is removed; the message names the gate.
 
     Raises:
         WaitFailed: the scheduler finds no node, the pod has ended, or is being deleted.
@@ -239,9 +236,9 @@ def wait_for_pod_scheduled(
 def wait_for_pod_unschedulable(
     client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once the scheduler says that no node can take it.
+    """Return a pod once the scheduler reports that it is unschedulable.
 
-    Upstream goes on to the limit when the pod is scheduled after all, though it means to stop.
+    Upstream polls until the limit when the pod is scheduled after all, though it means to stop.
 
     Raises:
         WaitFailed: the pod was scheduled, has ended, or is being deleted.
@@ -255,9 +252,9 @@ def wait_for_pod_unschedulable(
 def wait_for_pod_terminating(
     client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a pod once somebody has asked for its deletion and while it is still there.
+    """Return a pod while it is being deleted.
 
-    With a grace period of 0 a pod may be gone before anyone sees it terminating.
+    With a grace period of 0 a pod may be gone before it is seen terminating.
 
     Raises:
         WaitFailed: the pod was deleted before it was seen terminating.
@@ -275,13 +272,13 @@ def wait_for_pod_not_found(
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once a pod is gone, at once if there is none of that name.
+    """Return None once a pod is gone; at once if none has that name.
 
-    Another pod of the same name does not count: it has another UID. Upstream asks by name, and
-    waits for the end of what came after.
+    A later pod of the same name does not count: it has another UID. Upstream waits by name, so also
+    for the end of a later pod.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: pod/wait.go WaitForPodNotFoundInNamespace.
     """
