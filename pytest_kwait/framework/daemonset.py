@@ -54,12 +54,12 @@ _MET = "met"
 
 
 class DaemonPods(ObjectCounter):
-    """The book of the pods of one DaemonSet, by node.
+    """Store of the pods of one DaemonSet, by node.
 
     Args:
         owner: the UID of the set.
-        trait: what a pod must be to be counted.
-        doom: why a pod will not become that.
+        trait: predicate; pods that satisfy it count.
+        doom: returns the reason that a pod cannot get there.
         nodes: the only nodes that are to have a pod; None where that is for the set to know.
     """
 
@@ -92,7 +92,7 @@ class DaemonPods(ObjectCounter):
         self._move(uid, node_of(obj) if counts else "")
 
     def drop(self, uid: str) -> None:
-        """Count a pod no more; nothing where it was not counted."""
+        """Stop counting a pod; no-op if not counted."""
         super().drop(uid)
         self._move(uid, "")
 
@@ -155,7 +155,7 @@ class _DaemonSetFields(TypedDict, total=False):
 
 
 def is_started(pod: dict[str, Any]) -> bool:
-    """Whether it has got beyond phase Pending."""
+    """True if it has got beyond phase Pending."""
     return get_phase(pod) != "Pending"
 
 
@@ -163,14 +163,9 @@ class _DaemonSetCondition(WorkloadCondition):
     """What conditions on one DaemonSet share: its pods, by node.
 
     Args:
-        namespace: where it is.
-        daemon_set: its name.
-        goal: what is awaited, as a verb.
-        trait: what a pod must be to be counted.
+        goal: the awaited state, as a verb phrase.
+        trait: predicate; pods that satisfy it count.
         nodes: the only nodes that are to have a pod; None where that is for the set to know.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     def __init__(
@@ -232,15 +227,10 @@ class DaemonSetPods(_DaemonSetCondition):
     """Exactly one pod is on each of some nodes, and none on any other.
 
     Args:
-        namespace: where the set is.
-        daemon_set: its name.
-        goal: what is awaited, as a verb.
-        trait: what a pod must be to be counted.
+        goal: the awaited state, as a verb phrase.
+        trait: predicate; pods that satisfy it count.
         nodes: the nodes by name; None for all that the set is to run on.
         least: how many nodes the set is to run on at least.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
     """
 
     def __init__(
@@ -257,7 +247,7 @@ class DaemonSetPods(_DaemonSetCondition):
         self._least = least
 
     def verdict(self) -> Verdict:
-        """Judge by the status of the present generation, and by the pods on each node."""
+        """Decide by the status of the present generation, and by the pods on each node."""
         unjudged = self.stale_status_verdict() or self.workload.ending()
         pods = self.tally
         if unjudged is not None or pods is None:
@@ -284,21 +274,13 @@ class DaemonSetPods(_DaemonSetCondition):
 
 
 class DaemonSetStatus(_DaemonSetCondition):
-    """The status of a DaemonSet counts as many pods, and as many ready ones, as there are to be.
-
-    Args:
-        namespace: where it is.
-        daemon_set: its name.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
+    """The status of a DaemonSet counts as many pods, and as many ready ones, as there are to be."""
 
     def __init__(self, namespace: str, daemon_set: str) -> None:
         super().__init__(namespace, daemon_set, "have all pods scheduled and ready")
 
     def verdict(self) -> Verdict:
-        """Judge by the status of the present generation, and by the pods that are stuck."""
+        """Decide by the status of the present generation, and by the pods that are stuck."""
         unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged
@@ -315,11 +297,7 @@ class DaemonSets:
     """All DaemonSets of a namespace have all of their pods ready, but for a few of each.
 
     Args:
-        namespace: which.
         allowed: how many pods of each may be missing or not ready.
-
-    Raises:
-        InvalidArgument: a namespace or a count that cannot be one.
     """
 
     runs_user_code = False
@@ -347,7 +325,7 @@ class DaemonSets:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the counts of each set's present generation."""
+        """Decide by the counts of each set's present generation."""
         met, total = self._sets.count("met"), len(self._sets)
         if met == total:
             return Met()

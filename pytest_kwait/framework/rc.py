@@ -67,14 +67,8 @@ class _Controlled(WorkloadCondition):
     """What these conditions share: a controller and its pods.
 
     Args:
-        resource: its kind.
-        namespace: where it is.
-        name: its name.
-        goal: what is awaited, as a verb.
-        what: the argument that the name came in.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        goal: the awaited state, as a verb phrase.
+        what: the argument that held the name, for messages.
     """
 
     def __init__(self, resource: Resource, namespace: str, name: str, goal: str, what: str) -> None:
@@ -126,22 +120,13 @@ class _Controlled(WorkloadCondition):
 
 
 class AnyPod(_Controlled):
-    """A controller has at least one pod.
-
-    Args:
-        resource: its kind.
-        namespace: where it is.
-        name: its name.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
+    """A controller has at least one pod."""
 
     def __init__(self, resource: Resource, namespace: str, name: str) -> None:
         super().__init__(resource, namespace, name, "have pods", "controller")
 
     def verdict(self) -> Verdict:
-        """Judge by the pods; what keeps the first from being made is said by the controller."""
+        """Decide by the pods; what keeps the first from being made is said by the controller."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -155,14 +140,8 @@ class RunningPods(_Controlled):
     """So many pods of a controller are in phase Running.
 
     Args:
-        resource: its kind.
-        namespace: where it is.
-        name: its name.
         count: how many, exactly; None for as many as it is to have, or more, and one at least.
-        what: the argument that the name came in.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
+        what: the argument that held the name, for messages.
     """
 
     def __init__(
@@ -181,7 +160,7 @@ class RunningPods(_Controlled):
         self._exactly = count
 
     def verdict(self) -> Verdict:
-        """Judge by the pods; its spec and its stuck pods say whether they can come."""
+        """Decide by the pods; its spec and its stuck pods say whether they can come."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -212,13 +191,7 @@ class StableController(_Controlled):
     """A controller has observed its spec, and counts as many pods as that asks for.
 
     Args:
-        resource: its kind.
-        namespace: where it is.
-        name: its name.
-        what: the argument that the name came in.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        what: the argument that held the name, for messages.
     """
 
     def __init__(self, resource: Resource, namespace: str, name: str, what: str) -> None:
@@ -229,7 +202,7 @@ class StableController(_Controlled):
         return ()
 
     def verdict(self) -> Verdict:
-        """Judge by the status of the present generation."""
+        """Decide by the status of the present generation."""
         lag = self._lag()
         if lag is not None:
             return lag
@@ -301,7 +274,7 @@ def wait_for_controlled_pods_running(
 def wait_for_rc_pods_running(
     client: ApiClient, namespace: str, rc: str, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the Running pods of a ReplicationController once they are exactly `count`.
+    """Return the Running pods of a ReplicationController once there are exactly `count`.
 
     They need not be ready. Upstream measures its limit from the last progress, and gives up at the
     first failed containers; here the limit is one, and pods that are stuck end the wait.

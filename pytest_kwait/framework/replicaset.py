@@ -52,9 +52,7 @@ class _ReplicaSetCondition(WorkloadCondition):
     """What conditions on a ReplicaSet share.
 
     Args:
-        namespace: where it is.
-        replica_set: its name.
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb phrase.
         pods: whether its pods are looked at.
     """
 
@@ -105,21 +103,13 @@ class _ReplicaSetCondition(WorkloadCondition):
 
 
 class ReadyReplicaSet(_ReplicaSetCondition):
-    """A ReplicaSet has exactly the pods that it is to have, and all of them are ready.
-
-    Args:
-        namespace: where it is.
-        replica_set: its name.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
+    """A ReplicaSet has exactly the pods that it is to have, and all of them are ready."""
 
     def __init__(self, namespace: str, replica_set: str) -> None:
         super().__init__(namespace, replica_set, "have all its pods ready", pods=True)
 
     def verdict(self) -> Verdict:
-        """Judge by the counts of its status, then by its pods."""
+        """Decide by the counts of its status, then by its pods."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -133,12 +123,7 @@ class AvailableReplicas(_ReplicaSetCondition):
     """Exactly so many pods of a ReplicaSet are available, whatever the others are.
 
     Args:
-        namespace: where it is.
-        replica_set: its name.
         target: how many.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
@@ -148,7 +133,7 @@ class AvailableReplicas(_ReplicaSetCondition):
         self._target = target
 
     def verdict(self) -> Verdict:
-        """Judge by the count of its status, then by how far it can get."""
+        """Decide by the count of its status, then by how far it can get."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -171,21 +156,13 @@ class AvailableReplicas(_ReplicaSetCondition):
 
 
 class DesiredReplicas(_ReplicaSetCondition):
-    """A ReplicaSet has exactly the pods that it is to have, in whatever state.
-
-    Args:
-        namespace: where it is.
-        replica_set: its name.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
+    """A ReplicaSet has exactly the pods that it is to have, in whatever state."""
 
     def __init__(self, namespace: str, replica_set: str) -> None:
         super().__init__(namespace, replica_set, "have the pods that it is to have", pods=False)
 
     def verdict(self) -> Verdict:
-        """Judge by the count of its status."""
+        """Decide by the count of its status."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -199,12 +176,7 @@ class SpecReplicas(_ReplicaSetCondition):
     """A ReplicaSet is to have exactly so many pods, and its controller knows.
 
     Args:
-        namespace: where it is.
-        replica_set: its name.
         target: how many.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
@@ -213,7 +185,7 @@ class SpecReplicas(_ReplicaSetCondition):
         self._target = target
 
     def verdict(self) -> Verdict:
-        """Judge by its spec; who scales it is not known, so nothing dooms that."""
+        """Decide by its spec; who scales it is not known, so nothing dooms that."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -223,16 +195,7 @@ class SpecReplicas(_ReplicaSetCondition):
 
 
 class ObservedReplicaSet(_ReplicaSetCondition):
-    """A generation of a ReplicaSet, and its present one, have been seen by its controller.
-
-    Args:
-        namespace: where it is.
-        replica_set: its name.
-        generation: the generation.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
-    """
+    """A generation of a ReplicaSet, and its present one, have been seen by its controller."""
 
     def __init__(self, namespace: str, replica_set: str, generation: int) -> None:
         goal = f"have generation {generation} observed"
@@ -240,7 +203,7 @@ class ObservedReplicaSet(_ReplicaSetCondition):
         self._generation = generation
 
     def verdict(self) -> Verdict:
-        """Judge by the generation that its status is of."""
+        """Decide by the generation that its status is of."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent

@@ -62,7 +62,7 @@ __all__ = [
 
 
 class ReplicaSetStore:
-    """The book of ReplicaSets, of whichever owner."""
+    """Store of ReplicaSets, of whichever owner."""
 
     def __init__(self) -> None:
         self._sets: dict[str, dict[str, Any]] = {}
@@ -75,7 +75,7 @@ class ReplicaSetStore:
         self.changes += 1
 
     def drop(self, uid: str) -> None:
-        """Forget a ReplicaSet; nothing where it was not known."""
+        """Forget a ReplicaSet; no-op if not known."""
         self._sets.pop(uid, None)
         self.changes += 1
 
@@ -104,15 +104,10 @@ class DeploymentCondition(WorkloadCondition):
     """What conditions on a Deployment share: its ReplicaSets, and what keeps it from getting on.
 
     Args:
-        namespace: where it is.
-        deployment: its name.
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb phrase.
         sets: whether its ReplicaSets are looked at.
         pods: whether its pods are; then its ReplicaSets must be too.
-        what: the argument that its name came in.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        what: the argument that held the name, for messages.
     """
 
     def __init__(
@@ -245,19 +240,14 @@ class DeploymentComplete(DeploymentCondition):
     """All pods of a Deployment are there, of its present spec and available, and no others.
 
     Args:
-        namespace: where it is.
-        deployment: its name.
-        goal: what is awaited, as a verb.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        goal: the awaited state, as a verb phrase.
     """
 
     def __init__(self, namespace: str, deployment: str, goal: str = "become complete") -> None:
         super().__init__(namespace, deployment, goal)
 
     def verdict(self) -> Verdict:
-        """Judge by the counts of its status, then by what keeps them from coming."""
+        """Decide by the counts of its status, then by what keeps them from coming."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -274,13 +264,8 @@ class UpdatedReplicas(DeploymentCondition):
     """At least so many pods of a Deployment are of its present spec; they need not run.
 
     Args:
-        namespace: where it is.
-        deployment: its name.
         least: how many.
         generation: the generation that must have been observed at least.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     def __init__(self, namespace: str, deployment: str, least: int, generation: int) -> None:
@@ -289,7 +274,7 @@ class UpdatedReplicas(DeploymentCondition):
         self._generation = generation
 
     def verdict(self) -> Verdict:
-        """Judge by the count of its status, then by whether it can still grow."""
+        """Decide by the count of its status, then by whether it can still grow."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -318,13 +303,6 @@ class RollingUpdate(DeploymentComplete):
 
     Each bound counts from the moment that it first holds under the present replicas and strategy:
     a Deployment that was just made, or scaled, has not broken what it has not reached yet.
-
-    Args:
-        namespace: where it is.
-        deployment: its name.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     def __init__(self, namespace: str, deployment: str) -> None:
@@ -337,7 +315,7 @@ class RollingUpdate(DeploymentComplete):
         self._held_of = (-1, -1)
 
     def verdict(self) -> Verdict:
-        """Judge by the bounds, then as one that becomes complete."""
+        """Decide by the bounds, then as one that becomes complete."""
         # There is an event for every pod's change, and few for what is held against the bounds.
         seen = (self.workload.changes, 0 if self.sets is None else self.sets.changes)
         if self._broken is None and seen != self._held_of and self.stale_status_verdict() is None:
@@ -360,7 +338,7 @@ class RollingUpdate(DeploymentComplete):
         return self._too_many(bounds.most)
 
     def _too_many(self, most: int) -> Failed | None:
-        """Judge by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
+        """Decide by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
 
         The Deployment and its ReplicaSets come over connections of their own, so one of them may
         be seen late: what counts is the most that one of them was scaled for.
@@ -383,16 +361,7 @@ _CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
 
 
 class ObservedDeployment(DeploymentCondition):
-    """A generation of a Deployment, and its present one, have been seen by its controller.
-
-    Args:
-        namespace: where it is.
-        deployment: its name.
-        generation: the generation.
-
-    Raises:
-        InvalidArgument: a name or a generation that cannot be one.
-    """
+    """A generation of a Deployment, and its present one, have been seen by its controller."""
 
     def __init__(self, namespace: str, deployment: str, generation: int) -> None:
         self._generation = check_count("desired_generation", generation, least=1)
@@ -400,7 +369,7 @@ class ObservedDeployment(DeploymentCondition):
         super().__init__(namespace, deployment, goal, sets=False, pods=False)
 
     def verdict(self) -> Verdict:
-        """Judge by the generation that its status is of."""
+        """Decide by the generation that its status is of."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -412,13 +381,8 @@ class RevisionAndImage(DeploymentCondition):
     """A Deployment and the ReplicaSet of its revision have a revision and an image.
 
     Args:
-        namespace: where it is.
-        deployment: its name.
         revision: the revision, a number from 1 on.
         image: the image that a container must have in both.
-
-    Raises:
-        InvalidArgument: one of them cannot be meant.
     """
 
     def __init__(self, namespace: str, deployment: str, revision: int | str, image: str) -> None:
@@ -431,7 +395,7 @@ class RevisionAndImage(DeploymentCondition):
         super().__init__(namespace, deployment, goal, pods=False)
 
     def verdict(self) -> Verdict:
-        """Judge by the Deployment, then by its ReplicaSet."""
+        """Decide by the Deployment, then by its ReplicaSet."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -476,13 +440,7 @@ class ConditionReason(DeploymentCondition):
     """A condition of a Deployment has a reason, whether it is True or not.
 
     Args:
-        namespace: where it is.
-        deployment: its name.
-        reason: the reason.
         condition: the type of the condition.
-
-    Raises:
-        InvalidArgument: one of them cannot be meant.
     """
 
     def __init__(self, namespace: str, deployment: str, reason: str, condition: str) -> None:
@@ -499,7 +457,7 @@ class ConditionReason(DeploymentCondition):
         super().__init__(namespace, deployment, goal, sets=looks, pods=looks)
 
     def verdict(self) -> Verdict:
-        """Judge by the condition, then by what keeps it from coming."""
+        """Decide by the condition, then by what keeps it from coming."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -537,7 +495,7 @@ class ConditionReason(DeploymentCondition):
         return self.workload.spec.get("progressDeadlineSeconds") not in (None, 2**31 - 1)
 
     def _unavailable(self) -> Failed | None:
-        """Judge by whether pods enough can be available, those of earlier ReplicaSets included."""
+        """Decide by whether pods enough can be available, those of earlier ReplicaSets included."""
         if self.pods is None:
             return None
         older = sum(

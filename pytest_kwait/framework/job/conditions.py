@@ -61,14 +61,9 @@ class JobCondition:
     """What conditions on a Job share: the Job, the pods of its own selector, where to look.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         goal: what is awaited.
         phase: the phase of the pods that belong to the result; empty where the Job itself does.
-        uid: the Job's UID; empty to take the first one seen for the one that is meant.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        uid: the Job's UID; empty for the first one seen.
     """
 
     runs_user_code = False
@@ -121,7 +116,7 @@ class JobCondition:
         return None if active is None or alive >= active else self._refusals.source
 
     def deferred_verdict(self) -> Failed | None:
-        """Judge by whether the last pod was refused."""
+        """Decide by whether the last pod was refused."""
         return self._refusals.deferred_verdict()
 
     def has_missing_pods(self, alive: int) -> bool:
@@ -220,13 +215,8 @@ class JobPods(JobCondition):
     """A number of a Job's pods in one phase, not one more and not one less.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         expected_count: how many pods.
         phase: `Running` or `Succeeded`.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
     """
 
     def __init__(self, namespace: str, job: str, expected_count: int, phase: str) -> None:
@@ -238,7 +228,7 @@ class JobPods(JobCondition):
         self._known = _JobFacts(None, None, None, None, None, None)
 
     def verdict(self) -> Verdict:
-        """Judge by the count, and by how far it can still get."""
+        """Decide by the count, and by how far it can still get."""
         facts = self._facts()
         if facts.absent is not None:
             return facts.absent
@@ -322,14 +312,9 @@ class JobOutcome(JobCondition):
     """The end of a Job: any, success or failure.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         outcomes: the condition types that are awaited: `Complete`, `Failed` or both.
         reason: the reason that the condition must have; None for any.
         succeeded_pods: how many pods must have succeeded; None for any number.
-
-    Raises:
-        InvalidArgument: a name, a reason or a count that cannot be one.
     """
 
     def __init__(
@@ -357,7 +342,7 @@ class JobOutcome(JobCondition):
         self._succeeded = succeeded_pods
 
     def verdict(self) -> Verdict:
-        """Judge by the Job's conditions, and by whether its pods can lead to them."""
+        """Decide by the Job's conditions, and by whether its pods can lead to them."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -409,12 +394,7 @@ class JobReadiness(JobCondition):
     """A number of ready pods, as the Job's controller has counted them.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         ready: how many.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
     """
 
     pod_doom = staticmethod(detect_not_staying_up)
@@ -425,7 +405,7 @@ class JobReadiness(JobCondition):
         super().__init__(namespace, job, f"count {ready} ready {noun}")
 
     def verdict(self) -> Verdict:
-        """Judge by the Job's own count, and by how far it can still get."""
+        """Decide by the Job's own count, and by how far it can still get."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -480,11 +460,9 @@ class JobStatusCondition(JobCondition):
     """A condition of a Job that is True, but for those by which it ends.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         kind: the condition's type.
         reason: the reason that the condition must have; None for any.
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb phrase.
     """
 
     def __init__(self, namespace: str, job: str, kind: str, reason: str | None, goal: str) -> None:
@@ -493,7 +471,7 @@ class JobStatusCondition(JobCondition):
         self._reason = reason
 
     def verdict(self) -> Verdict:
-        """Judge by the condition, and by those that exclude it."""
+        """Decide by the condition, and by those that exclude it."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -542,12 +520,7 @@ class UserJobCondition(JobCondition):
     """A Job that satisfies code of the user.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
         state: given the Job, returns what is missing or an empty text; or a bool or a verdict.
-
-    Raises:
-        InvalidArgument: a name or a callable that cannot be one.
     """
 
     runs_user_code = True

@@ -109,7 +109,6 @@ def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> 
     with a deadline ends by that, unless it is to succeed.
 
     Args:
-        job: the Job.
         alive: how many of its pods have not ended.
         success: whether it is to succeed.
     """
@@ -133,7 +132,6 @@ def find_end(job: SingleObject, *kinds: str) -> Failed | None:
     """Return the verdict where one of these conditions says that the Job is over; else None.
 
     Args:
-        job: the Job.
         *kinds: of `Complete`, `SuccessCriteriaMet`, `Failed` and `FailureTarget`.
     """
     for kind in kinds:

@@ -76,15 +76,11 @@ def get_job_pods(
     """Return the pods that a Job's selector matches now, sorted by name; empty before it has any.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         timeout: the limit; 5 minutes if not given.
 
     Raises:
         ApiError: the Job is not there, or the server refuses.
         DeadlineExceeded: there was no answer in time.
-        InvalidArgument: a name that cannot be one.
 
     Source: job/rest.go GetJobPods, which selects by a label that only the framework's jobs have.
     """
@@ -118,7 +114,7 @@ def wait_for_job_pods_running(
     expected_count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a Job's pods in phase Running once they are exactly `expected_count`.
+    """Return a Job's pods in phase Running once there are exactly `expected_count`.
 
     Exactly as upstream counts: pods in other phases are ignored, one Running pod too many is as
     little as one too few, and a pod need not be ready. Upstream's wait for pods that have run and
@@ -144,7 +140,7 @@ def wait_for_job_pods_succeeded(
     expected_count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a Job's pods in phase Succeeded once they are exactly `expected_count`.
+    """Return a Job's pods in phase Succeeded once there are exactly `expected_count`.
 
     Counts as `wait_for_job_pods_running` does: pods that were deleted do not count, however they
     ended.
@@ -222,7 +218,7 @@ def wait_for_job_ready(
     """Return a Job once its controller has counted exactly `ready` pods that are ready.
 
     The count in the Job's status follows the pods by up to a second. Upstream also takes no number
-    for a Job whose controller has not counted yet, and waits to the limit for pods that cannot
+    for a Job whose controller has not counted yet, and waits until the limit for pods that cannot
     come.
 
     Args:
@@ -262,7 +258,7 @@ def wait_for_job_condition(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once one of its conditions is True, for the given reason if there is one.
 
-    Upstream waits to the limit for conditions that exclude each other; here a Job that failed is
+    Upstream waits until the limit for conditions that exclude each other; here a Job that failed is
     no longer awaited to become complete, nor one that has ended to be suspended.
 
     Args:
@@ -296,14 +292,14 @@ def wait_for_job_state(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once a callable finds nothing missing of it.
 
-    What the callable raises ends the wait at once.
+    Exceptions of the callable end the wait at once and propagate.
 
     Args:
         state: is given the Job as the API has it, and returns a text of what is missing, or an
             empty one; it may return True, False or a verdict instead.
 
     Raises:
-        InvalidArgument: an argument that cannot be meant, or another answer of the callable.
+        InvalidArgument: an invalid argument, or another answer of the callable.
         WaitFailed: the callable says so, or the Job was deleted.
 
     Source: job/wait.go WaitForJobState.
@@ -330,9 +326,7 @@ class AbsentJob(JobCondition):
     """A Job is gone, whatever of the same name came after it.
 
     Args:
-        namespace: where the Job is.
-        job: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Raises:
         InvalidArgument: a name or a UID that cannot be one.
@@ -342,7 +336,7 @@ class AbsentJob(JobCondition):
         super().__init__(namespace, job, "go away", uid=_check_uid(uid))
 
     def verdict(self) -> Verdict:
-        """Judge by whether the Job of that UID is there; say what holds it."""
+        """Decide by whether the Job of that UID is there; say what holds it."""
         if self.job.missing_verdict() is not None:
             return Met()
         metadata = (self.job.current or {})["metadata"]
@@ -370,7 +364,7 @@ class AbsentJob(JobCondition):
         return ObjectState(_describe_pod(pod))
 
     def result(self) -> None:
-        """Return nothing: there is none."""
+        """Return None."""
 
 
 class AbsentJobPods(JobCondition):
@@ -381,9 +375,7 @@ class AbsentJobPods(JobCondition):
     hand. Pods of another Job of the same name do not count.
 
     Args:
-        namespace: where the Job is, or was.
-        job: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Raises:
         InvalidArgument: a name or a UID that cannot be one.
@@ -411,7 +403,7 @@ class AbsentJobPods(JobCondition):
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by how many pods of the Job are there."""
+        """Decide by how many pods of the Job are there."""
         left = len(self.pods)
         if self.job.uid:
             left = self.pods.count(self.job.uid) + self.pods.count("")
@@ -438,7 +430,7 @@ class AbsentJobPods(JobCondition):
         return self.pods.summary() or "no pods"
 
     def result(self) -> None:
-        """Return nothing: there are none."""
+        """Return None."""
 
 
 def _describe_pod(pod: dict[str, Any]) -> str:
@@ -468,7 +460,7 @@ def wait_for_job_gone(
     error.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: job/wait.go WaitForJobGone.
     """
@@ -489,7 +481,7 @@ def wait_for_all_job_pods_gone(
     same name do not count where the UID is known, by argument or because the Job was seen.
 
     Args:
-        uid: its UID; None to take the first one seen for the one that is meant.
+        uid: its UID; None for the first one seen.
 
     Source: job/wait.go WaitForAllJobPodsGone, whose label only the framework's jobs have.
     """

@@ -48,11 +48,7 @@ class OneNode:
     """One node becomes what a goal says.
 
     Args:
-        node: its name.
         goal: what is awaited.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
     """
 
     runs_user_code = False
@@ -73,7 +69,7 @@ class OneNode:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by the goal, while the node is there."""
+        """Decide by the goal, while the node is there."""
         absent = self.node.missing_verdict()
         if absent is not None:
             return absent
@@ -94,7 +90,7 @@ class OneNode:
 
 
 class _Nodes(ObjectCounter):
-    """The book of nodes that knows which of those that matter are not as awaited.
+    """Store of nodes that knows which of those that matter are not as awaited.
 
     Args:
         matters: whether a node matters.
@@ -110,7 +106,7 @@ class _Nodes(ObjectCounter):
         self.unfit: dict[str, ObjectReference] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a node, instead of what it counted as before."""
+        """Count a node, replacing its earlier state."""
         super().put(obj, raw, now)
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
@@ -120,7 +116,7 @@ class _Nodes(ObjectCounter):
             self.unfit.pop(uid, None)
 
     def drop(self, uid: str) -> None:
-        """Count a node no more."""
+        """Stop counting a node."""
         super().drop(uid)
         self.unfit.pop(uid, None)
 
@@ -137,7 +133,7 @@ class NodeSet:
     """All nodes that matter are what is awaited, but for a few; or they are so many.
 
     Args:
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb phrase.
         matters: whether a node matters.
         fit: whether one is as awaited.
         allowed: how many that matter need not be.
@@ -170,7 +166,7 @@ class NodeSet:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by how many matter and how many of them are not as awaited."""
+        """Decide by how many matter and how many of them are not as awaited."""
         matter, unfit = self.nodes.count("matters"), len(self.nodes.unfit)
         if self._count is not None and matter != self._count:
             return Pending(f"{matter} nodes to count, {self._count} awaited{self._rest()}")
@@ -202,7 +198,7 @@ class NodeSet:
 
 
 class _SystemPods:
-    """The book of a system's running pods: how many of each kind every node has.
+    """Store of a system's running pods: how many of each kind every node has.
 
     Args:
         patterns: what the pods' names match, one per kind.
@@ -214,7 +210,7 @@ class _SystemPods:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a pod, instead of what it counted as before."""
+        """Count a pod, replacing its earlier state."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         self.drop(uid)
@@ -229,7 +225,7 @@ class _SystemPods:
         self._counts.update(kinds)
 
     def drop(self, uid: str) -> None:
-        """Count a pod no more; nothing where it was not counted."""
+        """Stop counting a pod; no-op if not counted."""
         self._counts.subtract(self._kinds.pop(uid, ()))
 
     def uids(self) -> Collection[str]:
@@ -245,14 +241,14 @@ class _SystemPods:
 
 
 class _Workers(_Nodes):
-    """The book of nodes that knows which of them ought to run the system's pods."""
+    """Store of nodes that knows which of them ought to run the system's pods."""
 
     def __init__(self) -> None:
         super().__init__(lambda node: True, lambda node: condition_is(node, "Ready", True))
         self.names: dict[str, str] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a node, instead of what it counted as before."""
+        """Count a node, replacing its earlier state."""
         super().put(obj, raw, now)
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
@@ -261,7 +257,7 @@ class _Workers(_Nodes):
             self.names[uid] = metadata["name"]
 
     def drop(self, uid: str) -> None:
-        """Count a node no more."""
+        """Stop counting a node."""
         super().drop(uid)
         self.names.pop(uid, None)
 
@@ -271,7 +267,6 @@ class HealthyCluster(NodeSet):
 
     Args:
         required: what the names of those pods match, one pattern per kind.
-        namespace: where those pods are.
     """
 
     def __init__(self, required: Sequence[re.Pattern[str]], namespace: str) -> None:
@@ -289,7 +284,7 @@ class HealthyCluster(NodeSet):
             self._sources = (*self._sources, pods)
 
     def verdict(self) -> Verdict:
-        """Judge by the nodes, then by the pods on them, up to the first that lacks one."""
+        """Decide by the nodes, then by the pods on them, up to the first that lacks one."""
         verdict = super().verdict()
         if isinstance(verdict, Met) and len(self._sources) > 1:
             for name in self._workers.names.values():

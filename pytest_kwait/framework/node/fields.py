@@ -60,7 +60,7 @@ _KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
 def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
-    """Whether a condition is True, or is there and anything else.
+    """True if a condition is True, or is there and anything else.
 
     Ready is True only once the node controller has taken its taints away as well. A condition
     that is not there is neither.
@@ -75,12 +75,12 @@ def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
 
 
 def is_cordoned(node: dict[str, Any]) -> bool:
-    """Whether it takes no new pods because somebody said so."""
+    """True if it takes no new pods because somebody said so."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Whether its kubelet is ready, and its network as far as it says anything of that."""
+    """True if its kubelet is ready, and its network as far as it says anything of that."""
     network = get_condition(node, "NetworkUnavailable")
     return condition_is(node, "Ready", True) and (
         network is None or network.get("status") != "True"
@@ -88,12 +88,12 @@ def is_ready(node: dict[str, Any]) -> bool:
 
 
 def is_schedulable(node: dict[str, Any]) -> bool:
-    """Whether it is ready and not cordoned."""
+    """True if it is ready and not cordoned."""
     return is_ready(node) and not is_cordoned(node)
 
 
 def is_untainted(node: dict[str, Any], non_blocking: Collection[str] = ()) -> bool:
-    """Whether no taint but those of these keys keeps pods without tolerations out."""
+    """True if no taint but those of these keys keeps pods without tolerations out."""
     return not any(
         taint.get("effect") in _KEEPING_OUT and taint.get("key") not in non_blocking
         for taint in (node.get("spec") or {}).get("taints") or ()
@@ -101,7 +101,7 @@ def is_untainted(node: dict[str, Any], non_blocking: Collection[str] = ()) -> bo
 
 
 def is_fit_for_tests(node: dict[str, Any], non_blocking: Collection[str]) -> bool:
-    """Whether pods of tests could run on it, or would but for taints that are meant to be."""
+    """True if pods of tests could run on it, or would but for taints that are meant to be."""
     return is_ready(node) and is_untainted(node, non_blocking)
 
 

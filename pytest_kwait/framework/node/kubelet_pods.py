@@ -48,7 +48,7 @@ _Answers = dict[str, "dict[str, bytes] | str"]
 
 
 class _NamedNodeStore(ObjectCounter):
-    """The book of the nodes that were named.
+    """Store of the nodes that were named.
 
     Args:
         names: which.
@@ -89,7 +89,6 @@ class KubeletPods:
     """Kubelets run so many pods of a namespace, by their own account.
 
     Args:
-        namespace: where the pods are.
         nodes: whose kubelets are asked, by name.
         prefix: what the pods' names begin with.
         count: how many, exactly.
@@ -128,7 +127,7 @@ class KubeletPods:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Judge by what the kubelets said last."""
+        """Decide by what the kubelets said last."""
         missing = self._nodes.missing()
         if missing and self._nodes.gone == missing:
             return Failed(f"node {missing} was deleted")
@@ -157,7 +156,7 @@ class KubeletPods:
         return () if self._nodes.missing() else self._names
 
     def is_urgent(self) -> bool:
-        """Whether to ask before the pause is over: never."""
+        """True if to ask before the pause is over: never."""
         return False
 
     def ask(self, questions: Sequence[str], deadline: Deadline) -> _Answers:

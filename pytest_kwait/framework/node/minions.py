@@ -174,7 +174,6 @@ class PodsOnMinions:
     """Every selected pod has a host, and that host's agent knows it.
 
     Args:
-        namespace: where the pods are.
         controller: whose pods, as a book of its own; None where they are selected otherwise.
         selector: the pods' labels; None where they are selected otherwise.
         pods: the pods by name, with their UIDs where those are known; None likewise.
@@ -215,7 +214,7 @@ class PodsOnMinions:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether an empty list of pods is awaited."""
+        """True if an empty list of pods is awaited."""
         return self._wanted is not None and not self._wanted
 
     @property
@@ -249,7 +248,7 @@ class PodsOnMinions:
         )
 
     def verdict(self) -> Verdict:
-        """Judge by who is there, who is placed and who is known."""
+        """Decide by who is there, who is placed and who is known."""
         return self._incomplete() or self._unplaced() or self._unknown() or Met()
 
     def _incomplete(self) -> Verdict | None:
@@ -311,7 +310,7 @@ class PodsOnMinions:
         return ()
 
     def is_urgent(self) -> bool:
-        """Whether a pod was placed since the last look."""
+        """True if a pod was placed since the last look."""
         return self._pods.news
 
     def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:

@@ -239,7 +239,7 @@ def wait_for_all_nodes_schedulable(
 def wait_for_nodes_ready(
     client: ApiClient, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the uncordoned nodes once they are exactly `count` and all of them ready.
+    """Return the uncordoned nodes once there are exactly `count` and all of them ready.
 
     Ready as in `wait_for_node_ready`, with network as far as they say.
 

@@ -113,7 +113,7 @@ def describe_ordinals(stateful_set: dict[str, Any], replicas: int) -> str:
 
 
 def is_parallel(stateful_set: dict[str, Any]) -> bool:
-    """Whether it starts and stops its pods without waiting for one another."""
+    """True if it starts and stops its pods without waiting for one another."""
     return (stateful_set.get("spec") or {}).get("podManagementPolicy") == "Parallel"
 
 
@@ -129,7 +129,7 @@ def claim_names_of(stateful_set: dict[str, Any], pod: str) -> list[str]:
 
 
 class StatefulPods(ObjectCounter):
-    """The book of the pods of one StatefulSet; what its selector matches besides is passed over.
+    """Store of the pods of one StatefulSet; what its selector matches besides is passed over.
 
     Args:
         stateful_set: the set, as it is when the book is opened.
@@ -167,7 +167,7 @@ class StatefulPods(ObjectCounter):
         super().put(obj, raw, now)
 
     def drop(self, uid: str) -> None:
-        """Count a pod no more; nothing where it was not counted."""
+        """Stop counting a pod; no-op if not counted."""
         super().drop(uid)
         self._foreign.discard(uid)
         place = self._places.pop(uid, None)
@@ -180,7 +180,7 @@ class StatefulPods(ObjectCounter):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the pods that are there are the lowest ones: none is missing among them."""
+        """True if the pods that are there are the lowest ones: none is missing among them."""
         return not self._order or (self._order[0] == 0 and self._order[-1] == len(self._order) - 1)
 
     def _evaluate_pod(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
@@ -200,13 +200,11 @@ def detect_stateful_pod_failure(
     before: TerminalState | None,
     rule: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
 ) -> TerminalState | None:
-    """Return why a pod of a set will not become what is awaited; None while it may.
+    """Return the reason why a pod of a set will not become what is awaited; None while it may.
 
     Where its volumes keep it from every node, the claims that the set has made for it are named.
 
     Args:
-        stateful_set: whose pod it is.
-        pod: the pod.
         before: what it was doomed by before.
         rule: why any pod would not become that.
     """
@@ -221,7 +219,7 @@ def detect_stateful_pod_failure(
 
 
 def is_updating(stateful_set: dict[str, Any]) -> bool:
-    """Whether its status is of two revisions, so that some of its pods are to be replaced."""
+    """True if its status is of two revisions, so that some of its pods are to be replaced."""
     status = stateful_set.get("status") or {}
     update = status.get("updateRevision")
     return bool(update) and update != status.get("currentRevision")
@@ -269,12 +267,7 @@ class _StatefulSetCondition(WorkloadCondition):
     """What conditions on a StatefulSet share: its pods with their places in it.
 
     Args:
-        namespace: where it is.
-        stateful_set: its name.
-        goal: what is awaited, as a verb.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        goal: the awaited state, as a verb phrase.
     """
 
     def __init__(self, namespace: str, stateful_set: str, goal: str) -> None:
@@ -334,13 +327,8 @@ class StatefulSetPods(_StatefulSetCondition):
     """So many pods are there, all of them Running, the first of them ready and the others not.
 
     Args:
-        namespace: where the set is.
-        stateful_set: its name.
         pods_running: how many pods.
         pods_ready: how many of them are ready, counted from the lowest ordinal on.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
     """
 
     def __init__(
@@ -379,7 +367,7 @@ class StatefulSetPods(_StatefulSetCondition):
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
-        """Judge by the pods; the set's spec and its stuck pods say whether they can come."""
+        """Decide by the pods; the set's spec and its stuck pods say whether they can come."""
         absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
@@ -416,11 +404,6 @@ class StatefulSetPods(_StatefulSetCondition):
 class StatefulSetPod(_StatefulSetCondition):
     """One pod of a StatefulSet becomes ready.
 
-    Args:
-        namespace: where the set is.
-        stateful_set: its name.
-        pod: the pod's name.
-
     Raises:
         InvalidArgument: a name that cannot be one, or is not one of a pod of that set.
     """
@@ -448,7 +431,7 @@ class StatefulSetPod(_StatefulSetCondition):
         return self._lacks(self._ordinal - first_ordinal(self.current) + 1)
 
     def verdict(self) -> Verdict:
-        """Judge by the pod; while it is missing, by those that come before it."""
+        """Decide by the pod; while it is missing, by those that come before it."""
         absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
@@ -484,13 +467,8 @@ class StatefulSetStatus(_StatefulSetCondition):
     """A number of the status of a StatefulSet becomes exactly what is awaited.
 
     Args:
-        namespace: where the set is.
-        stateful_set: its name.
         field: the field of the status.
         count: what it is to be.
-
-    Raises:
-        InvalidArgument: a name or a count that cannot be one.
     """
 
     def __init__(self, namespace: str, stateful_set: str, field: str, count: int) -> None:
@@ -503,7 +481,7 @@ class StatefulSetStatus(_StatefulSetCondition):
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
-        """Judge by the status of the present generation, and by the pods that are stuck."""
+        """Decide by the status of the present generation, and by the pods that are stuck."""
         unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged

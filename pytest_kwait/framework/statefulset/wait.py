@@ -74,7 +74,7 @@ def wait_for_stateful_set_running_and_ready(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods, by ordinal, once they are exactly `count`, all Running and ready.
+    """Return a set's pods, by ordinal, once there are exactly `count`, all Running and ready.
 
     Args:
         count: how many pods, exactly; 0 or more.

@@ -37,7 +37,7 @@ ALIVE = "alive"
 
 
 class OwnedPods:
-    """The book of pods by owner.
+    """Store of pods by owner.
 
     A selector is no ownership: it may match what an earlier workload of the same name has left,
     and matches the pods of all ReplicaSets of a Deployment.
@@ -68,7 +68,7 @@ class OwnedPods:
         self.of(owner).put(obj, raw, now)
 
     def drop(self, uid: str) -> None:
-        """Count a pod no more; nothing where it was not counted."""
+        """Stop counting a pod; no-op if not counted."""
         owner = self._owner_of.pop(uid, None)
         if owner is not None:
             self.of(owner).drop(uid)
@@ -113,7 +113,6 @@ class RefusedPods:
     is younger. Whoever sends many events has some of them left out, so both are looked at.
 
     Args:
-        namespace: where the controller is.
         uid: its UID.
     """
 
@@ -177,16 +176,10 @@ class WorkloadCondition:
     """One named controller of pods, and what it owns.
 
     Args:
-        resource: its kind.
-        namespace: where it is.
-        name: its name.
-        goal: what is awaited, as a verb.
+        goal: the awaited state, as a verb phrase.
         fields: a TypedDict of the fields that verdicts read; None for the whole object.
         pods: the book of its pods; None where they do not matter.
-        what: the argument that the name came in.
-
-    Raises:
-        InvalidArgument: a name that cannot be one.
+        what: the argument that held the name, for messages.
     """
 
     runs_user_code = False
@@ -250,7 +243,7 @@ class WorkloadCondition:
         return self.refusals.source if self.has_missing_pods() else None
 
     def deferred_verdict(self) -> Failed | None:
-        """Judge by whether the last pod was refused."""
+        """Decide by whether the last pod was refused."""
         return self.refusals.deferred_verdict()
 
     def has_missing_pods(self) -> bool:
