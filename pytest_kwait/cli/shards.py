@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
     _check_arguments(arguments)
     template = _read_template(arguments.pod_template)
-    # What talks to clusters costs, and other commands do without it.
+    # Importing the client is slow, and other commands do not need it.
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.shards.job import ShardJob, ShardSuite
 

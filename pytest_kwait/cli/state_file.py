@@ -34,11 +34,11 @@ _POLL_INTERVAL = 0.05
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process of this machine, by id and start: ids are given out again, starts are not.
+    """A process of this machine, by id and start time, since ids are reused.
 
     Args:
         pid: its id.
-        started: when it started, in the words of the system; only ever compared.
+        started: its start time in the system's format; only compared.
     """
 
     pid: int
@@ -46,24 +46,24 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """Return the identity of the process that has this id now; None if none has."""
+        """Return the identity of the current process with this id; None if there is none."""
         started = _start_time(pid)
         return None if started is None else cls(pid, started)
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process still runs."""
         return _start_time(self.pid) == self.started
 
     def end(self, clock: Clock) -> bool:
-        """End the process, by force if it does not heed a request for ten seconds.
+        """End the process; kill it if it does not end within ten seconds.
 
         Returns:
-            Whether there was a process to end.
+            whether there was a process to end.
 
         Raises:
-            PermissionError: it is somebody else's.
-            ErrWaitTimeout: it does not even end by force.
+            PermissionError: it belongs to another user.
+            ErrWaitTimeout: it survives SIGKILL.
         """
         if not self._send(signal.SIGTERM):
             return False
@@ -75,13 +75,13 @@ class ProcessIdentity:
         return True
 
     def _send(self, what: signal.Signals) -> bool:
-        """Signal the process if it is still the same; say whether it was."""
+        """Signal the process if it is still the same; return whether it was."""
         try:
             fd = os.pidfd_open(self.pid)
         except (AttributeError, ProcessLookupError, OSError):
             return self._send_by_id(what)
         try:
-            # The descriptor stays with the process it was opened for: nobody can take its place.
+            # The descriptor refers to one process, even if its id is reused.
             if not self.alive:
                 return False
             signal.pidfd_send_signal(fd, what)
@@ -102,7 +102,7 @@ class ProcessIdentity:
 
 
 def _start_time(pid: int) -> str | None:
-    """When the running process started; None if there is none, or only what is left of one."""
+    """Return the start time of a running process; None if there is none, or a zombie."""
     if (_PROC / "self" / "stat").exists():
         return _start_time_by_proc(pid)
     return _start_time_by_ps(pid)
@@ -114,7 +114,7 @@ def _start_time_by_proc(pid: int) -> str | None:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold anything; what follows are numbers from the third on.
+    # The name in parentheses may contain anything; the fields after it start with the third.
     fields = stat.rpartition(")")[2].split()
     state, start = fields[0], fields[19]
     return None if state in {"Z", "X"} else f"{boot} {start}"
@@ -134,13 +134,13 @@ def _start_time_by_ps(pid: int) -> str | None:
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> Path:
-    """Return the kubeconfig of the one cluster that needs no name, among the user's state files."""
+    """Return the default kubeconfig, in the user's state folder."""
     state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "kwait" / "kubeconfig"
 
 
 def add_kubeconfig_argument(parser: argparse.ArgumentParser, help_text: str) -> None:
-    """Let a command take the kubeconfig that its cluster is known by."""
+    """Add the argument for the kubeconfig that identifies a cluster."""
     default = default_kubeconfig(os.environ)
     parser.add_argument(
         "--kubeconfig",
@@ -153,30 +153,30 @@ def add_kubeconfig_argument(parser: argparse.ArgumentParser, help_text: str) -> 
 
 @dataclass(frozen=True)
 class StateFile:
-    """The files that belong to a cluster started by hand.
+    """The files of a cluster started by `kwait up`.
 
     Args:
-        kubeconfig: the file that clients use, and that the cluster is known by.
+        kubeconfig: the file for clients, which identifies the cluster.
     """
 
     kubeconfig: Path
 
     @property
     def state(self) -> Path:
-        """Which process it is."""
+        """The file that names the process."""
         return self.kubeconfig.with_name(self.kubeconfig.name + ".kwait.json")
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """The file with its output."""
         return self.kubeconfig.with_name(self.kubeconfig.name + ".log")
 
     def claim(self) -> None:
-        """Take the kubeconfig for this process, until it notes the cluster's.
+        """Reserve the kubeconfig for this process, until `note` records the cluster's.
 
         Raises:
             ClusterError: a cluster is running there.
-            InvalidArgument: the file belongs to somebody else.
+            InvalidArgument: the file was written by another program.
         """
         other = self.process()
         if other is not None and other.alive:
@@ -200,16 +200,16 @@ class StateFile:
             raise ClusterError(f"{self.state} cannot be written: {error.strerror}") from error
 
     def note(self, pid: int) -> None:
-        """Note the cluster's process."""
+        """Record the cluster's process."""
         draft = self.state.with_name(self.state.name + ".new")
         draft.write_text(self._text(pid), encoding="utf-8")
         draft.replace(self.state)
 
     def process(self) -> ProcessIdentity | None:
-        """Return the process that was noted, running or not; None if none was.
+        """Return the recorded process, running or not; None if there is none.
 
         Raises:
-            ClusterError: the note cannot be read.
+            ClusterError: the state file cannot be read.
         """
         try:
             noted = json.loads(self.state.read_text(encoding="utf-8"))
@@ -227,7 +227,7 @@ class StateFile:
             path.unlink(missing_ok=True)
 
     def remove_of(self, pid: int) -> None:
-        """Remove all files of the cluster, unless another process has taken its place."""
+        """Remove all files of the cluster, unless they belong to another process now."""
         noted = self.process()
         if noted is not None and noted.pid == pid:
             self.remove()

@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     contexts = _context_users(arguments)
     running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
-    # Every request to end must take the cluster along, as Ctrl-C does: in a shell's background too,
-    # where SIGINT is ignored unless asked for.
+    # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
+    # unless a handler is set.
     before = {number: signal.signal(number, _interrupt) for number in _END_SIGNALS}
     try:
         process = SimulatorProcess(
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             _wait_for_end(process)
             running.remove_of(process.pid)
             return 0
-        except BaseException:  # whatever happens, it must not be left behind unnoted
+        except BaseException:  # on any error, leave no unrecorded cluster behind
             process.stop()
             raise
     except KeyboardInterrupt:
@@ -123,14 +123,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _wait_for_end(process: SimulatorProcess) -> None:
-    """Return once somebody has ended the cluster in good order, as `kwait down` does."""
+    """Wait until the cluster is ended gracefully, as by `kwait down`."""
     status = process.wait()
     if status not in {0, -signal.SIGTERM, 128 + signal.SIGTERM}:
         raise ClusterError(f"the cluster has ended (exit status {status}):\n{process.tail()}")
 
 
 def _context_users(arguments: argparse.Namespace) -> list[str]:
-    """Names of the users that are asked for, who all get a context."""
+    """Return the names of the requested users, each of which gets a context."""
     file, users = arguments.token_auth_file, []
     if file is not None:
         arguments.token_auth_file = file.expanduser().absolute()
@@ -162,7 +162,7 @@ def _print_cluster(running: StateFile, arguments: argparse.Namespace, contexts: 
 
 
 def _exposure_warning(address: str) -> str:
-    """What listening on `address` opens; empty for loopback."""
+    """Return a warning about listening on `address`; empty for loopback."""
     if not address:
         return ""
     try:

@@ -76,7 +76,7 @@ class ConnectedCluster:
         self.provider = provider
         self.time_scale = time_scale
         self.fault_place: Callable[[], FaultScope] | None = None
-        """Gives the test that faults are made for; None where there are no tests."""
+        """Returns the test for which faults are created; None outside of tests."""
         self._target = target
         self._clock = clock
 
@@ -155,7 +155,7 @@ class ConnectedCluster:
 
         configuration = Configuration()
         if _is_loopback(self._target.server):
-            configuration.proxy = None  # as Go's clients: no proxy leads back to this machine
+            configuration.proxy = None  # as in Go's clients: no proxy for loopback addresses
         try:
             load_kube_config(  # type: ignore[no-untyped-call] # the client has no types here
                 str(self.kubeconfig),

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["TIME_SCALES", "EmbeddedCluster", "EmbeddedProvider"]
 
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
-"""How long its controllers take at most for each timing, as a part of what a real cluster's take.
+"""Maximum delay of its controllers by timing, as a fraction of a real cluster's.
 
-Fast pauses are a twentieth; what a machine needs by itself does not shrink, and graces leave room
-for as much again.
+Fast pauses are a twentieth; computing time does not shrink, and grace periods leave room for as
+much again.
 """
 
 
@@ -62,7 +62,7 @@ class EmbeddedProvider:
 
     name = "embedded"
     context = None
-    """A cluster of our own is led to by no context that was there before."""
+    """None: a new cluster has no existing context."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class EmbeddedProvider:
                 clock=self._clock,
             )
             return EmbeddedCluster(process, folder, self._timing, self._clock)
-        except BaseException:  # an interrupt too must leave nothing behind
+        except BaseException:  # leave nothing behind on an interrupt
             if process is not None:
                 process.stop()
             folder.remove()

@@ -128,7 +128,7 @@ class ExistingProvider:
         )
 
     def _written(self, contents: dict[str, Any], source: str) -> Kubeconfig:
-        """Make one file of it: workers, kubectl and clients all read the same."""
+        """Write merged files to one kubeconfig, for workers, kubectl and clients alike."""
         self._folder = TempDir()
         path = self._folder.path / "kubeconfig"
         path.write_text(yaml.safe_dump(contents), encoding="utf-8")

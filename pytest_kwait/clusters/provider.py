@@ -112,7 +112,7 @@ PROVIDERS: Mapping[str, Callable[[ClusterRequest], Provider]] = {
     "existing": ExistingProvider,
     "embedded": EmbeddedProvider.requested,
 }
-"""Every provider by name. Making one checks its request, without any network."""
+"""The providers by name; creating one checks its request without network access."""
 
 
 def choose_provider(

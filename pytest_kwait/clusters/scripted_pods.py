@@ -42,7 +42,7 @@ class ScriptedPods:
         self,
         *,
         for_: Duration | None = None,
-        exit: int = 0,  # the name of what a shell calls so
+        exit: int = 0,  # named after the shell's `exit`
         reason: str | None = None,
         message: str | None = None,
     ) -> Fault:

@@ -134,7 +134,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _is_configured(config: pytest.Config) -> bool:
-    """Whether a setting is given anywhere, valid or not, or the run has workers."""
+    """Return whether a setting is given anywhere, valid or not, or the run has workers."""
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         return True
     if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):

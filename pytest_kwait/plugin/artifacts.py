@@ -3,7 +3,7 @@
 Each process writes the folders of its own tests as soon as a phase has failed: the objects
 of the test still exist then.
 
-Workers of pytest-xdist record where their tests work and what they wait for. When a worker
+Workers of pytest-xdist record the namespaces and waits of their tests. When a worker
 dies, its controller reads that record and dumps the namespaces, beside the tests of other
 workers and before the end-of-run cleanup.
 
@@ -401,7 +401,7 @@ class ArtifactCollector:
             why: the text in place of a failure.
 
         Returns:
-            where it is; empty where it could not be made.
+            its path; empty if it could not be created.
         """
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
         from pytest_kwait.suite.artifacts.crash_journal import describe_pending_waits

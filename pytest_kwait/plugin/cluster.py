@@ -154,7 +154,7 @@ def _names_cluster(config: pytest.Config) -> bool:
 
 
 def _has_namespace(item: pytest.Item) -> bool:
-    """Whether a test certainly uses a namespace of the run; other tests check when they use one."""
+    """Return whether a test certainly uses a namespace of the run; others check on use."""
     definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     found = definitions.get("kwait_namespace")
     # A fixture of that name in a conftest may not use the plugin's.
@@ -162,7 +162,7 @@ def _has_namespace(item: pytest.Item) -> bool:
 
 
 def uses_cluster(item: pytest.Item) -> bool:
-    """Whether a test uses a fixture or marker that needs the run's cluster.
+    """Return whether a test uses a fixture or marker that needs the run's cluster.
 
     Tests skipped by a marker use nothing. Fixtures of a conftest with the prefix of the plugin's
     count too, since most are built on those.

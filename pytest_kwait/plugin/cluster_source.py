@@ -42,7 +42,7 @@ def check_context(provider: Provider, settings: Settings) -> None:
     """Check that tests may run in the context of a provider.
 
     Raises:
-        InvalidArgument: its context is none of those that are allowed.
+        InvalidArgument: its context is not allowed.
     """
     allowed = settings.setting("allowed_contexts")
     if allowed.value is None:
@@ -191,7 +191,7 @@ class OwnedSource:
             return self._cluster
 
     def missing(self, cluster: Cluster) -> str:
-        """Ask the server, once."""
+        """Request the rights from the server, once."""
         with self._lock:
             if cluster is not self._cluster:
                 return ""

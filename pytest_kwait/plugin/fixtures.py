@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["add_docstrings"]
 
 _fixture = pytest.fixture()
-# All of them are alike; pytest need not find that out for each.
+# All signatures are equal; pytest need not inspect each.
 _SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])
 _functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
 
 
 def add_docstrings() -> None:
-    """Give the fixtures their texts, which are read only where they are to be shown."""
+    """Set the docstrings of wait fixtures, which only `--fixtures` needs."""
     from pytest_kwait.framework.registry import WAITS
 
     for name, function in _functions.items():
@@ -75,7 +75,7 @@ def _scope(
     fixture_name: str, config: pytest.Config
 ) -> Literal["session", "module", "class", "function"]:
     if not is_active(config):
-        # Nobody has given any setting.
+        # No setting is given.
         return "function"
     from pytest_kwait.plugin.settings import run_settings
 
@@ -98,7 +98,7 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
 
     cluster = cluster_of(request.config)
     item = running_item(request.config)
-    # Where no test has said beforehand that it would use the cluster.
+    # No collected test requested the cluster beforehand.
     check_ready(request.config, item.nodeid if item is not None else "")
     end_faults_with_tests(request.config, cluster)
     return cluster

@@ -55,10 +55,10 @@ class InformersFactory:
             timeout: the limit of the sync; None for `cache_sync` of the timeout table.
 
         Raises:
-            InvalidArgument: an argument cannot be meant, or the server has no such resource.
+            InvalidArgument: an invalid argument, or the server has no such resource.
             WaitTimeout: not all have synced in time; names those that have not.
             WaitFailed: the server refuses a list for good.
-            ApiError: the server could not be asked what a name means.
+            ApiError: discovery failed.
         """
         __tracebackhide__ = True
         named: tuple[object, ...] = resources

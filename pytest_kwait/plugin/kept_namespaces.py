@@ -172,7 +172,7 @@ def namespaces_in_use(config: pytest.Config) -> list[NamespaceInUse]:
 
 
 def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
-    """Whether the namespace of a node is kept, by its own settings or those of a test in it."""
+    """Return whether a node's namespace is kept, by its settings or those of its tests."""
     return settings.keep == "always" or node in config.stash[_kept_nodes_key]
 
 

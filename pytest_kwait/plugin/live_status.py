@@ -319,7 +319,7 @@ def break_line_of(reporter: Any) -> Callable[[], bool]:
 class SignalHandler:
     """Calls a function on SIGUSR1, until it is restored.
 
-    The system is asked for the present handler: Python's `signal.getsignal` does not know those of
+    The present handler is read from the system: Python's `signal.getsignal` does not know those of
     `faulthandler.register`.
 
     Args:
@@ -349,7 +349,7 @@ class SignalHandler:
         self._show_waits = None
         if self._handler is None:
             return
-        # Bound methods are equal, not the same.
+        # Compare bound methods by equality, not identity.
         ours = signal.getsignal(signal.SIGUSR1) == self._told
         if ours and _handler_of(signal.SIGUSR1) == self._handler:
             signal.signal(signal.SIGUSR1, signal.SIG_DFL)
@@ -387,7 +387,7 @@ class LiveStatus:
         self._reporter: StatusReporter | None = None
         self._signal: SignalHandler | None = None
         self.quiet = True
-        """Whether the terminal is left to pytest."""
+        """True while pytest prints to the terminal."""
         self._told: dict[str, str] = {}
         self._told_lock = threading.Lock()
 
@@ -450,7 +450,7 @@ class LiveStatus:
             self.reporter().show(text)
 
     def draws(self) -> bool:
-        """Whether this process draws a live line, for its own waits and those of workers."""
+        """Return whether this process draws a live line, for its own waits and those of workers."""
         return _is_live(self._config, self._descriptor)
 
     def suspend(self) -> None:
@@ -630,12 +630,12 @@ def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
 
 
 def _writes_periodically(config: pytest.Config) -> bool:
-    """Whether periodic lines are written."""
+    """Return whether periodic lines are written."""
     return config.get_verbosity() > -2
 
 
 def _is_live(config: pytest.Config, descriptor: int) -> bool:
-    """Whether a live line is visible and disturbs no other output."""
+    """Return whether a live line is visible and disturbs no other output."""
     return (
         os.isatty(descriptor)
         and os.environ.get("TERM", "dumb") != "dumb"

@@ -296,12 +296,12 @@ def lock_holder_of(config: pytest.Config) -> LockHolder:
 
 
 def _is_serial(item: pytest.Item) -> bool:
-    """Whether a test must run alone on the cluster."""
+    """Return whether a test must run alone on the cluster."""
     marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
     return marked and uses_cluster(item)
 
 
 def _is_overridden(item: pytest.Item) -> bool:
-    """Whether a conftest overrides the cluster fixture; its cluster is unknown before the setup."""
+    """Return whether a conftest overrides the cluster fixture; its cluster is not yet known."""
     fixtures: Any = item.session._fixturemanager
     return len(fixtures.getfixturedefs("kwait_cluster", item) or ()) != 1

@@ -98,7 +98,7 @@ def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
     """Return the settings of a node: the run's, overridden by its `kwait` markers.
 
     Raises:
-        InvalidMarker: a marker cannot be meant.
+        InvalidMarker: a marker is invalid.
     """
     settings = run_settings(node.config)
     for owner, mark in reversed(list(node.iter_markers_with_node("kwait"))):

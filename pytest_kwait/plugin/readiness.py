@@ -75,6 +75,6 @@ def _refuse(problem: str) -> None:
 
 
 def _uses_run_cluster(item: pytest.Item) -> bool:
-    """Whether a test's cluster is the run's, and not overridden by a conftest."""
+    """Return whether a test's cluster is the run's, and not overridden by a conftest."""
     manager = item.session._fixturemanager
     return len(manager.getfixturedefs("kwait_cluster", item) or ()) == 1

@@ -118,7 +118,7 @@ class _TestTimeout:
 
     @property
     def holds(self) -> bool:
-        """Whether pytest-timeout can still end the test by it."""
+        """Return whether pytest-timeout can still end the test by it."""
         if self.deadline.expired:
             # The timer has fired, whether the test ended or not.
             return False
@@ -289,7 +289,7 @@ def activate(config: pytest.Config) -> None:
 
 
 def is_active(config: pytest.Config) -> bool:
-    """Whether all modules are registered."""
+    """Return whether all modules are registered."""
     return _active_key in config.stash
 
 
@@ -337,7 +337,7 @@ def register_fixtures(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def uses_plugin(node: object) -> bool:
-    """Whether a test uses a fixture or marker of the plugin."""
+    """Return whether a test uses a fixture or marker of the plugin."""
     if not isinstance(node, pytest.Item):
         return False
     from pytest_kwait.framework.wait_names import WAIT_NAMES

@@ -58,7 +58,7 @@ class SchedulerFactory:
             timeout: the limit of its cache sync; None for `cache_sync` of the timeout table.
 
         Raises:
-            InvalidArgument: an argument that cannot be meant.
+            InvalidArgument: an invalid name or option.
             WaitTimeout: its caches have not synced in time.
             WaitFailed: the server refuses it pods or nodes for good.
         """

@@ -40,7 +40,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
     """Return the settings from ini file, environment and command line.
 
     Raises:
-        pytest.UsageError: a value cannot be meant, or a `KWAIT_…` name is not known.
+        pytest.UsageError: a value is invalid, or a `KWAIT_…` name is unknown.
     """
     _refuse_unknown(environ)
     here = config.invocation_params.dir
@@ -60,7 +60,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
 
 
 def ignores_kubeconfig(settings: Settings) -> bool:
-    """Whether KUBECONFIG is set although the run does not use it."""
+    """Return whether KUBECONFIG is set although the run does not use it."""
     return bool(os.environ.get("KUBECONFIG")) and not settings.is_existing
 
 

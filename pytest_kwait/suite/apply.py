@@ -214,7 +214,7 @@ class ManifestWriter:
             raise
 
     def _outlives(self, resource: Resource, namespace: str | None) -> bool:
-        """Whether an object there remains when our namespace is deleted."""
+        """Return whether an object there remains when our namespace is deleted."""
         return not (resource.namespaced and self._owned and namespace == self._namespace)
 
     def _found(

@@ -57,7 +57,7 @@ _Result = TypeVar("_Result")
 
 if TYPE_CHECKING:
     NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
-    """Makes the namespace that is asked for, and gives a bench there."""
+    """Creates the requested namespace, and returns a `Kwait` for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ class Kwait:
 
         Args:
             pod: its name, or `pod/name`.
-            *command: the program and its arguments; no shell is added.
+            *command: the program and its arguments, run without a shell.
             container: its name; None if the pod has only one.
             stdin: the command's input; None for none.
             timeout: the limit; None for `single_call` of the timeout table.

@@ -37,16 +37,16 @@ _ADVICE = (
 
 
 class Readiness:
-    """Waits for nodes, system pods and daemon sets, when the first test asks.
+    """Waits for nodes, system pods and daemon sets when the first test starts.
 
-    Tests are not run on a cluster whose nodes or system pods do not become ready within
-    `node_schedulable` and `system_pods_startup`; of daemon sets it is only told. What the run's
-    identity may not look at is not awaited, and that is told. A system pod that is in trouble may
-    get out of it: no wait ends before its limit. A cluster without any node that takes pods is
-    ready, as tests of the API alone need none.
+    Tests do not run on a cluster whose nodes or system pods do not become ready within
+    `node_schedulable` and `system_pods_startup`; unready daemon sets are only reported. Objects
+    that the run's identity may not read are skipped and reported. A failing system pod may recover,
+    so no wait ends before its limit. A cluster without any schedulable node is ready, since tests
+    of the API alone need none.
 
     Args:
-        dump: writes a dump of a cluster that is not ready, and returns its place as a line.
+        dump: writes a dump of an unready cluster, and returns its place as a line.
 
     Source: e2e.go setupSuite. Upstream takes any error for ready pods if it saw few others last.
     """
@@ -64,7 +64,7 @@ class Readiness:
         self._problem: str | None = None
         self._told = ""
         self.notes: list[str] = []
-        """What there is to tell of a cluster that tests are run on, a line each."""
+        """Report lines about a cluster that tests run on."""
 
     def problem(self, test: str) -> str:
         """Return why tests may not use the cluster; empty if they may.

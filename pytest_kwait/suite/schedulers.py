@@ -58,7 +58,7 @@ class RunningScheduler:
         """The `spec.schedulerName` of its pods."""
         factory = ConfigFactory(client, scheduler_names={self.name: algorithm}, **options)
         self.config = factory.create()
-        """What it is made of: its queue, its cache, its informers."""
+        """Its configuration: queue, cache and informers."""
         self._binds = DefaultBinder(Session.of(client))
         self._ctx, self._stop = wait.with_cancel(wait.background(self.config.clock))
         self._error: Exception | None = None
@@ -76,7 +76,7 @@ class RunningScheduler:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not stopped."""
+        """Return whether it was started and has not stopped."""
         return self._thread.is_alive()
 
     def bind(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
@@ -102,7 +102,7 @@ class RunningScheduler:
     def _run(self) -> None:
         try:
             Scheduler(self.config).run(self._ctx)
-        except Exception as error:  # a thread has nobody to raise to: `stop` tells
+        except Exception as error:  # a thread cannot raise to a caller: `stop` reports it
             self._error = error
             _log.exception("scheduler %s ended", self.name)
 

@@ -95,7 +95,7 @@ class ArtifactFolder:
         self.trouble = ""
         """Why nothing can be written, as of a full disk; empty as long as it can."""
         self.problems: list[str] = []
-        """What could not be had, and what was left out."""
+        """Errors and omissions."""
         self._left = size
         self._size = size
         self._lock = threading.Lock()

@@ -155,19 +155,19 @@ class SweepResult:
     runs: list[RunFindings] = field(default_factory=list)
     """Every run that has a Lease."""
     going: list[Leftover] = field(default_factory=list)
-    """What was asked to go."""
+    """Leftovers whose deletion was requested."""
     kept: list[Leftover] = field(default_factory=list)
-    """What was kept and has not expired, or names no Lease and has not."""
+    """Kept leftovers that have not expired, and leftovers without a Lease that have not."""
     staying: list[Leftover] = field(default_factory=list)
-    """What was asked to go and was still there when the time was up."""
+    """Leftovers whose deletion was not complete at the time limit."""
     problems: list[str] = field(default_factory=list)
-    """What could not be looked at or deleted, each with its reason."""
+    """Failed reads and deletions, each with its reason."""
     unknown: dict[str, str] = field(default_factory=dict)
-    """Leases that could not be read, with the reason: what names them stays."""
+    """Leases that could not be read, with the reason; leftovers that name them stay."""
     leases: int = 0
-    """How many Leases of runs were removed."""
+    """The number of removed Leases of runs."""
     foreign: int = 0
-    """How many objects have our label and are not ours."""
+    """The number of objects with our label that no run owns."""
 
     def revived(self, place: str) -> None:
         """Record that a run showed life after it was taken for dead."""
@@ -178,7 +178,7 @@ class SweepResult:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all leftovers are being deleted, or gone where that was awaited."""
+        """Return whether all leftovers are being deleted, or, after a wait, are gone."""
         return not (self.problems or self.staying)
 
     def summary(self) -> str:

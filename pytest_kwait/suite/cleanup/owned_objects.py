@@ -187,7 +187,7 @@ def _request_deletion(
 
 
 def _may_have_dependents(resource: Resource) -> bool:
-    """Whether objects of a kind may have dependents: workloads, custom resources."""
+    """Return whether objects of a kind may have dependents: workloads, custom resources."""
     if resource == REPLICATION_CONTROLLERS or resource.group in ("apps", "batch"):
         return True
     return "." in resource.group and not resource.group.endswith(".k8s.io")

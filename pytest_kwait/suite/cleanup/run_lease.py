@@ -127,7 +127,7 @@ class RunLeaseRenewer:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.problem: str | None = None
-        """What went wrong with the Lease, in one line; None if nothing did."""
+        """The error of the Lease, in one line; None without one."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -307,16 +307,16 @@ class Liveness(Enum):
     """The liveness of a run."""
 
     LIVES = "lives"
-    """Its Lease was renewed while somebody watched."""
+    """Its Lease was renewed while watched."""
 
     UNDECIDED = "undecided"
-    """Its Lease may be renewed yet."""
+    """Its Lease may still be renewed."""
 
     DEAD = "dead"
-    """Its Lease is not renewed any more."""
+    """Its Lease is no longer renewed."""
 
     ENDED = "ended"
-    """It has said so."""
+    """The run has marked its Lease as ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,12 +163,12 @@ class Settings:
 
     @property
     def mode(self) -> Literal["watch", "poll"]:
-        """How waits observe the cluster."""
+        """The method by which waits observe the cluster."""
         return cast('Literal["watch", "poll"]', self.setting("mode").value)
 
     @property
     def fail_fast(self) -> bool:
-        """Whether waits fail early."""
+        """Return whether waits fail early."""
         return cast("bool", self.setting("fail_fast").value)
 
     @property
@@ -238,7 +238,7 @@ class Settings:
 
     @property
     def session_waits(self) -> bool:
-        """Whether tests wait until an existing cluster is ready."""
+        """Return whether tests wait until an existing cluster is ready."""
         return cast("bool", self.setting("session_waits").value)
 
     @property
@@ -268,12 +268,12 @@ class Settings:
 
     @property
     def janitor(self) -> bool:
-        """Whether the run deletes objects of dead runs."""
+        """Return whether the run deletes objects of dead runs."""
         return cast("bool", self.setting("janitor").value)
 
     @property
     def is_existing(self) -> bool:
-        """Whether the run uses a cluster that it does not start."""
+        """Return whether the run uses a cluster that it does not start."""
         named = self.kubeconfig is not None or self.context is not None
         return self.cluster == "existing" or (self.cluster == "auto" and named)
 

@@ -124,11 +124,11 @@ class LockState:
 
     @property
     def held(self) -> bool:
-        """Whether the first ticket of the queue holds the lock."""
+        """Return whether the first ticket of the queue holds the lock."""
         return bool(((self.lock or {}).get("spec") or {}).get("holderIdentity"))
 
     def blocked_by(self, ahead: Sequence[Ticket], members: Sequence[Member]) -> str:
-        """Return the message about who holds the lock or comes first.
+        """Return the message about the holders of the lock or earlier tickets.
 
         Args:
             ahead: the earlier tickets.

@@ -11,7 +11,7 @@ The lock is kept in Leases of one namespace, all with the label `pytest-kwait/lo
 The rules, each of them one write at the version that it was decided on:
 
 - Shared: a member that is in goes on from test to test without a request. A member that
-  goes in reads the queue afterwards: with no exclusive ticket it may go on, else it goes
+  goes in reads the queue afterwards: with no exclusive ticket it stays in, else it goes
   out again, takes a shared ticket, goes in when no exclusive one is before it, and returns
   the ticket.
 - Exclusive: a process that is out and first in the queue then looks for members that are
@@ -27,9 +27,9 @@ asking, so neither a stream of shared tests starves serial ones, nor the reverse
 Expiry: a member whose Lease has not changed for its whole duration, by the monotonic clock
 of the process that waits for it (as in `leaderelection`), is removed at the version that
 was watched; a member that renews meanwhile stays. Its tickets do not count without it. A
-member that was paused or cut off finds its Lease gone and knows that others were let in. A
-request whose answer was lost may still arrive: it names an old version and is refused, and
-before a process goes on after one it moves the version on.
+member that was paused or cut off finds its Lease gone: it has lost the lock. A
+request without a response may still arrive: it names an old version and is refused, and
+a process first changes the version before it continues after such a request.
 
 The cost is in docs/locks.md.
 """
@@ -88,7 +88,7 @@ CONFLICT_PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What this process holds the lock for.
+    """The ticket and member with which this process holds the lock.
 
     Args:
         member: the UID of the member that holds it.
@@ -112,9 +112,9 @@ class LockMember:
         self.pace = leases.duration / RENEWALS_PER_DURATION
         """Seconds between two renewals."""
         self.guard = threading.Lock()
-        """Held for a few steps that must not be torn, never while somebody is asked."""
+        """Held for a few atomic steps, never during a request."""
         self.member: Member | None = None
-        """As it was last seen or written; None if this process takes no part."""
+        """Our member as last read or written; None if this process does not participate."""
         # Polled, since blocking would be a wait without a clock.
         self._write_lock = threading.Lock()
         self._uncertain: str | None = None
@@ -123,12 +123,12 @@ class LockMember:
 
     @property
     def valid(self) -> bool:
-        """Whether no other process can have removed it: it was renewed within its duration."""
+        """Return whether it was renewed in time, so that no other process can have removed it."""
         return self.member is not None and self._clock.monotonic() < self._valid_until
 
     @property
     def due(self) -> bool:
-        """Whether it must be renewed, or overwrite an earlier write whose response was lost."""
+        """Return whether it must be written: for renewal, or after a lost response."""
         member = self.member
         doubtful = member is not None and member.version == self._uncertain
         return doubtful or self._clock.monotonic() >= self._renew_at
@@ -168,7 +168,7 @@ class LockMember:
             self._leases.leave(member, deadline)
 
     def has_expired(self, member: Member) -> bool:
-        """Whether a member has been unchanged for its duration."""
+        """Return whether a member has been unchanged for its duration."""
         _, since = self._observed[member.uid]
         return self._clock.monotonic() - since >= member.duration
 
@@ -199,7 +199,7 @@ class LockMember:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether a write certainly did not happen, because the object had changed."""
+    """Return whether a write certainly did not happen, because the object had changed."""
     return isinstance(error, ApiError) and error.status in (404, 409)
 
 
@@ -235,7 +235,7 @@ class ClusterLock:
         """Seconds between two renewals."""
         self._woken = threading.Event()
         self._hold: Hold | None = None
-        # Whether this process is in and needs no request.
+        # True if this process is in and needs no request.
         self._open = False
         self._queue: tuple[Ticket, ...] = ()
         self._last = LockState(None, (), {})
@@ -277,7 +277,7 @@ class ClusterLock:
             self._acquire(False, test, deadline, tell)
 
     def lost(self) -> bool:
-        """Whether the lock was lost since it was acquired, or that is unknown.
+        """Return whether the lock was lost since it was acquired, or that is unknown.
 
         Sends a request only if this process did not renew its Lease in time.
         """
@@ -514,7 +514,7 @@ class ClusterLock:
 
     @property
     def _needs_cleanup(self) -> bool:
-        """Whether the queue contains an unused ticket of ours."""
+        """Return whether the queue contains an unused ticket of ours."""
         member, kept = self._own.member, self._kept
         return member is not None and any(
             each.member == member.uid and each.id != kept for each in self._queue
@@ -522,7 +522,7 @@ class ClusterLock:
 
     @property
     def _in_the_way(self) -> bool:
-        """Whether another process waits for us although we run no test."""
+        """Return whether another process waits for us although we run no test."""
         member = self._own.member
         return self._hold is None and self._wanted and member is not None and not member.out
 

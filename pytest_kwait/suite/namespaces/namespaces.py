@@ -2,9 +2,9 @@
 
 The quota limits how many namespaces a run has at a time, and how fast it creates them.
 Namespaces that are being deleted count, since they still hold objects; kept ones do not.
-The server is asked for the count only once the limit may be reached.
+The count is requested from the server only once the limit may be reached.
 
-The server deletes namespaces while tests go on. At the end of a run only the last few are
+The server deletes namespaces while tests run. At the end of a run only the last few are
 left, or those with finalizers: their blocking objects and finalizers are reported.
 """
 
@@ -362,7 +362,7 @@ _DELETION_TIMEOUT = 2.0
 """Minimum seconds for the request that deletes a namespace, however late it is."""
 
 _MAX_NAME_ATTEMPTS = 3
-"""How many names are tried if each is taken or being deleted."""
+"""Maximum number of names to try if each is taken or being deleted."""
 
 
 class Namespaces:
@@ -473,7 +473,7 @@ class Namespaces:
         return name
 
     def owns(self, name: str) -> bool:
-        """Whether a namespace was created here, and is deleted with everything in it."""
+        """Return whether a namespace was created here, and is deleted with everything in it."""
         return name in self._made
 
     def delete(self, name: str) -> str | None:
@@ -512,7 +512,7 @@ class Namespaces:
         )
 
     def _has_default_objects(self, name: str) -> bool:
-        """Whether a new namespace gets its default objects within a moment.
+        """Return whether a new namespace gets its default objects within a moment.
 
         A few requests on an open connection are cheaper than a new watch.
         """

@@ -63,7 +63,7 @@ _ADVICE = (
 
 
 class Need(Enum):
-    """How much a right is needed."""
+    """The importance of a permission."""
 
     DECISIVE = "decisive"
     """Nothing goes without it."""
@@ -72,7 +72,7 @@ class Need(Enum):
     """It may be granted with a namespace: alone, it is not missed before."""
 
     RICHER = "richer"
-    """The run goes on without it."""
+    """The run continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def _format_rights(rights: Iterable[Right]) -> list[str]:
 
 
 def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
-    """Whether the server allows a right; None if it does not answer."""
+    """Return whether the server allows a right; None if it does not answer."""
     spec = {"resourceAttributes": attributes}
     status = _create_review(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
     allowed = status.get("allowed")

@@ -75,7 +75,7 @@ class ShardSuite:
             timeout: maximum seconds of the Job.
 
         Raises:
-            InvalidArgument: neither the image nor the template names an image.
+            InvalidArgument: neither `image` nor the template names an image.
         """
         labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(self.run)}
         template: dict[str, Any] = copy.deepcopy(dict(self.template))
