@@ -23,7 +23,7 @@ __all__ = ["add_arguments", "run"]
 _MAX_SHARDS = 1000
 _TIMEOUT = "1h"
 _LOG_LINES = 20
-"""Lines of the log of a shard that was lost."""
+"""Maximum log lines shown for a lost shard."""
 
 _EPILOG = """\
 The image has the suite, its requirements and pytest-kwait of this version in it; the working
@@ -34,7 +34,7 @@ directory of the image is where pytest runs. What follows -- are pytest's argume
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the command's arguments."""
     commands = parser.add_subparsers(dest="shards_command", metavar="run", required=True)
     text = "run a suite as an Indexed Job and gather its results"
     sub = commands.add_parser(

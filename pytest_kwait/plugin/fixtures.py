@@ -160,7 +160,7 @@ def kwait(
     kwait_namespace: str,
     _kwait_namespaces: Namespaces,
 ) -> Iterator[Kwait]:
-    """Give the bench of this test: apply, create, get, list, delete, logs, events, wait_for."""
+    """Return the `Kwait` of this test: apply, create, get, list, delete, logs, events, wait_for."""
     from pytest_kwait.plugin.namespaces import make_kwait, make_owner
 
     timeouts = None
@@ -190,7 +190,7 @@ def kwait_factory(
     kwait_client: ApiClient,
     _kwait_namespaces: Namespaces,
 ) -> Callable[[str], AbstractContextManager[Kwait]]:
-    """Make further benches, of any scope, each for a `with` block that names it."""
+    """Create further `Kwait` objects of any scope, each for a named `with` block."""
     from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
 
     @contextmanager
@@ -232,7 +232,7 @@ def kwait_leader_election(
     kwait_client: ApiClient,
     kwait_namespace: str,
 ) -> Iterator[Callable[..., Candidates]]:
-    """Hold elections among processes that one can pause, kill and cut off from the server."""
+    """Hold elections among processes that can be paused, killed and cut off from the server."""
     activate(request.config)
     from pytest_kwait.plugin.run import time_budget_of
     from pytest_kwait.suite.election.candidates import Candidates

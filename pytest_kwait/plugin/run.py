@@ -1,6 +1,6 @@
 """Shared state of the run: current test, its time limit, run id.
 
-Shared clients and namespaces look settings and limits up by the current test. Waits end
+Shared clients and namespaces look up settings and limits by the current test. Waits end
 before the test's own timeout, which would end the test without evidence. Registered from
 the start: a limit is set before it is known whether the test will wait.
 """

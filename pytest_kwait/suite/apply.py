@@ -192,7 +192,7 @@ class ManifestWriter:
     def _in_the_way(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None, refusal: ApiError
     ) -> dict[str, Any]:
-        """Return what is being deleted and has the name that is wanted; else raise the refusal."""
+        """Return the terminating object of the same name; raise the error if there is none."""
         if refusal.reason != "AlreadyExists" or "name" not in obj["metadata"]:
             raise refusal
         try:

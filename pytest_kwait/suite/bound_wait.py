@@ -49,7 +49,7 @@ class TimeBudget(NamedTuple):
             return asked, ""
         from pytest_kwait.apimachinery.durations import format_duration
 
-        # In tenths, for the sake of the message.
+        # In tenths, for a readable message.
         cut = max(math.floor(self.seconds * 10) / 10, _MIN_TIMEOUT)
         return cut, (
             f"its limit of {format_duration(asked)} was cut to {format_duration(cut)} to end "

@@ -68,7 +68,7 @@ class Informers(Mapping[str, "SharedInformer"]):
             self._factory = None
 
     def _add(self, informer: SharedInformer) -> None:
-        """Add an informer, unless it is there."""
+        """Add an informer, unless it exists."""
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
@@ -204,7 +204,7 @@ class RecordedInformers(Informers):
         super().__init__(client, namespace, **options)
         self._histories: dict[SharedInformer, EventHistory] = {}
         self.registrations: list[HandlerRegistration] = []
-        """The handlers that keep the histories, to wait until they were told what is there."""
+        """The handlers of the histories, to wait until they have received the first list."""
 
     def events(self, resource: str, name: str | None = None) -> list[InformerEvent]:
         """Return the events of a resource so far, oldest first.

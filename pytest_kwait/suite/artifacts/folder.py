@@ -93,7 +93,7 @@ class ArtifactFolder:
         self.path = path
         self.redact = redact
         self.trouble = ""
-        """Why nothing can be written, as of a full disk; empty as long as it can."""
+        """Why nothing can be written, e.g. a full disk; empty while writing works."""
         self.problems: list[str] = []
         """Errors and omissions."""
         self._left = size

@@ -10,7 +10,7 @@ The lock is kept in Leases of one namespace, all with the label `pytest-kwait/lo
 
 The rules, each of them one write at the version that it was decided on:
 
-- Shared: a member that is in goes on from test to test without a request. A member that
+- Shared: a member that is in runs test after test without a request. A member that
   goes in reads the queue afterwards: with no exclusive ticket it stays in, else it goes
   out again, takes a shared ticket, goes in when no exclusive one is before it, and returns
   the ticket.
