@@ -1,4 +1,4 @@
 """Waits on Jobs and their pods.
 
-Admitted are readers of a Job's fields, conditions on a Job, and their waits.
+This folder holds readers of a Job's fields, conditions on a Job, and their waits.
 """

@@ -1,8 +1,8 @@
 """Conditions on a Job: its pods, its ready count, its status conditions, user callables.
 
-A Job that retries is pending for as long as it does: its own conditions report when it gives
-up. Its pods fail a wait only once so many of them are stuck that what is awaited is out of
-reach. `JobOutcome` judges the conditions by which a Job ends.
+A Job that retries is pending; its own conditions report when it gives up. Its pods fail a wait
+only once so many of them are stuck that the goal is out of reach. `JobOutcome` covers the
+conditions that end a Job.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 
 
 class JobCondition:
-    """What conditions on a Job share: the Job, the pods of its own selector, where to look.
+    """Base of the conditions on a Job and the pods of its own selector.
 
     Args:
-        goal: what is awaited.
-        phase: the phase of the pods that belong to the result; empty where the Job itself does.
+        goal: the awaited state, as a verb phrase.
+        phase: the phase of the pods in the result; empty if the result is the Job itself.
         uid: the Job's UID; empty for the first one seen.
     """
 
     runs_user_code = False
     pod_doom = staticmethod(detect_not_starting)
-    """Why a pod will not become what is awaited."""
+    """Returns the reason that a pod cannot reach the awaited state."""
 
     def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
         self.namespace = check_namespace(namespace)
@@ -93,7 +93,7 @@ class JobCondition:
         current = self.job.current
         uid = current["metadata"].get("uid") or "" if current is not None else ""
         if current is not None and uid != self._selected_for:
-            # The selector of a Job cannot be changed: its pods change only with the Job.
+            # The selector of a Job is immutable: its pods change only with the Job.
             self._selected_for = uid
             self.pods = ObjectCounter(self._pod_state)
             self._refusals = RefusedPods(self.namespace, uid)
@@ -105,9 +105,9 @@ class JobCondition:
         return self._sources
 
     def deferred_source(self) -> Source | None:
-        """Return the Job's events while pods are missing that it could have made."""
+        """Return the Job's events while pods are missing that it could have created."""
         alive = self.pods.count(_ALIVE)
-        # Asked after every change of a pod: what is told by the pods' number comes first.
+        # Checked after every change of a pod, so the cheap check of the counts comes first.
         if self.job.current is None or not self.has_missing_pods(alive):
             return None
         if find_end(self.job, *_ENDS) or find_halt(self.job):
@@ -116,19 +116,19 @@ class JobCondition:
         return None if active is None or alive >= active else self._refusals.source
 
     def deferred_verdict(self) -> Failed | None:
-        """Decide by whether the last pod was refused."""
+        """Return the verdict if the creation of the last pod was refused."""
         return self._refusals.deferred_verdict()
 
     def has_missing_pods(self, alive: int) -> bool:
-        """Return whether what is awaited needs more pods than there are.
+        """Return whether the goal needs more pods than there are.
 
         Args:
-            alive: how many have not ended.
+            alive: the number of pods that have not ended.
         """
         return False
 
     def seen(self) -> str:
-        """Sum up the Job's pods."""
+        """Return a summary of the Job's pods."""
         if self.job.current is None:
             return ""
         summary = self.pods.summary() or "no pods"
@@ -148,7 +148,7 @@ class JobCondition:
         return self.pods.objects(PODS) if self._phase else self.job.object()
 
     def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        # A selector made by hand may match what an earlier Job has left.
+        # A manual selector may match pods of an earlier Job.
         if controller_uid(pod) not in ("", self._selected_for):
             return _OF_ANOTHER
         self._refusals.made(pod)
@@ -165,7 +165,7 @@ class JobCondition:
         )
 
     def _doom(self, needed: int) -> Failed | None:
-        """Return the verdict where that many pods are stuck; None while fewer are."""
+        """Return the verdict if that many pods are stuck; None while fewer are."""
         if needed < 1:
             return None
         stuck = self.pods.nth_terminal(needed)
@@ -181,15 +181,15 @@ class JobCondition:
 
 @dataclass(frozen=True, slots=True)
 class _JobFacts:
-    """What a Job says about its pods, worked out once per change of the Job.
+    """Facts of a Job about its pods, computed once per change of the Job.
 
     Args:
-        absent: the verdict where it is not there.
-        ended: the verdict where it is over.
-        failing: the verdict where it is about to fail.
-        halted: the verdict where it starts no pods for now.
-        slots: how many pods are active at once; None where it starts no more.
-        completions: how many must succeed; None where the first success ends it.
+        absent: the verdict if the Job does not exist.
+        ended: the verdict if it has ended.
+        failing: the verdict if it is about to fail.
+        halted: the verdict if it starts no pods for now.
+        slots: the number of pods active at once; None if it starts no more.
+        completions: the number that must succeed; None if the first success ends it.
     """
 
     absent: Pending | Failed | None
@@ -212,10 +212,10 @@ def _facts(job: SingleObject) -> _JobFacts:
 
 
 class JobPods(JobCondition):
-    """A number of a Job's pods in one phase, not one more and not one less.
+    """An exact number of a Job's pods are in one phase.
 
     Args:
-        expected_count: how many pods.
+        expected_count: the number of pods.
         phase: `Running` or `Succeeded`.
     """
 
@@ -228,7 +228,7 @@ class JobPods(JobCondition):
         self._known = _JobFacts(None, None, None, None, None, None)
 
     def verdict(self) -> Verdict:
-        """Decide by the count, and by how far it can still get."""
+        """Decide by the count, and by the counts that are still reachable."""
         facts = self._facts()
         if facts.absent is not None:
             return facts.absent
@@ -238,13 +238,13 @@ class JobPods(JobCondition):
         return self._out_of_reach(facts, count) or LazyPending(self._progress)
 
     def has_missing_pods(self, alive: int) -> bool:
-        """Return whether the count cannot be reached with the pods that there are."""
+        """Return whether the count cannot be reached with the existing pods."""
         if self._phase == "Running":
             return alive < self.expected
         return self.pods.count(self._phase) + alive < self.expected
 
     def _facts(self) -> _JobFacts:
-        # There is an event for every pod's change, and few for the Job's.
+        # Pods change often and the Job rarely.
         if self._facts_of != self.job.changes:
             self._facts_of = self.job.changes
             self._known = _facts(self.job)
@@ -274,22 +274,22 @@ class JobPods(JobCondition):
             return facts.halted
         reachable = self._reachable(facts, count)
         if reachable < self.expected:
-            # A success is never taken back; more parallelism may yet be given.
+            # A success is final; parallelism may still be raised.
             enough = (self.job.spec.get("parallelism") or 1) >= self.expected
             patience = Patience.SHORT if enough else Patience.LONG
             return Failed(self._too_few(reachable), patience)
         return self._doom(reachable - self.expected + 1)
 
     def _after_the_end(self, ended: Failed, count: int) -> Failed:
-        """Judge a Job that has ended, or is about to: its pods can only end as well."""
+        """Return the verdict on a Job that has ended, or is about to."""
         noun = "pod" if count == 1 else "pods"
         reason = f"{ended.reason}, with {count} {noun} {self._phase}"
-        # A pod that has not been seen to end yet may be on its way to the awaited phase.
+        # A pod that has not been seen to end yet may be about to reach the awaited phase.
         alive = self.pods.count(_ALIVE) > 0
         return Failed(reason, Patience.SHORT if alive else Patience.NONE)
 
     def _reachable(self, facts: _JobFacts, count: int) -> int:
-        """Return how many pods can be in the phase at once if none is stuck."""
+        """Return the number of pods that can be in the phase at once if none is stuck."""
         active = facts.slots
         if self._phase == "Running":
             return active if active is not None else self.pods.count(_ALIVE)
@@ -312,9 +312,9 @@ class JobOutcome(JobCondition):
     """The end of a Job: any, success or failure.
 
     Args:
-        outcomes: the condition types that are awaited: `Complete`, `Failed` or both.
+        outcomes: the awaited condition types: `Complete`, `Failed` or both.
         reason: the reason that the condition must have; None for any.
-        succeeded_pods: how many pods must have succeeded; None for any number.
+        succeeded_pods: the number of pods that must have succeeded; None for any number.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class JobOutcome(JobCondition):
         self._succeeded = succeeded_pods
 
     def verdict(self) -> Verdict:
-        """Decide by the Job's conditions, and by whether its pods can lead to them."""
+        """Decide by the Job's conditions, and by the outcomes its pods can still reach."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -371,7 +371,7 @@ class JobOutcome(JobCondition):
         if hindrance is not None:
             return hindrance
         if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
-            # Every slot is needed for a success: a pod that is stuck in one is enough.
+            # Success needs every slot: one stuck pod is enough to fail.
             return self._doom(1)
         if "Failed" in self._outcomes and self.job.spec.get("activeDeadlineSeconds"):
             return None
@@ -379,7 +379,7 @@ class JobOutcome(JobCondition):
         return self._doom(active if active is not None else self.pods.count(_ALIVE))
 
     def has_missing_pods(self, alive: int) -> bool:
-        """Return whether no pod is left that could end the Job, or one is missing for success."""
+        """Return whether no pod is left to end the Job, or one is missing for success."""
         return is_missing_pods_for_end(self.job, alive, success=self._outcomes == ("Complete",))
 
     def _progress(self) -> str:
@@ -391,10 +391,10 @@ class JobOutcome(JobCondition):
 
 
 class JobReadiness(JobCondition):
-    """A number of ready pods, as the Job's controller has counted them.
+    """An exact number of ready pods, as counted by the Job controller.
 
     Args:
-        ready: how many.
+        ready: the number of pods.
     """
 
     pod_doom = staticmethod(detect_not_staying_up)
@@ -405,7 +405,7 @@ class JobReadiness(JobCondition):
         super().__init__(namespace, job, f"count {ready} ready {noun}")
 
     def verdict(self) -> Verdict:
-        """Decide by the Job's own count, and by how far it can still get."""
+        """Decide by the Job's own count, and by the counts that are still reachable."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -429,14 +429,14 @@ class JobReadiness(JobCondition):
         if active is None:
             return None
         if active < self._ready:
-            # More parallelism may yet be given; a success is never taken back.
+            # Parallelism may still be raised; a success is final.
             enough = (self.job.spec.get("parallelism") or 1) >= self._ready
             text = f"the job keeps {active} {'pod' if active == 1 else 'pods'} active at most"
             return Failed(text, Patience.SHORT if enough else Patience.LONG)
         return self._doom(active - self._ready + 1)
 
     def has_missing_pods(self, alive: int) -> bool:
-        """Return whether there are fewer pods than are to be ready."""
+        """Return whether there are fewer pods than must become ready."""
         return alive < self._ready
 
     def _progress(self, counted: object) -> str:
@@ -447,7 +447,7 @@ class JobReadiness(JobCondition):
 
 
 CONDITION_KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
-"""The types of conditions that Kubernetes gives to Jobs."""
+"""The types of conditions that Kubernetes sets on Jobs."""
 
 _EXCLUDED_BY = {
     "FailureTarget": ("Failed", "Complete", "SuccessCriteriaMet"),
@@ -457,7 +457,7 @@ _EXCLUDED_BY = {
 
 
 class JobStatusCondition(JobCondition):
-    """A condition of a Job that is True, but for those by which it ends.
+    """A condition of a Job is True; conditions that end the Job excluded.
 
     Args:
         kind: the condition's type.
@@ -471,7 +471,7 @@ class JobStatusCondition(JobCondition):
         self._reason = reason
 
     def verdict(self) -> Verdict:
-        """Decide by the condition, and by those that exclude it."""
+        """Decide by the condition, and by conditions that exclude it."""
         absent = self.job.missing_verdict()
         if absent is not None:
             return absent
@@ -500,7 +500,7 @@ class JobStatusCondition(JobCondition):
         return None if active is None else self._doom(active)
 
     def has_missing_pods(self, alive: int) -> bool:
-        """Return whether the pods that there are cannot bring the condition about."""
+        """Return whether the existing pods cannot bring the condition about."""
         if self._kind == "Suspended" or self._kind not in CONDITION_KINDS:
             return False
         return is_missing_pods_for_end(self.job, alive, success=self._kind == "SuccessCriteriaMet")
@@ -517,10 +517,11 @@ class JobStatusCondition(JobCondition):
 
 
 class UserJobCondition(JobCondition):
-    """A Job that satisfies code of the user.
+    """A Job satisfies a callable of the user.
 
     Args:
-        state: given the Job, returns what is missing or an empty text; or a bool or a verdict.
+        state: given the Job, returns a text that names the missing part, empty for none; or a bool
+            or a verdict.
     """
 
     runs_user_code = True
@@ -533,16 +534,16 @@ class UserJobCondition(JobCondition):
         super().__init__(namespace, job, self._test.goal)
 
     def sources(self) -> Sequence[Source]:
-        """Return the Job alone: the verdict is about nothing else."""
+        """Return the Job alone: the verdict depends on nothing else."""
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Return what the user's code says of the Job."""
+        """Return the callable's verdict on the Job."""
         absent = self.job.missing_verdict()
         return self._test.judge(self.job.object()) if absent is None else absent
 
     def seen(self) -> str:
-        """Say how far the Job is by its own count."""
+        """Return the Job's progress by its own counts."""
         if self.job.current is None:
             return ""
         wanted = required_completions(self.job)
@@ -559,10 +560,10 @@ class UserJobCondition(JobCondition):
 
 
 class _StatePredicate(UserPredicate):
-    """A test that may say in a text what is missing, as upstream's do."""
+    """Adapter of a callable that may return the missing part as a text, as upstream's do."""
 
     def judge(self, subject: Any) -> Verdict:
-        """Return what the callable says; what it raises comes through.
+        """Return the callable's answer; its exceptions propagate.
 
         Raises:
             InvalidArgument: it returned neither a text, nor a bool, nor a verdict.

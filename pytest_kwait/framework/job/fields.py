@@ -76,21 +76,21 @@ def pod_selector(job: dict[str, Any]) -> str:
 
 
 def succeeded_count(job: SingleObject) -> int:
-    """Return how many pods have succeeded, as the Job's controller has counted."""
+    """Return the number of succeeded pods, as counted by the Job controller."""
     count = job.status.get("succeeded")
     return count if isinstance(count, int) else 0
 
 
 def required_completions(job: SingleObject) -> int | None:
-    """Return how many pods must succeed; None where the first success ends the Job."""
+    """Return the number of pods that must succeed; None if the first success ends the Job."""
     count = job.spec.get("completions")
     return count if isinstance(count, int) else None
 
 
 def max_active_pods(job: SingleObject) -> int | None:
-    """Return how many pods the Job's controller keeps active at most.
+    """Return the maximum number of pods that the Job controller keeps active.
 
-    None where it starts no more: a Job without completions of which a pod has succeeded.
+    None if it starts no more: a Job without completions of which a pod has succeeded.
 
     Source: kubernetes/pkg/controller/job/job_controller.go, manageJob.
     """
@@ -103,14 +103,14 @@ def max_active_pods(job: SingleObject) -> int | None:
 
 
 def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> bool:
-    """Return whether a Job cannot come to its end with the pods that there are.
+    """Return whether a Job cannot end with the existing pods.
 
-    Any one of them may yet fail it; where it is to succeed, every completion needs its own. A Job
-    with a deadline ends by that, unless it is to succeed.
+    Any one of them may still fail it; success needs a pod for every completion. A Job with a
+    deadline ends at that deadline, unless success is awaited.
 
     Args:
-        alive: how many of its pods have not ended.
-        success: whether it is to succeed.
+        alive: the number of its pods that have not ended.
+        success: whether success is awaited.
     """
     if not success:
         return not alive and not job.spec.get("activeDeadlineSeconds")
@@ -129,7 +129,7 @@ _ENDS = {
 
 
 def find_end(job: SingleObject, *kinds: str) -> Failed | None:
-    """Return the verdict where one of these conditions says that the Job is over; else None.
+    """Return the verdict if one of these conditions ends the Job; else None.
 
     Args:
         *kinds: of `Complete`, `SuccessCriteriaMet`, `Failed` and `FailureTarget`.
@@ -142,7 +142,7 @@ def find_end(job: SingleObject, *kinds: str) -> Failed | None:
 
 
 def find_halt(job: SingleObject) -> Failed | None:
-    """Return the verdict where a Job starts no pods for now, or none any more; else None."""
+    """Return the verdict if a Job starts no pods for now, or none any more; else None."""
     if job.spec.get("suspend"):
         return Failed("the job is suspended", Patience.LONG)
     return job.ending()

@@ -1,9 +1,9 @@
 """Waits on Jobs: their pods, their end, their status conditions, their deletion.
 
-A Job's pods are found by its own selector, which names its UID unless it was made by hand: pods
-of an earlier Job of the same name never count. A Job that is not there yet may still be
-created; one that was seen and is deleted, or created again, ends the wait. Deletion is awaited
-by UID.
+A Job's pods are found by its own selector, which names its UID unless it was written by hand, so
+pods of an earlier Job of the same name never count. A Job that does not exist yet may still be
+created; one that was seen and is deleted, or recreated, ends the wait. Deletion is awaited by
+UID.
 
 Source: kubernetes/test/e2e/framework/job/wait.go and rest.go.
 """
@@ -73,13 +73,15 @@ __all__ = [
 def get_job_pods(
     client: ApiClient, namespace: str, job: str, *, timeout: Duration | None = None
 ) -> list[dict[str, Any]]:
-    """Return the pods that a Job's selector matches now, sorted by name; empty before it has any.
+    """Return the pods that a Job's selector matches now, sorted by name.
+
+    The list is empty while the Job has no pods.
 
     Args:
         timeout: the limit; 5 minutes if not given.
 
     Raises:
-        ApiError: the Job is not there, or the server refuses.
+        ApiError: the Job does not exist, or the server refuses.
         DeadlineExceeded: there was no answer in time.
 
     Source: job/rest.go GetJobPods, which selects by a label that only the framework's jobs have.
@@ -116,13 +118,12 @@ def wait_for_job_pods_running(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a Job's pods in phase Running once there are exactly `expected_count`.
 
-    Exactly as upstream counts: pods in other phases are ignored, one Running pod too many is as
-    little as one too few, and a pod need not be ready. Upstream's wait for pods that have run and
-    ended already lasts until the timeout; this one fails when the Job has ended, or cannot run so
-    many at once any more.
+    Counts as upstream does: pods in other phases are ignored, a surplus Running pod is as wrong as
+    a missing one, and a pod need not be ready. Upstream waits until the timeout for pods that have
+    already ended; this wait fails when the Job has ended, or can no longer run that many at once.
 
     Args:
-        expected_count: how many pods, 0 or more.
+        expected_count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, or its pods are stuck.
@@ -142,11 +143,10 @@ def wait_for_job_pods_succeeded(
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a Job's pods in phase Succeeded once there are exactly `expected_count`.
 
-    Counts as `wait_for_job_pods_running` does: pods that were deleted do not count, however they
-    ended.
+    Counts as `wait_for_job_pods_running` does; deleted pods never count.
 
     Args:
-        expected_count: how many pods, 0 or more.
+        expected_count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, or its pods are stuck.
@@ -160,7 +160,7 @@ def wait_for_job_pods_succeeded(
 def wait_for_job_finish(
     client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once it is Complete or Failed, whichever.
+    """Return a Job once it is Complete or Failed.
 
     Raises:
         WaitFailed: the Job was deleted, is suspended, or every pod is stuck.
@@ -215,14 +215,13 @@ def wait_for_job_failed(
 def wait_for_job_ready(
     client: ApiClient, namespace: str, job: str, ready: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once its controller has counted exactly `ready` pods that are ready.
+    """Return a Job once its controller has counted exactly `ready` ready pods.
 
-    The count in the Job's status follows the pods by up to a second. Upstream also takes no number
-    for a Job whose controller has not counted yet, and waits until the limit for pods that cannot
-    come.
+    The count in the Job's status lags the pods by up to a second. Upstream also accepts a status
+    without a count, and waits until the limit for pods that cannot come.
 
     Args:
-        ready: how many, 0 or more.
+        ready: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, is suspended, keeps fewer pods active, or its
@@ -237,7 +236,9 @@ def wait_for_job_ready(
 def wait_for_job_suspend(
     client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once its Suspended condition is True; its pods may be on their way out still.
+    """Return a Job once its Suspended condition is True.
+
+    Its pods may still be terminating.
 
     Raises:
         WaitFailed: the Job has ended, or was deleted.
@@ -256,10 +257,10 @@ def wait_for_job_condition(
     reason: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once one of its conditions is True, for the given reason if there is one.
+    """Return a Job once one of its conditions is True, with the given reason.
 
-    Upstream waits until the limit for conditions that exclude each other; here a Job that failed is
-    no longer awaited to become complete, nor one that has ended to be suspended.
+    Upstream waits until the limit for conditions that exclude each other; here a failed Job ends a
+    wait for completion, and an ended Job a wait for suspension.
 
     Args:
         condition: `Complete`, `Failed`, `FailureTarget`, `SuccessCriteriaMet` or `Suspended`; or
@@ -290,17 +291,17 @@ def wait_for_job_state(
     state: Callable[[dict[str, Any]], Any],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once a callable finds nothing missing of it.
+    """Return a Job once a callable reports nothing missing.
 
-    Exceptions of the callable end the wait at once and propagate.
+    Exceptions of the callable end the wait at once.
 
     Args:
-        state: is given the Job as the API has it, and returns a text of what is missing, or an
-            empty one; it may return True, False or a verdict instead.
+        state: given the Job as the API returns it, returns a text that names the missing part,
+            empty for none; or True, False or a verdict.
 
     Raises:
-        InvalidArgument: an invalid argument, or another answer of the callable.
-        WaitFailed: the callable says so, or the Job was deleted.
+        InvalidArgument: an invalid argument, or an invalid return value of the callable.
+        WaitFailed: the callable returned `Failed`, or the Job was deleted.
 
     Source: job/wait.go WaitForJobState.
     """
@@ -323,20 +324,17 @@ _NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class AbsentJob(JobCondition):
-    """A Job is gone, whatever of the same name came after it.
+    """A Job is gone; a later Job of the same name does not count.
 
     Args:
         uid: its UID; None for the first one seen.
-
-    Raises:
-        InvalidArgument: a name or a UID that cannot be one.
     """
 
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
         super().__init__(namespace, job, "go away", uid=_check_uid(uid))
 
     def verdict(self) -> Verdict:
-        """Decide by whether the Job of that UID is there; say what holds it."""
+        """Decide by the presence of the Job with that UID; name its finalizers."""
         if self.job.missing_verdict() is not None:
             return Met()
         metadata = (self.job.current or {})["metadata"]
@@ -353,7 +351,7 @@ class AbsentJob(JobCondition):
         return f"to be deleted {after}s after its end{'' if ended else ', which has not come'}"
 
     def _holder(self, finalizer: str) -> str:
-        # The garbage collector takes it off once the pods are gone that block their owner.
+        # The garbage collector removes it once the pods that block their owner are gone.
         if finalizer != "foregroundDeletion":
             return finalizer
         count = len(self.pods)
@@ -368,17 +366,13 @@ class AbsentJob(JobCondition):
 
 
 class AbsentJobPods(JobCondition):
-    """No pod of a Job is left, whether the Job itself is there or not.
+    """No pod of a Job is left, whether the Job itself exists or not.
 
-    The pods are found by the Job's name, which its controller puts on them as a label, so that
-    those of a Job that is gone are found too; by the Job's own selector where that was made by
-    hand. Pods of another Job of the same name do not count.
+    The pods are found by the label with the Job's name, so pods of a deleted Job are found too;
+    with a manual selector, by that selector. Pods of another Job of the same name do not count.
 
     Args:
         uid: its UID; None for the first one seen.
-
-    Raises:
-        InvalidArgument: a name or a UID that cannot be one.
     """
 
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
@@ -403,7 +397,7 @@ class AbsentJobPods(JobCondition):
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Decide by how many pods of the Job are there."""
+        """Decide by the number of the Job's pods."""
         left = len(self.pods)
         if self.job.uid:
             left = self.pods.count(self.job.uid) + self.pods.count("")
@@ -426,7 +420,7 @@ class AbsentJobPods(JobCondition):
         return ObjectState(_describe_pod(pod), (controller_uid(pod),))
 
     def seen(self) -> str:
-        """Sum up the pods."""
+        """Return a summary of the pods."""
         return self.pods.summary() or "no pods"
 
     def result(self) -> None:
@@ -452,12 +446,11 @@ def wait_for_job_gone(
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once a Job is gone, at once if there is none of that name.
+    """Return None once a Job is gone; at once if none has that name.
 
-    Another Job of the same name does not count: it has another UID. While the Job is there the
-    verdict names what holds it: its finalizers, and the pods that a deletion in the foreground
-    waits for. Upstream's wait never succeeds: the answer that the Job is not found ends it as an
-    error.
+    Another Job of the same name does not count: it has another UID. While the Job exists the
+    verdict names its finalizers, and the pods that block a foreground deletion. Upstream's wait
+    never succeeds: the not-found answer ends it as an error.
 
     Args:
         uid: its UID; None for the first one seen.
@@ -475,10 +468,10 @@ def wait_for_all_job_pods_gone(
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
-    """Return None once no pod of a Job is left, in whatever phase; at once if it has none.
+    """Return None once no pod of a Job is left, in any phase.
 
-    The Job itself may be there (suspended, or not started) or be gone. Pods of another Job of the
-    same name do not count where the UID is known, by argument or because the Job was seen.
+    The Job itself may exist (suspended, or not started) or be gone. Pods of another Job of the same
+    name do not count if the UID is known, by argument or because the Job was seen.
 
     Args:
         uid: its UID; None for the first one seen.

@@ -1,4 +1,4 @@
-"""Waits on nodes and on what kubelets report.
+"""Waits on nodes and on reports of kubelets.
 
-Admitted are readers of a node's fields, conditions on nodes, and waits that ask kubelets.
+This folder holds readers of a node's fields, conditions on nodes, and waits that query kubelets.
 """

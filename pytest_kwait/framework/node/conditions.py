@@ -31,12 +31,12 @@ __all__ = ["HealthyCluster", "NodeGoal", "NodeSet", "OneNode"]
 
 @dataclass(frozen=True, slots=True)
 class NodeGoal:
-    """What a node is awaited to be.
+    """The awaited state of a node.
 
     Args:
-        text: as a verb: `become ready`.
-        holds: whether it is that.
-        missing: what it is instead, in a few words.
+        text: as a verb phrase: `become ready`.
+        holds: returns whether the node is in that state.
+        missing: returns the node's present state, in a few words.
     """
 
     text: str
@@ -45,10 +45,10 @@ class NodeGoal:
 
 
 class OneNode:
-    """One node becomes what a goal says.
+    """One node reaches the state of a goal.
 
     Args:
-        goal: what is awaited.
+        goal: the awaited state.
     """
 
     runs_user_code = False
@@ -69,7 +69,7 @@ class OneNode:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Decide by the goal, while the node is there."""
+        """Decide by the goal, while the node exists."""
         absent = self.node.missing_verdict()
         if absent is not None:
             return absent
@@ -77,11 +77,11 @@ class OneNode:
         return Met() if self._goal.holds(current) else Pending(self._goal.missing(current))
 
     def seen(self) -> str:
-        """Say what it is."""
+        """Return its state in a few words."""
         return "" if self.node.current is None else describe_node(self.node.current)
 
     def result(self) -> dict[str, Any]:
-        """Return the node as it came last."""
+        """Return the last node seen."""
         return self.node.object()
 
     def scope(self) -> EvidenceScope:
@@ -90,11 +90,11 @@ class OneNode:
 
 
 class _Nodes(ObjectCounter):
-    """Store of nodes that knows which of those that matter are not as awaited.
+    """Store of nodes that tracks relevant ones not in the awaited state.
 
     Args:
-        matters: whether a node matters.
-        fit: whether it is as awaited.
+        matters: returns whether a node is relevant.
+        fit: returns whether it is in the awaited state.
     """
 
     def __init__(
@@ -130,15 +130,15 @@ class _Nodes(ObjectCounter):
 
 
 class NodeSet:
-    """All nodes that matter are what is awaited, but for a few; or they are so many.
+    """All relevant nodes but a few are in the awaited state, or an exact number is.
 
     Args:
         goal: the awaited state, as a verb phrase.
-        matters: whether a node matters.
-        fit: whether one is as awaited.
-        allowed: how many that matter need not be.
-        count: how many must matter, exactly; None for any number.
-        least: how many must matter at least, where that number is not given.
+        matters: returns whether a node is relevant.
+        fit: returns whether it is in the awaited state.
+        allowed: the number of relevant nodes that may not be in it.
+        count: the exact number of relevant nodes; None for any number.
+        least: the minimum number of relevant nodes, if `count` is None.
     """
 
     runs_user_code = False
@@ -166,7 +166,7 @@ class NodeSet:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Decide by how many matter and how many of them are not as awaited."""
+        """Decide by the relevant nodes and those not in the awaited state."""
         matter, unfit = self.nodes.count("matters"), len(self.nodes.unfit)
         if self._count is not None and matter != self._count:
             return Pending(f"{matter} nodes to count, {self._count} awaited{self._rest()}")
@@ -185,23 +185,23 @@ class NodeSet:
         return f": {rest}" if rest else ""
 
     def seen(self) -> str:
-        """Sum up the nodes."""
+        """Return a summary of the nodes."""
         return self.nodes.summary() or "no nodes"
 
     def result(self) -> list[dict[str, Any]]:
-        """Return the nodes that are as awaited, sorted by name."""
+        """Return the nodes in the awaited state, sorted by name."""
         return self.nodes.objects(NODES)
 
     def scope(self) -> EvidenceScope:
-        """Return the nodes that are not as awaited, the first few."""
+        """Return the first few nodes that are not in the awaited state."""
         return EvidenceScope(None, objects=tuple(self.nodes.unfit.values())[:3])
 
 
 class _SystemPods:
-    """Store of a system's running pods: how many of each kind every node has.
+    """Store of a system's running pods: the number of each kind per node.
 
     Args:
-        patterns: what the pods' names match, one per kind.
+        patterns: patterns of the pods' names, one per kind.
     """
 
     def __init__(self, patterns: Sequence[re.Pattern[str]]) -> None:
@@ -229,11 +229,11 @@ class _SystemPods:
         self._counts.subtract(self._kinds.pop(uid, ()))
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the pods that are there."""
+        """Return the UIDs of the stored pods."""
         return self._kinds.keys()
 
     def missing(self, node: str) -> str:
-        """Return the first kind that a node does not have; empty where it has them all."""
+        """Return the first kind that a node lacks; empty if it has all."""
         for pattern in self._patterns:
             if self._counts[node, pattern.pattern] <= 0:
                 return pattern.pattern
@@ -241,7 +241,7 @@ class _SystemPods:
 
 
 class _Workers(_Nodes):
-    """Store of nodes that knows which of them ought to run the system's pods."""
+    """Store of nodes that tracks those that must run the system's pods."""
 
     def __init__(self) -> None:
         super().__init__(lambda node: True, lambda node: condition_is(node, "Ready", True))
@@ -263,10 +263,11 @@ class _Workers(_Nodes):
 
 
 class HealthyCluster(NodeSet):
-    """All nodes are ready, and each that takes pods runs those that the system needs there.
+    """All nodes are ready, and schedulable ones run the required system pods.
 
     Args:
-        required: what the names of those pods match, one pattern per kind.
+        required: patterns of those pods' names, one per kind.
+        namespace: the namespace of those pods.
     """
 
     def __init__(self, required: Sequence[re.Pattern[str]], namespace: str) -> None:

@@ -60,10 +60,10 @@ _KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
 def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
-    """True if a condition is True, or is there and anything else.
+    """Return whether a condition is True, or exists and is not True.
 
-    Ready is True only once the node controller has taken its taints away as well. A condition
-    that is not there is neither.
+    Ready counts as True only once the node controller has removed its taints. A missing condition
+    is neither.
     """
     condition = get_condition(node, kind)
     if condition is None:
@@ -75,12 +75,12 @@ def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
 
 
 def is_cordoned(node: dict[str, Any]) -> bool:
-    """True if it takes no new pods because somebody said so."""
+    """Return whether it is cordoned, so that it takes no new pods."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """True if its kubelet is ready, and its network as far as it says anything of that."""
+    """Return whether its kubelet is ready, and its network not reported unavailable."""
     network = get_condition(node, "NetworkUnavailable")
     return condition_is(node, "Ready", True) and (
         network is None or network.get("status") != "True"
@@ -88,12 +88,12 @@ def is_ready(node: dict[str, Any]) -> bool:
 
 
 def is_schedulable(node: dict[str, Any]) -> bool:
-    """True if it is ready and not cordoned."""
+    """Return whether it is ready and not cordoned."""
     return is_ready(node) and not is_cordoned(node)
 
 
 def is_untainted(node: dict[str, Any], non_blocking: Collection[str] = ()) -> bool:
-    """True if no taint but those of these keys keeps pods without tolerations out."""
+    """Return whether it has no blocking taints besides those with these keys."""
     return not any(
         taint.get("effect") in _KEEPING_OUT and taint.get("key") not in non_blocking
         for taint in (node.get("spec") or {}).get("taints") or ()
@@ -101,12 +101,12 @@ def is_untainted(node: dict[str, Any], non_blocking: Collection[str] = ()) -> bo
 
 
 def is_fit_for_tests(node: dict[str, Any], non_blocking: Collection[str]) -> bool:
-    """True if pods of tests could run on it, or would but for taints that are meant to be."""
+    """Return whether test pods could run on it, but for expected taints."""
     return is_ready(node) and is_untainted(node, non_blocking)
 
 
 def describe_node(node: dict[str, Any]) -> str:
-    """Return what a node is in a few words: `Ready, cordoned`."""
+    """Return a node's state in a few words: `Ready, cordoned`."""
     condition = get_condition(node, "Ready")
     if condition is None:
         label = "without a Ready condition"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["KubeletPods", "wait_for_pods_running_on_nodes"]
 
 NODE_TIMEOUT = 10.0
-"""Seconds that one kubelet has for its answer."""
+"""Timeout of one request to a kubelet, in seconds."""
 
 
 class _Known(TypedDict, total=False):
@@ -48,10 +48,10 @@ _Answers = dict[str, "dict[str, bytes] | str"]
 
 
 class _NamedNodeStore(ObjectCounter):
-    """Store of the nodes that were named.
+    """Store of the named nodes.
 
     Args:
-        names: which.
+        names: the names of the nodes.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -59,22 +59,22 @@ class _NamedNodeStore(ObjectCounter):
         self._names = names
         self._uids: dict[str, str] = {}
         self.gone = ""
-        """The name of a node that was there and is not any more."""
+        """The name of a node that existed and is gone."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note a node, if it is one of them."""
+        """Store a node, if it is one of them."""
         name = obj["metadata"]["name"]
         if name in self._names:
             super().put(obj, raw, now)
             self._uids[obj["metadata"].get("uid") or name] = name
 
     def drop(self, uid: str) -> None:
-        """Note that a node is gone."""
+        """Remove a node that is gone."""
         super().drop(uid)
         self.gone = self._uids.pop(uid, self.gone)
 
     def missing(self) -> str:
-        """Return the name of one that is not there; empty where all are."""
+        """Return the name of a missing node; empty if none is missing."""
         if len(self._uids) == len(self._names):
             return ""
         there = set(self._uids.values())
@@ -86,17 +86,17 @@ def _state(node: dict[str, Any], _: TerminalState | None) -> ObjectState:
 
 
 class KubeletPods:
-    """Kubelets run so many pods of a namespace, by their own account.
+    """Kubelets report an exact number of running pods of a namespace.
 
     Args:
-        nodes: whose kubelets are asked, by name.
-        prefix: what the pods' names begin with.
-        count: how many, exactly.
+        nodes: the names of the nodes to query.
+        prefix: the prefix of the pods' names.
+        count: the exact number.
     """
 
     runs_user_code = False
     session: Session | None = None
-    """Who asks; set by the wait."""
+    """The session for the requests; set by the wait."""
 
     def __init__(self, namespace: str, nodes: Sequence[str], prefix: str, count: int) -> None:
         self.namespace = namespace
@@ -117,7 +117,7 @@ class KubeletPods:
 
     @property
     def goal(self) -> str:
-        """How many pods they run."""
+        """The number of pods they run."""
         like = f" {self._prefix}*" if self._prefix else ""
         noun = "pod" if self._count == 1 else "pods"
         return f"run exactly {self._count} {noun}{like} of {self.namespace}"
@@ -127,7 +127,7 @@ class KubeletPods:
         return self._sources
 
     def verdict(self) -> Verdict:
-        """Decide by what the kubelets said last."""
+        """Decide by the last reports of the kubelets."""
         missing = self._nodes.missing()
         if missing and self._nodes.gone == missing:
             return Failed(f"node {missing} was deleted")
@@ -152,15 +152,15 @@ class KubeletPods:
         }
 
     def questions(self) -> Sequence[str]:
-        """Return the nodes to ask: all, for what a kubelet runs may end any time."""
+        """Return all nodes to query: pods on a kubelet may end any time."""
         return () if self._nodes.missing() else self._names
 
     def is_urgent(self) -> bool:
-        """True if to ask before the pause is over: never."""
+        """Return False: requests always keep to the polling interval."""
         return False
 
     def ask(self, questions: Sequence[str], deadline: Deadline) -> _Answers:
-        """Ask each kubelet once."""
+        """Query each kubelet once."""
         if self.session is None:
             raise InvalidArgument("session", None, "give one to ask the kubelets with")
         return {name: self._ask(self.session, name, deadline) for name in questions}
@@ -189,15 +189,15 @@ class KubeletPods:
         }
 
     def record_answers(self, answers: _Answers) -> None:
-        """Note what they said."""
+        """Record the reports."""
         self._answers = answers
 
     def seen(self) -> str:
-        """Sum up what they said."""
+        """Return a summary of the reports."""
         return f"{len(self._running())} run; nodes: {self._nodes.summary() or 'none'}"
 
     def result(self) -> list[dict[str, Any]]:
-        """Return the pods as the kubelets have them, sorted by name."""
+        """Return the pods as the kubelets report them, sorted by name."""
         return [decode_whole(PODS, raw) for _, raw in sorted(self._running().items())]
 
     def scope(self) -> EvidenceScope:
@@ -217,16 +217,16 @@ def wait_for_pods_running_on_nodes(
     prefix: str = "",
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the pods that kubelets say they run once those are exactly `count`.
+    """Return the pods that kubelets report as running once there are exactly `count`.
 
-    Asked are the kubelets, every `poll`, through the API server's node proxy: what they return
-    is made up from the container runtime, names, UIDs and containers and little else. A kubelet
-    that does not answer is pending; upstream counts it as one that runs none.
+    The kubelets are queried every `poll` through the API server's node proxy. Their answers are
+    built from the container runtime: names, UIDs, containers and little else. A kubelet that does
+    not answer is pending; upstream counts it as one without pods.
 
     Args:
-        nodes: the names of the nodes whose kubelets are asked; at least one.
-        count: how many pods on all of them together, exactly; 0 or more.
-        prefix: what the pods' names begin with; empty for all pods of the namespace.
+        nodes: the names of the nodes to query; at least one.
+        count: the exact number of pods on all of them together; 0 or more.
+        prefix: the prefix of the pods' names; empty for all pods of the namespace.
 
     Raises:
         ApiError: the server refuses, the use of its proxy included.

@@ -1,6 +1,6 @@
 """Wait until each pod has a host whose kubelet knows it.
 
-A fake can stand for the kubelets (`FakePodInfo`).
+`FakePodInfo` can replace the kubelets.
 
 Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
 """
@@ -47,21 +47,21 @@ __all__ = [
 ]
 
 HOST_TIMEOUT = 10.0
-"""Seconds that one host's agent has for its answer."""
+"""Timeout of one request to a host's agent, in seconds."""
 
 
 class PodInfo(Protocol):
-    """What a host's agent knows of a pod.
+    """Protocol: look up a pod at a host's agent.
 
     Source: kubernetes v0.7 pkg/client/podinfo.go, PodInfoGetter.
     """
 
     def __call__(self, host: str, pod: dict[str, Any], /) -> dict[str, Any]:
-        """Return the pod as the host's agent has it.
+        """Return the pod as the host's agent reports it.
 
         Args:
             host: the node's name.
-            pod: the pod as the API has it, at least its metadata.
+            pod: the pod as the API returns it, at least its metadata.
 
         Raises:
             LookupError: the agent does not know the pod.
@@ -74,11 +74,11 @@ class _Known(TypedDict, total=False):
 
 
 class NodeProxyPodInfo:
-    """The pod info of one look: asks each kubelet once, through the API server's node proxy.
+    """Pod info from kubelets: one request to each through the API server's node proxy.
 
     Args:
-        session: who asks the server.
-        deadline: when the look must be over.
+        session: the session for the requests.
+        deadline: the end of the requests.
     """
 
     def __init__(self, session: Session, deadline: Deadline) -> None:
@@ -87,10 +87,10 @@ class NodeProxyPodInfo:
         self._pods: dict[str, dict[str, bytes]] = {}
 
     def __call__(self, host: str, pod: dict[str, Any], /) -> dict[str, Any]:
-        """Return the pod as the host's kubelet has it.
+        """Return the pod as the host's kubelet reports it.
 
         Raises:
-            ApiError: the kubelet could not be asked.
+            ApiError: the kubelet could not be queried.
             DeadlineExceeded: it did not answer in time.
             LookupError: it does not know the pod, or the API server does not know the host.
         """
@@ -98,7 +98,7 @@ class NodeProxyPodInfo:
             self._pods[host] = self._ask(host)
         metadata = pod["metadata"]
         annotations = metadata.get("annotations") or {}
-        # The kubelet knows a static pod by the hash of its file, its mirror carries that along.
+        # The kubelet knows a static pod by the hash of its file; the mirror pod carries that hash.
         for uid in (metadata.get("uid"), annotations.get("kubernetes.io/config.mirror")):
             if uid in self._pods[host]:
                 return decode_whole(PODS, self._pods[host][uid])
@@ -127,7 +127,7 @@ class NodeProxyPodInfo:
 
 
 class FakePodInfo:
-    """A pod info that knows what it is told, for tests of one's own.
+    """A configurable pod info, for unit tests.
 
     Args:
         known: names of pods by host.
@@ -136,23 +136,23 @@ class FakePodInfo:
     def __init__(self, known: Mapping[str, Iterable[str]] | None = None) -> None:
         self._known: defaultdict[str, set[str]] = defaultdict(set)
         self.asked: list[tuple[str, str]] = []
-        """Host and pod name of every question, in order."""
+        """Host and pod name of every call, in order."""
         for host, names in (known or {}).items():
             self.know(host, *names)
 
     def know(self, host: str, *names: str) -> None:
-        """Let the agent of `host` know pods of these names from now on."""
+        """Add pods of these names to those that the agent of `host` knows."""
         self._known[host].update(names)
 
     def forget(self, host: str, *names: str) -> None:
-        """Let the agent of `host` know pods of these names no more."""
+        """Remove pods of these names from those that the agent of `host` knows."""
         self._known[host].difference_update(names)
 
     def __call__(self, host: str, pod: dict[str, Any], /) -> dict[str, Any]:
         """Return the pod as it was given.
 
         Raises:
-            LookupError: nobody said that the host knows it.
+            LookupError: the host does not know the pod.
         """
         name = pod["metadata"]["name"]
         self.asked.append((host, name))
@@ -174,15 +174,15 @@ class PodsOnMinions:
     """Every selected pod has a host, and that host's agent knows it.
 
     Args:
-        controller: whose pods, as a book of its own; None where they are selected otherwise.
-        selector: the pods' labels; None where they are selected otherwise.
-        pods: the pods by name, with their UIDs where those are known; None likewise.
-        pod_info: who is asked; None for the kubelets, through `session`.
+        controller: the store of the controller; None if the pods are selected otherwise.
+        selector: the pods' labels; None if they are selected otherwise.
+        pods: the pods' UIDs by name, where known; None if they are selected otherwise.
+        pod_info: the lookup; None for the kubelets, through `session`.
     """
 
     runs_user_code = False
     session: Session | None = None
-    """Who asks the kubelets; set by the wait."""
+    """The session for requests to the kubelets; set by the wait."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class PodsOnMinions:
 
     @property
     def goal(self) -> str:
-        """That the pods have arrived."""
+        """The pods have arrived."""
         return "have all pods on minions" if self._controller else "arrive on minions"
 
     def sources(self) -> Sequence[Source]:
@@ -248,7 +248,7 @@ class PodsOnMinions:
         )
 
     def verdict(self) -> Verdict:
-        """Decide by who is there, who is placed and who is known."""
+        """Decide by the existing pods, their hosts and the agents' answers."""
         return self._incomplete() or self._unplaced() or self._unknown() or Met()
 
     def _incomplete(self) -> Verdict | None:
@@ -302,7 +302,7 @@ class PodsOnMinions:
         return Pending(f"{text}{': ' if reason else ''}{reason}")
 
     def questions(self) -> Sequence[tuple[str, PlacedPod]]:
-        """Return the pods to ask for: none before all that are awaited have a host."""
+        """Return the pods to query: none before all awaited pods have a host."""
         if any(source.sink is self._pods for source in self._sources) and not (
             self._incomplete() or self._pods.unscheduled
         ):
@@ -310,11 +310,11 @@ class PodsOnMinions:
         return ()
 
     def is_urgent(self) -> bool:
-        """True if a pod was placed since the last look."""
+        """True if a pod was placed since the last queries."""
         return self._pods.news
 
     def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:
-        """Ask each host for its pods."""
+        """Query each host for its pods."""
         self._pods.news = False
         info = self.pod_info
         if info is None:
@@ -349,12 +349,12 @@ class PodsOnMinions:
         return answers
 
     def record_answers(self, answers: _Answers) -> None:
-        """Note which pods are known."""
+        """Record which pods are known."""
         for uid, reason in answers:
             self._pods.record_answers(uid, reason)
 
     def seen(self) -> str:
-        """Sum up the pods."""
+        """Return a summary of the pods."""
         if not len(self._pods):
             return ""
         placed = len(self._pods) - self._pods.unscheduled
@@ -390,23 +390,23 @@ def wait_for_pods_on_minions(
     pod_info: PodInfo | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the selected pods once each has a host and that host's agent knows it.
+    """Return the selected pods once each is known to its host's agent.
 
-    A controller must have as many pods as it is to have (`spec.replicas`, a Job's parallelism or
-    completions, the nodes of a DaemonSet), and a selector must match at least one: upstream's
-    condition holds for no pods at all, since its callers counted them before. An empty list of
-    pods is returned at once. Which pods are there and where is watched; the agents cannot be, they
-    are asked when all pods are placed and every `poll` from then on.
+    A controller must have its desired pods (`spec.replicas`, a Job's parallelism or completions,
+    the nodes of a DaemonSet), and a selector must match at least one: upstream's condition holds
+    for no pods at all, since its callers counted them before. An empty list of pods is returned at
+    once. Pods and their hosts are watched; agents are queried once all pods are placed, then every
+    `poll`.
 
     Args:
         controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`; its selector is read from the server.
         selector: a label selector, text or mapping.
         pods: the pods themselves or their names.
-        pod_info: who is asked whether a host knows a pod; the kubelets if not given.
+        pod_info: the lookup of a pod at its host; the kubelets if not given.
 
     Raises:
-        InvalidArgument: not exactly one of controller, selector and pods, or one that cannot be.
+        InvalidArgument: not exactly one of controller, selector and pods, or an invalid one.
         WaitFailed: a pod or the controller is gone, or no node takes a pod.
 
     Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.

@@ -1,6 +1,6 @@
 """Waits on nodes: one node's conditions, taints and heartbeat, or all nodes of a cluster.
 
-A node that is not there yet may still come; one that was seen and is deleted ends the wait.
+A node that does not exist yet may still appear; one that was seen and is deleted ends the wait.
 
 Source: kubernetes/test/e2e/framework/node/wait.go.
 """
@@ -50,7 +50,7 @@ __all__ = [
 def wait_for_node_ready(
     client: ApiClient, node: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a node once its Ready condition is True and the node controller's taints are gone.
+    """Return a node once it is Ready and the node controller's taints are gone.
 
     The taints are `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable`, with effect
     NoExecute. Upstream returns False at the limit; this raises.
@@ -88,10 +88,10 @@ def wait_for_node_condition(
     wanted: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a node once one of its conditions is True, or is there and is not.
+    """Return a node once one of its conditions is True, or is not.
 
-    For Ready the node controller's taints count as in `wait_for_node_ready`. Upstream returns False
-    at the limit; this raises.
+    For Ready the node controller's taints count as in `wait_for_node_ready`. A missing condition
+    satisfies neither. Upstream returns False at the limit; this raises.
 
     Args:
         condition: its type, for example `DiskPressure`.
@@ -110,10 +110,10 @@ def wait_for_node_condition(
 def wait_for_node_schedulable(
     client: ApiClient, node: str, want_schedulable: bool = True, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a node once it is ready and not cordoned, or once it is not both.
+    """Return a node once it is schedulable, or once it is not.
 
-    A network that is said to be unavailable counts as not ready. Upstream returns False at the
-    limit; this raises.
+    Schedulable means ready and not cordoned; an unavailable network counts as not ready. Upstream
+    returns False at the limit; this raises.
 
     Args:
         want_schedulable: False to wait until it is not schedulable.
@@ -133,12 +133,12 @@ def wait_for_node_schedulable(
 def wait_for_node_heartbeat_after(
     client: ApiClient, node: str, after: datetime | str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a node once the last heartbeat of its Ready condition is later than `after`.
+    """Return a node once its Ready condition has a heartbeat later than `after`.
 
-    A kubelet of which nothing changes writes one every five minutes.
+    An unchanged kubelet writes a heartbeat every five minutes.
 
     Args:
-        after: the moment, with its time zone; a text as in RFC 3339.
+        after: a time with a time zone; a text as in RFC 3339.
 
     Raises:
         WaitFailed: the node was deleted.
@@ -199,13 +199,13 @@ def _last_heartbeat(node: dict[str, Any]) -> str:
 
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-"""The taint of nodes that are not meant for pods of tests."""
+"""The taint of nodes that are not meant for test pods."""
 
 
 def schedulable_nodes(
     allowed_not_ready: int, non_blocking_taints: Sequence[str], *, least: int
 ) -> NodeSet:
-    """Return the same condition of `least` nodes or more."""
+    """Return the same condition for `least` nodes or more."""
     allowed = check_count("allowed_not_ready", allowed_not_ready)
     keys = _texts("non_blocking_taints", non_blocking_taints)
     goal = f"become schedulable, all but {allowed}" if allowed else "all become schedulable"
@@ -220,15 +220,15 @@ def wait_for_all_nodes_schedulable(
     non_blocking_taints: Sequence[str] = (CONTROL_PLANE,),
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the nodes that pods of tests can run on once all but a few of the uncordoned ones are.
+    """Return the nodes fit for test pods once all but a few uncordoned ones are.
 
-    Those are ready, with network as far as they say, and without taints that keep pods out. At
-    least one node must be there and uncordoned; upstream's condition holds for none. Upstream ends
-    at the third list that fails, and returns at once for a count of -1, which is refused here.
+    Fit nodes are ready, with network not reported unavailable, and without blocking taints. At
+    least one node must exist and be uncordoned; upstream's condition holds for none. Upstream gives
+    up at the third failing list, and returns at once for a count of -1, which is refused here.
 
     Args:
-        allowed_not_ready: how many may be neither; 0 or more.
-        non_blocking_taints: keys of taints that do not matter.
+        allowed_not_ready: the number of nodes that may be unfit; 0 or more.
+        non_blocking_taints: keys of taints to ignore.
 
     Source: node/wait.go WaitForAllNodesSchedulable, CheckReadyForTests.
     """
@@ -239,12 +239,12 @@ def wait_for_all_nodes_schedulable(
 def wait_for_nodes_ready(
     client: ApiClient, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the uncordoned nodes once there are exactly `count` and all of them ready.
+    """Return the uncordoned nodes once there are exactly `count`, all ready.
 
-    Ready as in `wait_for_node_ready`, with network as far as they say.
+    Ready as in `wait_for_node_ready`, with network not reported unavailable.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Source: node/wait.go WaitForReadyNodes, CheckReady.
     """
@@ -260,15 +260,15 @@ def wait_for_total_healthy(
     system_namespace: str = "kube-system",
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return all nodes once there is one, all are ready and run what they must.
+    """Return all nodes once all are ready and run the required pods.
 
-    Upstream asks for kube-proxy, fluentd-elasticsearch and node-problem-detector, which few
-    clusters run: here the caller says what the system needs. Upstream takes a limit without any
-    answer for success; this raises.
+    At least one node must exist. Upstream requires kube-proxy, fluentd-elasticsearch and
+    node-problem-detector, which few clusters run; here the caller names the required pods. Upstream
+    treats a limit without any answer as success; this raises.
 
     Args:
         required_pods: regular expressions, one per kind of pod, that the pods' names must contain.
-        system_namespace: where those pods are.
+        system_namespace: the namespace of those pods.
 
     Source: node/wait.go WaitForTotalHealthy.
     """
