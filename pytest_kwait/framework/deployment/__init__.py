@@ -1,4 +1,4 @@
 """Waits on Deployments.
 
-Admitted are conditions on a Deployment, its ReplicaSets and pods, and their waits.
+This folder holds conditions on a Deployment, its ReplicaSets and pods, and their waits.
 """

@@ -1,9 +1,8 @@
 """Conditions on a Deployment: complete, updated replicas, revision, rolling bounds.
 
 Its status counts only once it is of the present generation; then its revision names the
-ReplicaSet that makes the present pods. Pods of earlier ReplicaSets are removed anyway: whatever
-is wrong with them fails no wait. `RollingUpdate` checks at every step that the bounds of the
-strategy hold.
+ReplicaSet of the present pods. Pods of earlier ReplicaSets are removed anyway, so their problems
+fail no wait. `RollingUpdate` checks at every step that the bounds of the strategy hold.
 
 Source: kubernetes/test/utils/deployment.go checkRollingUpdateStatus.
 """
@@ -62,15 +61,15 @@ __all__ = [
 
 
 class ReplicaSetStore:
-    """Store of ReplicaSets, of whichever owner."""
+    """Store of ReplicaSets of any owner."""
 
     def __init__(self) -> None:
         self._sets: dict[str, dict[str, Any]] = {}
         self.changes = 0
-        """How many times one was seen to change."""
+        """The number of changes seen."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note what a ReplicaSet looks like."""
+        """Store a ReplicaSet."""
         self._sets[obj["metadata"].get("uid") or obj["metadata"]["name"]] = obj
         self.changes += 1
 
@@ -80,11 +79,11 @@ class ReplicaSetStore:
         self.changes += 1
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the ReplicaSets that are there."""
+        """Return the UIDs of the stored ReplicaSets."""
         return self._sets.keys()
 
     def of(self, owner: str) -> list[dict[str, Any]]:
-        """Return the ReplicaSets that the object of this UID controls."""
+        """Return the ReplicaSets controlled by the object of this UID."""
         return [obj for obj in self._sets.values() if controller_uid(obj) == owner]
 
 
@@ -101,12 +100,12 @@ class _OwnedReplicaSets(NamedTuple):
 
 
 class DeploymentCondition(WorkloadCondition):
-    """What conditions on a Deployment share: its ReplicaSets, and what keeps it from getting on.
+    """Base of the conditions on a Deployment, its ReplicaSets and pods.
 
     Args:
         goal: the awaited state, as a verb phrase.
-        sets: whether its ReplicaSets are looked at.
-        pods: whether its pods are; then its ReplicaSets must be too.
+        sets: whether its ReplicaSets are watched.
+        pods: whether its pods are watched; requires `sets`.
         what: the argument that held the name, for messages.
     """
 
@@ -127,7 +126,7 @@ class DeploymentCondition(WorkloadCondition):
         self._family = _OwnedReplicaSets(None, ())
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return the ReplicaSets and the pods, as far as they are looked at."""
+        """Return the sources of the ReplicaSets and pods, if watched."""
         if self.sets is None:
             return ()
         book = self.sets
@@ -138,7 +137,7 @@ class DeploymentCondition(WorkloadCondition):
 
     @property
     def family(self) -> _OwnedReplicaSets:
-        """Its ReplicaSets, worked out once per change of it or of one of them."""
+        """Its ReplicaSets, computed once per change of it or of one of them."""
         if self.sets is None or self.workload.current is None:
             return _OwnedReplicaSets(None, ())
         seen = (self.workload.changes, self.sets.changes)
@@ -162,7 +161,7 @@ class DeploymentCondition(WorkloadCondition):
         return self.pods.of(current["metadata"].get("uid") or "")
 
     def seen(self) -> str:
-        """Sum up its counts and the pods of its present ReplicaSet."""
+        """Return a summary of its counts and the pods of its present ReplicaSet."""
         if self.workload.current is None:
             return ""
         tally, current = self.tally, self.family.current
@@ -172,7 +171,7 @@ class DeploymentCondition(WorkloadCondition):
         return f"{self.counts()}; pods of replicaset {current['metadata']['name']}: {pods}"
 
     def counts(self) -> str:
-        """Return the counts of its status, with what is to be."""
+        """Return the counts of its status, with the desired ones."""
         return (
             f"{replicas_of(self.current)} wanted: {count_of(self.current, 'replicas')} there, "
             f"{count_of(self.current, 'updatedReplicas')} updated, "
@@ -180,7 +179,7 @@ class DeploymentCondition(WorkloadCondition):
         )
 
     def intermediate_objects(self) -> tuple[ObjectReference, ...]:
-        """Return its present ReplicaSet: a refusal of pods is an event of that."""
+        """Return its present ReplicaSet: refused pods are events of it."""
         current = self.family.current
         if current is None:
             return ()
@@ -188,7 +187,7 @@ class DeploymentCondition(WorkloadCondition):
         return (ObjectReference(REPLICA_SETS.kind, name, uid, REPLICA_SETS.qualified),)
 
     def stale_status_verdict(self) -> Pending | Failed | None:
-        """Return the verdict while its status says nothing of its present spec; else None."""
+        """Return the verdict while its status is of an older generation; else None."""
         verdict = super().stale_status_verdict()
         if isinstance(verdict, Pending) and self.workload.current is not None:
             refused = detect_replica_set_refusal(self.current)
@@ -197,16 +196,16 @@ class DeploymentCondition(WorkloadCondition):
         return verdict
 
     def terminal_verdict(self, stuck: Failed | None, late: Failed | None = None) -> Failed | None:
-        """Return the verdict where it will not be rolled out; None while it may.
+        """Return the verdict if its rollout cannot finish; None while it may.
 
         Args:
             stuck: the verdict by its pods.
-            late: the verdict by its progress deadline, in words of the caller's own.
+            late: the verdict by its progress deadline, if the caller has its own.
         """
         ending = self.workload.ending()
         paused = detect_paused(self.current)
         if ending is not None or paused is not None:
-            # What is stuck while it is paused may be of the spec before.
+            # Pods stuck while it is paused may be of the earlier spec.
             return ending or (Failed(paused.reason, paused.patience) if paused else None)
         cause = stuck or self._refusal()
         missed = detect_progress_deadline_exceeded(self.current)
@@ -218,10 +217,12 @@ class DeploymentCondition(WorkloadCondition):
         return Failed(f"{late.reason}{why}", late.patience)
 
     def stuck(self, spare: int = 0) -> Failed | None:
-        """Return the verdict where pods of its present ReplicaSet are stuck; None while enough may.
+        """Return the verdict if too many pods of its present ReplicaSet are stuck.
+
+        None while enough may still come.
 
         Args:
-            spare: how many of them need not come.
+            spare: the number of pods that need not come.
         """
         tally = self.tally
         return None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
@@ -237,7 +238,7 @@ class DeploymentCondition(WorkloadCondition):
 
 
 class DeploymentComplete(DeploymentCondition):
-    """All pods of a Deployment are there, of its present spec and available, and no others.
+    """All pods of a Deployment are updated and available, and no others exist.
 
     Args:
         goal: the awaited state, as a verb phrase.
@@ -247,7 +248,7 @@ class DeploymentComplete(DeploymentCondition):
         super().__init__(namespace, deployment, goal)
 
     def verdict(self) -> Verdict:
-        """Decide by the counts of its status, then by what keeps them from coming."""
+        """Decide by the counts of its status, then by the failures that block them."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -261,11 +262,11 @@ class DeploymentComplete(DeploymentCondition):
 
 
 class UpdatedReplicas(DeploymentCondition):
-    """At least so many pods of a Deployment are of its present spec; they need not run.
+    """At least `least` pods of a Deployment are updated; they need not run.
 
     Args:
-        least: how many.
-        generation: the generation that must have been observed at least.
+        least: the minimum number.
+        generation: the minimum observed generation.
     """
 
     def __init__(self, namespace: str, deployment: str, least: int, generation: int) -> None:
@@ -292,17 +293,18 @@ class UpdatedReplicas(DeploymentCondition):
         )
 
     def _all_stuck(self) -> Failed | None:
-        # More are made as those that are there become available: of one that does, more may come.
+        # As existing pods become available more are created: one that may is enough to go on.
         tally = self.tally
         alive = 0 if tally is None else tally.count(ALIVE)
         return None if tally is None else judge_stuck_pods(tally, alive, alive - 1)
 
 
 class RollingUpdate(DeploymentComplete):
-    """A Deployment becomes complete, and at no step has too many pods or too few available.
+    """A Deployment becomes complete within the bounds of its rolling update.
 
-    Each bound counts from the moment that it first holds under the present replicas and strategy:
-    a Deployment that was just made, or scaled, has not broken what it has not reached yet.
+    At no step may there be too many pods or too few available. Each bound applies once it has first
+    held under the present replicas and strategy, so a Deployment that was just created or scaled
+    does not break it.
     """
 
     def __init__(self, namespace: str, deployment: str) -> None:
@@ -315,8 +317,8 @@ class RollingUpdate(DeploymentComplete):
         self._held_of = (-1, -1)
 
     def verdict(self) -> Verdict:
-        """Decide by the bounds, then as one that becomes complete."""
-        # There is an event for every pod's change, and few for what is held against the bounds.
+        """Decide by the bounds, then as `DeploymentComplete` does."""
+        # Pods change often; the objects compared with the bounds change rarely.
         seen = (self.workload.changes, 0 if self.sets is None else self.sets.changes)
         if self._broken is None and seen != self._held_of and self.stale_status_verdict() is None:
             self._held_of = seen
@@ -324,7 +326,7 @@ class RollingUpdate(DeploymentComplete):
         return self.workload.missing_verdict() or self._broken or super().verdict()
 
     def _step(self) -> Failed | None:
-        """Hold what is there now against the bounds; return the verdict where one is broken."""
+        """Compare the present counts with the bounds; return the verdict if one is broken."""
         replicas, bounds = replicas_of(self.current), rolling_bounds(self.current)
         if self._bounds != (replicas, bounds):
             self._bounds = (replicas, bounds)
@@ -338,10 +340,11 @@ class RollingUpdate(DeploymentComplete):
         return self._too_many(bounds.most)
 
     def _too_many(self, most: int) -> Failed | None:
-        """Decide by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
+        """Return the verdict by the desired counts of the ReplicaSets, as upstream.
 
-        The Deployment and its ReplicaSets come over connections of their own, so one of them may
-        be seen late: what counts is the most that one of them was scaled for.
+        Pods take a while to go, so they are not counted. The Deployment and its ReplicaSets come
+        over separate connections, so one of them may lag: the highest of their desired maximums
+        applies.
         """
         made = 0
         for replica_set in (*self.family.others, self.family.current):
@@ -361,7 +364,7 @@ _CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
 
 
 class ObservedDeployment(DeploymentCondition):
-    """A generation of a Deployment, and its present one, have been seen by its controller."""
+    """The controller has observed a generation of a Deployment, and its present one."""
 
     def __init__(self, namespace: str, deployment: str, generation: int) -> None:
         self._generation = check_count("desired_generation", generation, least=1)
@@ -369,7 +372,7 @@ class ObservedDeployment(DeploymentCondition):
         super().__init__(namespace, deployment, goal, sets=False, pods=False)
 
     def verdict(self) -> Verdict:
-        """Decide by the generation that its status is of."""
+        """Decide by the observed generation of its status."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -410,7 +413,7 @@ class RevisionAndImage(DeploymentCondition):
     def _missing(self) -> Pending | Failed | None:
         images, revision = images_of(self.current), revision_of(self.current)
         if revision.isdecimal() and int(revision) > self._revision:
-            # Revisions only grow; another one is not the awaited one.
+            # Revisions only grow, so a later one never becomes the awaited one.
             return Failed(f"the deployment is at revision {revision} already", Patience.SHORT)
         if revision != str(self._revision):
             return Pending(f"the deployment is at revision {revision or 'none'}")
@@ -428,7 +431,7 @@ class RevisionAndImage(DeploymentCondition):
         return None
 
     def seen(self) -> str:
-        """Say at which revision it is, with which images."""
+        """Return its revision and its images."""
         if self.workload.current is None:
             return ""
         current, images = self.family.current, ", ".join(images_of(self.current)) or "no image"
@@ -437,7 +440,7 @@ class RevisionAndImage(DeploymentCondition):
 
 
 class ConditionReason(DeploymentCondition):
-    """A condition of a Deployment has a reason, whether it is True or not.
+    """A condition of a Deployment has a reason, whatever its status.
 
     Args:
         condition: the type of the condition.
@@ -449,7 +452,7 @@ class ConditionReason(DeploymentCondition):
             valid = " or ".join(map(repr, _CONDITIONS))
             raise InvalidArgument("condition", condition, f"use {valid}")
         self._condition = condition
-        # Only for these does it matter how its pods do.
+        # Pods matter only for these reasons.
         self._rolled_out = (condition, reason) == ("Progressing", "NewReplicaSetAvailable")
         self._available = (condition, reason) == ("Available", "MinimumReplicasAvailable")
         looks = self._rolled_out or self._available
@@ -457,13 +460,13 @@ class ConditionReason(DeploymentCondition):
         super().__init__(namespace, deployment, goal, sets=looks, pods=looks)
 
     def verdict(self) -> Verdict:
-        """Decide by the condition, then by what keeps it from coming."""
+        """Decide by the condition, then by the failures that block it."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         found = get_condition(self.current, self._condition)
         reason = None if found is None else found.get("reason")
-        # That no ReplicaSet can be made is said before the generation counts as observed.
+        # A refused ReplicaSet is reported before the generation counts as observed.
         if reason == self._reason == "ReplicaSetCreateError":
             return Met()
         before = self.stale_status_verdict()
@@ -491,11 +494,11 @@ class ConditionReason(DeploymentCondition):
 
     @property
     def _deadline(self) -> bool:
-        # The largest number there is means none. Source: deployment_util.go HasProgressDeadline.
+        # The largest int32 means none. Source: deployment_util.go HasProgressDeadline.
         return self.workload.spec.get("progressDeadlineSeconds") not in (None, 2**31 - 1)
 
     def _unavailable(self) -> Failed | None:
-        """Decide by whether pods enough can be available, those of earlier ReplicaSets included."""
+        """Return the verdict if too few pods can be available, earlier ReplicaSets included."""
         if self.pods is None:
             return None
         older = sum(
@@ -506,7 +509,7 @@ class ConditionReason(DeploymentCondition):
         return self.stuck(allowed + older)
 
     def seen(self) -> str:
-        """Sum up its conditions."""
+        """Return a summary of its conditions."""
         if self.workload.current is None:
             return ""
         told = self.workload.status.get("conditions") or ()

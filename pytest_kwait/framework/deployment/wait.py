@@ -1,8 +1,7 @@
 """Waits on Deployments.
 
-Upstream's functions compare with an object that the caller has read, and end at the first error
-of the API; these use the spec that the server has at each moment, and compare the status with
-its generation.
+Upstream's functions compare with an object read by the caller, and end at the first error of the
+API; these use the present spec on the server, and compare the status with its generation.
 
 Source: kubernetes/test/e2e/framework/deployment/wait.go and
 kubernetes/test/utils/deployment.go.
@@ -42,11 +41,11 @@ __all__ = [
 def wait_for_deployment_complete(
     client: ApiClient, namespace: str, deployment: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once it has exactly its replicas, all of the present spec and available.
+    """Return a Deployment once exactly its replicas exist, all updated and available.
 
-    With 0 replicas it holds once no pod is left. Upstream does not notice that it cannot come.
-    A pod without a readiness probe is available from the moment that its container runs, even if
-    that is about to crash: `stable_for`, or `minReadySeconds` of the Deployment, tells them apart.
+    With 0 replicas it holds once no pod is left. Upstream does not detect failures. A pod without a
+    readiness probe is available as soon as its container runs, even if that is about to crash:
+    `stable_for`, or `minReadySeconds` of the Deployment, tells them apart.
 
     Raises:
         WaitFailed: its progress deadline was missed, pods of its present ReplicaSet are stuck or
@@ -62,12 +61,12 @@ def wait_for_deployment_complete(
 def wait_for_deployment_complete_and_check_rolling(
     client: ApiClient, namespace: str, deployment: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once it is complete, if it kept the bounds of its strategy all the time.
+    """Return a complete Deployment that kept the bounds of its strategy throughout.
 
-    At every step its ReplicaSets must be scaled to no more than the replicas and `maxSurge`, and
-    no fewer pods be available than the replicas without `maxUnavailable`. Upstream looks every
-    2 s, and fails on a Deployment that was just made or scaled; here a bound counts from the moment
-    that it first holds under the present replicas and strategy.
+    At every step its ReplicaSets must be scaled to at most the replicas plus `maxSurge`, and at
+    least the replicas minus `maxUnavailable` must be available. Upstream polls every 2 s, and fails
+    on a Deployment that was just created or scaled; here a bound applies once it has first held
+    under the present replicas and strategy.
 
     Raises:
         WaitFailed: there were too many pods, or too few available; or it can no longer become
@@ -87,14 +86,14 @@ def wait_for_deployment_revision_and_image(
     image: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once it and its present ReplicaSet have a revision and an image.
+    """Return a Deployment once it and its present ReplicaSet have a revision and image.
 
-    Nothing is said of pods. Upstream finds the present ReplicaSet by its template; here it is the
-    one that the Deployment controls and whose revision is the Deployment's.
+    Pods are ignored. Upstream finds the present ReplicaSet by its template; here it is the one that
+    the Deployment controls with the Deployment's revision.
 
     Args:
         revision: the number that both are annotated with; 1 or more.
-        image: the image that one of the containers has in both, as it is written there.
+        image: the image that one of the containers has in both, exactly as written there.
 
     Raises:
         WaitFailed: the Deployment is past the revision, stays paused, or was deleted.
@@ -113,18 +112,18 @@ def wait_for_deployment_updated_replicas_gte(
     desired_generation: int | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once at least so many pods are there that are of its present spec.
+    """Return a Deployment once at least `min_updated_replicas` of its pods are updated.
 
-    They need not run. Upstream's message reads a Deployment that it may never have got.
+    They need not run. Upstream's message reads a Deployment that it may never have received.
 
     Args:
-        min_updated_replicas: how many, or more; 0 or more.
-        desired_generation: a generation that must have been observed at least, 1 or more; None for
-            the one that the server has.
+        min_updated_replicas: the minimum number; 0 or more.
+        desired_generation: the minimum observed generation, 1 or more; None for the one on the
+            server.
 
     Raises:
         WaitFailed: it is to have fewer pods, its progress deadline was missed, pods are refused,
-            all that are there are stuck, it stays paused, or it was deleted.
+            all existing pods are stuck, it stays paused, or it was deleted.
 
     Source: test/utils/deployment.go WaitForDeploymentUpdatedReplicasGTE.
     """
@@ -144,10 +143,10 @@ def wait_for_deployment_with_condition(
     condition: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once one of its conditions has a reason, whether it is True or not.
+    """Return a Deployment once one of its conditions has a reason, whatever its status.
 
     As upstream the reason alone decides; `wait_for` takes `condition=Available` for the status.
-    Unlike there, a status of an older generation does not count.
+    Unlike upstream, a status of an older generation does not count.
 
     Args:
         reason: the reason, for example `NewReplicaSetAvailable` or `ProgressDeadlineExceeded`.
@@ -170,10 +169,11 @@ def wait_for_observed_deployment(
     desired_generation: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once its controller has seen a generation, and the present one.
+    """Return a Deployment once its controller has observed its present generation.
 
     Args:
-        desired_generation: the generation, or one before what it may be by then; 1 or more.
+        desired_generation: a minimum generation as well, for example from before an update; 1 or
+            more.
 
     Raises:
         WaitFailed: the Deployment was deleted.
