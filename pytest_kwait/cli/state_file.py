@@ -102,7 +102,7 @@ class ProcessIdentity:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return the start time of a running process; None if there is none, or a zombie."""
+    """Return the start time of a running process; None for none or a zombie."""
     if (_PROC / "self" / "stat").exists():
         return _start_time_by_proc(pid)
     return _start_time_by_ps(pid)

@@ -46,7 +46,7 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """The number of requests, watches or pulls it has met; 0 for faults of nodes and time.
+        """The number of affected requests, watches or pulls; 0 for faults of nodes and time.
 
         Raises:
             KwaitError: it has ended.

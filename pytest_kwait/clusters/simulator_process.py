@@ -21,7 +21,7 @@ __all__ = ["SimulatorProcess", "Timing"]
 Timing = Literal["fast", "real"]
 
 _START_TIMEOUT = 60.0
-"""Maximum seconds of a start; it needs about one, and much more only on a swapping machine."""
+"""Maximum seconds of a start. It needs about one, and much more only on a swapping machine."""
 _END_TIMEOUT = 2.0
 _LOG_LINES = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")

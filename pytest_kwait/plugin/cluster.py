@@ -127,7 +127,7 @@ def cluster_of(config: pytest.Config) -> Cluster:
 
 
 def check_rights(config: pytest.Config, cluster: Cluster) -> None:
-    """Check that the run may create namespaces, as far as the server says.
+    """Check that the server lets the run create namespaces.
 
     Raises:
         ClusterError: the run's identity is not allowed what that needs, or another run has its id.

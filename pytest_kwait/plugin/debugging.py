@@ -1,7 +1,7 @@
 """Debuggers: the clock of waits is stopped while a prompt waits for a command.
 
 It runs while a command runs, so a wait that is stepped over ends as it would without a debugger.
-The run's Lease has a clock of its own and is renewed, and informers go on.
+The run's Lease has a clock of its own and is renewed, and informers keep running.
 """
 
 from __future__ import annotations

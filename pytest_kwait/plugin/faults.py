@@ -22,7 +22,7 @@ _cluster_key = pytest.StashKey[Any]()
 
 def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
     """End the faults of `cluster` at the end of each test."""
-    if hasattr(cluster, "fault_place"):  # whatever a conftest may give instead of ours
+    if hasattr(cluster, "fault_place"):  # a conftest may return any object
         cluster.fault_place = lambda: _fault_scope(config)
         config.stash[_cluster_key] = cluster
 

@@ -210,7 +210,7 @@ def _format_error(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
 
 
 def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-    """End the traceback of an error in the user's code; False if it has no frame there.
+    """Cut an error's traceback to the user's code; False if it has no frame there.
 
     The causes of the error are removed as well: its message includes them.
     """

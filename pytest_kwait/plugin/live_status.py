@@ -450,7 +450,7 @@ class LiveStatus:
             self.reporter().show(text)
 
     def draws(self) -> bool:
-        """Return whether this process draws a live line, for its own waits and those of workers."""
+        """Return whether this process draws a live line for itself and its workers."""
         return _is_live(self._config, self._descriptor)
 
     def suspend(self) -> None:

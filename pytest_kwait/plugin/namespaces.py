@@ -139,7 +139,7 @@ def make_namespace(
     cluster: Cluster,
     request: NamespaceRequest | None = None,
 ) -> Iterator[str]:
-    """Yield a namespace that is deleted at the end, unless it is kept or was not created here.
+    """Yield a namespace, deleted at the end unless kept or not created here.
 
     Args:
         node: the test, class, module or session that owns it.

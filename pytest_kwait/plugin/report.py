@@ -29,7 +29,7 @@ _lines_key = pytest.StashKey[list[str]]()
 
 
 class OutcomeRecorder:
-    """Records the outcome of each test, and writes the reports at the end of the run.
+    """Records the outcome of each test, and writes the reports at the end.
 
     Args:
         run: the record of the run at its start.

@@ -189,7 +189,7 @@ def running_item(config: pytest.Config) -> pytest.Item | None:
 
 
 def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
-    """Return the time that a test's limit leaves to a wait that starts now; None without a limit.
+    """Return the time that a test's limit leaves to a new wait, or None.
 
     A test that was debugged has no limit, unless pytest-timeout is configured otherwise.
     """

@@ -168,7 +168,7 @@ class OwnedRegistration:
             return self._renewer
 
     def _find_duplicate(self, client: ApiClient, place: str) -> str:
-        """Return the message about another run of the same id; a random id is never duplicated."""
+        """Return the message about another run of the same id. A random id is never duplicated."""
         if self._settings.run_id is None or not place:
             return ""
         from pytest_kwait.suite.cleanup.run_lease import find_duplicate_run

@@ -61,7 +61,7 @@ class Document:
 
 
 def find_file(path: str | Path, folders: Iterable[Path]) -> Path:
-    """Return the file or folder at `path`; a relative path is searched in `folders` in order.
+    """Return the file or folder at `path`. A relative path is searched in `folders` in order.
 
     Raises:
         InvalidManifest: it is in none of them.

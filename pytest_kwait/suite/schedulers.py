@@ -88,7 +88,7 @@ class RunningScheduler:
         self._binds(pod, node, deadline=deadline)
 
     def stop(self) -> str | None:
-        """Stop it, and wait for at most one request; return why it stopped by itself, if it did."""
+        """Stop it, waiting for at most one request; return its earlier error, if any."""
         self._stop()
         if self._thread.ident is not None:
             self._thread.join()

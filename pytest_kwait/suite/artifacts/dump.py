@@ -68,7 +68,7 @@ MAX_LOG_SIZE = 256 * 1024
 """Maximum bytes written per log; the latest are kept."""
 
 MAX_LOG_READ = 16 * MAX_LOG_SIZE
-"""Maximum bytes read per log, earliest first; a longer log is read again with fewer lines."""
+"""Maximum bytes read per log. A longer log is read again with fewer lines."""
 
 SHORT_LOG_LINES = 50
 """Lines that are read of logs with long lines."""
@@ -77,7 +77,7 @@ Obj = dict[str, Any]
 
 
 class ContainerRun:
-    """One run of a container, whose log may be written.
+    """One run of a container, which may have a log.
 
     Args:
         pod: the pod's name.

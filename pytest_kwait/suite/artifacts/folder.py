@@ -56,7 +56,7 @@ def make_folder_name(test: str, *, worker: str = "", shard: str = "", attempt: i
 
 
 def create_folder(parent: Path, name: str) -> Path:
-    """Create a new folder of a name, with a number appended if the name is taken.
+    """Create a folder, with a number appended if the name is taken.
 
     Args:
         parent: created if needed.

@@ -303,7 +303,7 @@ class Scanner:
             leases[place] = lease
 
     def resolve(self, kind: str, sweep: SweepResult, deadline: Deadline) -> Resource | None:
-        """Return the kind of a name in a Lease; None if the server no longer has it."""
+        """Return the kind of a name in a Lease; None if no longer served."""
         try:
             return request_with_retry(
                 lambda deadline: self._session.resolve(kind, deadline=deadline), deadline
@@ -577,7 +577,7 @@ class Janitor:
         sweep.problems += belongings.keep(notes, lambda: deadline)
 
     def _fence(self, lease: RunLease, deadline: Deadline) -> str | None:
-        """Mark a run as dead in its Lease; return its new version, None if the run is alive."""
+        """Mark a run as dead; return its Lease's new version, None if alive."""
         if self._dry_run:
             return lease.version
         change = {

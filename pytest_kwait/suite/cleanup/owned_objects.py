@@ -260,7 +260,7 @@ class Owner:
 
     @property
     def name(self) -> str:
-        """A DNS label: run, shard, worker, the title as far as it fits, attempt, a hash of all."""
+        """A DNS label: run, shard, worker, title (truncated), attempt, and a hash of all."""
         head = "-".join(
             filter(
                 None,
@@ -305,7 +305,7 @@ class Owner:
         return {ANNOTATION_PREFIX + name: value for name, value in readable.items() if value}
 
     def seal(self, resource: Resource, namespace: str | None, name: str) -> str:
-        """A hash that ties an object to this owner; it does not fit a copy of the object.
+        """A hash that ties an object to this owner. A copy of the object needs another.
 
         Args:
             namespace: None for cluster-scoped kinds.

@@ -485,7 +485,7 @@ def find_duplicate_run(
     deadline: Deadline,
     tell: Callable[[str], object] = lambda line: None,
 ) -> DuplicateRun | None:
-    """Return an earlier, living run of the same id and shard; None if there is none.
+    """Return an earlier, living run of the same id and shard, or None.
 
     If Leases cannot be listed, none is found.
 
@@ -537,7 +537,7 @@ def find_duplicate_run(
 def _list_runs(
     session: Session, run: str, shard: str, place: str, deadline: Deadline
 ) -> tuple[dict[str, DuplicateRun], float | None]:
-    """Return the runs of an id by the place of their Lease, and the server's time."""
+    """Return the runs of an id by place of their Lease, and the server's time."""
     answer = request_with_retry(
         lambda deadline: session.request(
             "GET",

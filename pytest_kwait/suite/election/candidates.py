@@ -403,7 +403,7 @@ _MIN_TIMEOUT = 0.1
 """Seconds to wait for a leader if a test has no time left."""
 
 _LEADER_TIMEOUT = 60.0
-"""Seconds to wait for a leader: processes must start and a lease may have to expire."""
+"""Seconds to wait for a leader, including process starts and the expiry of a lease."""
 
 
 class Candidates:

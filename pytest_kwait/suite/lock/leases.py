@@ -46,7 +46,7 @@ LABEL_LOCK = ANNOTATION_PREFIX + "lock"
 """The label of the lock's Leases: `queue` or `member`."""
 
 LOCK_NAME = "kwait-serial"
-"""The name of the Lease of the queue, which exists while the queue is not empty."""
+"""The name of the queue's Lease, which exists while the queue is not empty."""
 
 _QUEUE, _MEMBER = "queue", "member"
 

@@ -123,7 +123,7 @@ class LockMember:
 
     @property
     def valid(self) -> bool:
-        """Return whether it was renewed in time, so that no other process can have removed it."""
+        """Return whether it was renewed in time. If so, no other process has removed it."""
         return self.member is not None and self._clock.monotonic() < self._valid_until
 
     @property
@@ -305,7 +305,7 @@ class ClusterLock:
         return True
 
     def release(self) -> bool:
-        """Release the lock, if held; return whether it was still held, as far as is known."""
+        """Release the lock, if held; return whether it was still known to be held."""
         with self._own.guard:
             hold, self._hold = self._hold, None
         if hold is None or hold.ticket is None:

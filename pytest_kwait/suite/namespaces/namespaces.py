@@ -215,7 +215,7 @@ class NamespaceDeletions:
             tell: called with one line if it takes long.
 
         Returns:
-            what to say of those that are still there, a line each; nothing if there are none.
+            a line for each remaining namespace.
         """
         clock = self._session.clock
         started = clock.monotonic()
@@ -388,7 +388,7 @@ class Namespaces:
         self._time_budget = time_budget
         self._made: dict[str, CreatedObject] = {}
         self.going: dict[str, str] = {}
-        """The UIDs, by name, of those that were made here and asked to go."""
+        """The UIDs, by name, of namespaces created here whose deletion was requested."""
 
     def make(
         self,

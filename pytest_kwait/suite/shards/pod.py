@@ -3,7 +3,7 @@
 Its arguments are pytest's. Its exit status is 0 once the results are written: with another
 one the cluster would run the shard again, and failed tests are no error of the cluster.
 
-A pod's log is what remains of it, and can be read by everyone who may run pods. The files
+A pod's log outlives it, and is readable by every user with access to pods. The files
 are at its end, compressed, with a checksum: incomplete results are rejected and reported.
 """
 
