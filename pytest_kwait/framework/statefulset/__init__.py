@@ -1,4 +1,4 @@
 """Waits on StatefulSets.
 
-Admitted are conditions on a StatefulSet and its pods by ordinal, and their waits.
+This folder holds conditions on a StatefulSet and its pods by ordinal, and their waits.
 """

@@ -1,8 +1,8 @@
 """Conditions on a StatefulSet and its pods, by their ordinals.
 
-With the management policy OrderedReady the controller goes through the ordinals from the lowest
-on, and stops at one that is not Running and ready: pods above that are missing are not made,
-and none is removed or updated. With Parallel no pod waits for another.
+With the management policy OrderedReady the controller processes the ordinals in ascending order,
+and stops at a pod that is not Running and ready: missing pods above it are not created, and none
+is removed or updated. With Parallel no pod waits for another.
 
 Source: kubernetes/pkg/controller/statefulset/stateful_set_control.go updateStatefulSet,
 processReplica.
@@ -87,7 +87,7 @@ class StatefulSetFields(TypedDict, total=False):
 
 
 def parse_ordinal(stateful_set: str, pod: str) -> int | None:
-    """Return the ordinal that a pod's name gives it in a set; None for no name of a pod of it.
+    """Return the ordinal in a pod's name; None for a name of no pod of the set.
 
     Source: kubernetes/pkg/controller/statefulset/stateful_set_utils.go getParentNameAndOrdinal.
     """
@@ -98,13 +98,13 @@ def parse_ordinal(stateful_set: str, pod: str) -> int | None:
 
 
 def first_ordinal(stateful_set: dict[str, Any]) -> int:
-    """Return the ordinal of the set's first pod: 0 unless its spec says another."""
+    """Return the ordinal of the set's first pod; 0 by default."""
     start = ((stateful_set.get("spec") or {}).get("ordinals") or {}).get("start")
     return start if isinstance(start, int) else 0
 
 
 def describe_ordinals(stateful_set: dict[str, Any], replicas: int) -> str:
-    """Say which pods a set is to have: `web-0 to web-2`, `web-0` or `no pods`."""
+    """Return the desired pods as text: `web-0 to web-2`, `web-0` or `no pods`."""
     name, first = stateful_set["metadata"].get("name"), first_ordinal(stateful_set)
     if replicas < 1:
         return "no pods"
@@ -113,7 +113,7 @@ def describe_ordinals(stateful_set: dict[str, Any], replicas: int) -> str:
 
 
 def is_parallel(stateful_set: dict[str, Any]) -> bool:
-    """True if it starts and stops its pods without waiting for one another."""
+    """Return whether its pod management policy is Parallel."""
     return (stateful_set.get("spec") or {}).get("podManagementPolicy") == "Parallel"
 
 
@@ -129,11 +129,11 @@ def claim_names_of(stateful_set: dict[str, Any], pod: str) -> list[str]:
 
 
 class StatefulPods(ObjectCounter):
-    """Store of the pods of one StatefulSet; what its selector matches besides is passed over.
+    """Store of the pods of one StatefulSet; other pods are ignored.
 
     Args:
-        stateful_set: the set, as it is when the book is opened.
-        judge: what a pod counts as, given the pod, its place counted from 0 and its doom so far.
+        stateful_set: the set, as it is when the store is created.
+        judge: classifies a pod, given the pod, its position from 0 and its failure so far.
     """
 
     def __init__(
@@ -151,12 +151,12 @@ class StatefulPods(ObjectCounter):
         self._foreign: set[str] = set()
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a pod, if it is one of the set."""
+        """Count a pod, if it belongs to the set."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         ordinal = parse_ordinal(self._name, metadata["name"])
         if ordinal is None or controller_uid(obj) != self._uid:
-            # A pod can be released by its set, and is then none of it.
+            # A set can release a pod, which then no longer belongs to it.
             self.drop(uid)
             self._foreign.add(uid)
             return
@@ -175,12 +175,12 @@ class StatefulPods(ObjectCounter):
             del self._order[bisect_left(self._order, place)]
 
     def uids(self) -> set[str]:
-        """Return the UIDs of all that the selector matches and is there."""
+        """Return the UIDs of all stored pods that the selector matches."""
         return {*super().uids(), *self._foreign}
 
     @property
     def is_contiguous(self) -> bool:
-        """True if the pods that are there are the lowest ones: none is missing among them."""
+        """True if no ordinal is missing among the existing pods."""
         return not self._order or (self._order[0] == 0 and self._order[-1] == len(self._order) - 1)
 
     def _evaluate_pod(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
@@ -200,13 +200,13 @@ def detect_stateful_pod_failure(
     before: TerminalState | None,
     rule: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
 ) -> TerminalState | None:
-    """Return the reason why a pod of a set will not become what is awaited; None while it may.
+    """Return the reason that a pod of a set cannot get there; None while it may.
 
-    Where its volumes keep it from every node, the claims that the set has made for it are named.
+    If its volumes keep it from every node, the reason names the claims created by the set.
 
     Args:
-        before: what it was doomed by before.
-        rule: why any pod would not become that.
+        before: its earlier failure.
+        rule: returns the reason that applies to any pod.
     """
     doom = rule(pod, before)
     if doom is None or _UNBOUND not in doom.reason.lower() or detect_unschedulable(pod) is None:
@@ -219,7 +219,7 @@ def detect_stateful_pod_failure(
 
 
 def is_updating(stateful_set: dict[str, Any]) -> bool:
-    """True if its status is of two revisions, so that some of its pods are to be replaced."""
+    """Return whether its status is of two revisions, so that pods are being replaced."""
     status = stateful_set.get("status") or {}
     update = status.get("updateRevision")
     return bool(update) and update != status.get("currentRevision")
@@ -228,17 +228,17 @@ def is_updating(stateful_set: dict[str, Any]) -> bool:
 def detect_blocked_set(
     stateful_set: dict[str, Any], pods: StatefulPods, wanted: int, replicas: int
 ) -> Failed | None:
-    """Return the verdict where so many pods are stuck that `wanted` will not come; else None.
+    """Return the verdict if stuck pods keep `wanted` out of reach; else None.
 
-    One stuck pod of an ordered set keeps all that are missing above it from being made. While pods
-    below are missing too they come first, and nothing is judged. A set without order replaces stuck
-    pods of another revision, so that nothing is judged while it is updated.
+    One stuck pod of an ordered set blocks all missing pods above it. While pods below are missing
+    too, they come first, and there is no verdict. A Parallel set replaces stuck pods of another
+    revision, so there is no verdict while it is updated.
 
     Args:
         stateful_set: the set, its status being of its present generation.
         pods: its pods.
-        wanted: how many of its pods are to become what is awaited.
-        replicas: how many it is to have.
+        wanted: the number of its pods that must reach the awaited state.
+        replicas: its desired number of pods.
     """
     missing = max(replicas - len(pods), 0)
     if is_parallel(stateful_set):
@@ -264,7 +264,7 @@ _MET = "met"
 
 
 class _StatefulSetCondition(WorkloadCondition):
-    """What conditions on a StatefulSet share: its pods with their places in it.
+    """Base of the conditions on a StatefulSet and its pods by position.
 
     Args:
         goal: the awaited state, as a verb phrase.
@@ -284,7 +284,7 @@ class _StatefulSetCondition(WorkloadCondition):
         self._counted_from = 0
 
     def sources(self) -> Sequence[Source]:
-        """Return the set, and its pods; counted anew where the first ordinal was changed."""
+        """Return the set and its pods; recount them if the first ordinal changed."""
         current = self.workload.current
         if current is not None and first_ordinal(current) != self._counted_from:
             self._selected_for = ""
@@ -304,7 +304,7 @@ class _StatefulSetCondition(WorkloadCondition):
         return self._counted
 
     def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
-        """Say what a pod counts as: ready, or why it will not be."""
+        """Classify a pod: ready, or the reason that it will not be."""
         self.refusals.made(pod)
         if is_running_and_ready(pod):
             return ObjectState("ready", (_MET,))
@@ -316,7 +316,7 @@ class _StatefulSetCondition(WorkloadCondition):
         return there < min(wanted, replicas_of(self.current))
 
     def _too_few(self, wanted: int) -> Failed | None:
-        """Return the verdict where the set is to have less than `wanted` pods."""
+        """Return the verdict if the set's desired number of pods is below `wanted`."""
         replicas = replicas_of(self.current)
         if wanted <= replicas:
             return None
@@ -324,11 +324,11 @@ class _StatefulSetCondition(WorkloadCondition):
 
 
 class StatefulSetPods(_StatefulSetCondition):
-    """So many pods are there, all of them Running, the first of them ready and the others not.
+    """Exactly `pods_running` pods run; the first ones are ready, the others not.
 
     Args:
-        pods_running: how many pods.
-        pods_ready: how many of them are ready, counted from the lowest ordinal on.
+        pods_running: the number of pods.
+        pods_ready: the number of ready pods, counted from the lowest ordinal.
     """
 
     def __init__(
@@ -357,7 +357,7 @@ class StatefulSetPods(_StatefulSetCondition):
         label = "ready" if is_running_and_ready(pod) else _unready(pod)
         doom = None
         if not is_finished(pod):
-            # The controller makes another one in the place of a pod that has ended.
+            # The controller replaces a pod that has ended.
             rule = detect_owned_pod_failure if ready else detect_not_running
             doom = detect_stateful_pod_failure(self.current, pod, before, rule)
         return ObjectState(label, doom=doom)
@@ -367,7 +367,7 @@ class StatefulSetPods(_StatefulSetCondition):
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
-        """Decide by the pods; the set's spec and its stuck pods say whether they can come."""
+        """Decide by the pods; the set's spec and its stuck pods limit the reachable number."""
         absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
@@ -405,7 +405,7 @@ class StatefulSetPod(_StatefulSetCondition):
     """One pod of a StatefulSet becomes ready.
 
     Raises:
-        InvalidArgument: a name that cannot be one, or is not one of a pod of that set.
+        InvalidArgument: an invalid name, or not the name of a pod of that set.
     """
 
     def __init__(self, namespace: str, stateful_set: str, pod: str) -> None:
@@ -427,11 +427,11 @@ class StatefulSetPod(_StatefulSetCondition):
         return ObjectState(state.label, state.counts, keep=_MET in state.counts, doom=state.doom)
 
     def has_missing_pods(self) -> bool:
-        """Return whether the set has not come to the pod yet."""
+        """Return whether the set has not reached the pod's ordinal yet."""
         return self._lacks(self._ordinal - first_ordinal(self.current) + 1)
 
     def verdict(self) -> Verdict:
-        """Decide by the pod; while it is missing, by those that come before it."""
+        """Decide by the pod; while it is missing, by the pods before it."""
         absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
@@ -447,7 +447,7 @@ class StatefulSetPod(_StatefulSetCondition):
         own = pods.entry(self._uid)
         rest = f"; all pods: {pods.summary() or 'none'}"
         if own is None:
-            # Those before it must come, and it after them.
+            # Pods before it must be ready first.
             doomed = None
             if not is_parallel(self.current) and len(pods) <= place:
                 doomed = detect_blocked_set(self.current, pods, place + 1, replicas)
@@ -464,11 +464,11 @@ class StatefulSetPod(_StatefulSetCondition):
 
 
 class StatefulSetStatus(_StatefulSetCondition):
-    """A number of the status of a StatefulSet becomes exactly what is awaited.
+    """A number in the status of a StatefulSet becomes exactly `count`.
 
     Args:
         field: the field of the status.
-        count: what it is to be.
+        count: the awaited number.
     """
 
     def __init__(self, namespace: str, stateful_set: str, field: str, count: int) -> None:
@@ -477,11 +477,11 @@ class StatefulSetStatus(_StatefulSetCondition):
         super().__init__(namespace, stateful_set, f"have status.{field} {count}")
 
     def has_missing_pods(self) -> bool:
-        """Return whether the set has fewer pods than are to be counted, and is to have more."""
+        """Return whether the set has fewer pods than `count`, and is to have more."""
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
-        """Decide by the status of the present generation, and by the pods that are stuck."""
+        """Decide by the status of the present generation, and by stuck pods."""
         unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged
@@ -493,7 +493,7 @@ class StatefulSetStatus(_StatefulSetCondition):
             return ending
         if number < wanted and pods is not None:
             hopeless = self._too_few(wanted)
-            # A pod that is stuck is there all the same; it keeps others from being made.
+            # A stuck pod exists all the same, but blocks the creation of others.
             if hopeless is None and (
                 self._field != "replicas" or (wanted > len(pods) and not is_parallel(self.current))
             ):

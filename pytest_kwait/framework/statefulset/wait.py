@@ -1,8 +1,8 @@
 """Waits on StatefulSets and their pods.
 
-A pod belongs to a set by its controller's UID and by the ordinal in its name: what else the
-selector matches does not count. With the management policy OrderedReady a stuck pod keeps all
-pods after it from being made; such waits fail with that pod's reason.
+A pod belongs to a set by its controller's UID and by the ordinal in its name; other pods that the
+selector matches do not count. With the management policy OrderedReady a stuck pod blocks all pods
+after it; such waits fail with that pod's reason.
 
 Source: kubernetes/test/e2e/framework/statefulset/wait.go.
 """
@@ -46,20 +46,20 @@ def wait_for_stateful_set_running(
     pods_ready: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods, by ordinal, once so many run, the first of them ready and no other.
+    """Return a set's pods once exactly `pods_running` run, the first of them ready.
 
-    This is how an ordered start is followed step by step: `pods_running` pods and no more are in
-    phase Running, the `pods_ready` lowest ordinals of them ready, and the rest not. Upstream gives
-    up as soon as there are too many pods; here that may be a set that is being scaled down. Places
-    count from the set's first ordinal, where upstream always counts from 0.
+    The pods are sorted by ordinal. This follows an ordered start step by step: exactly
+    `pods_running` pods are in phase Running, the `pods_ready` lowest ordinals are ready, and the
+    rest are not. Upstream gives up as soon as there are too many pods; here the set may be scaling
+    down. Positions count from the set's first ordinal; upstream always counts from 0.
 
     Args:
-        pods_running: how many pods, exactly; 0 or more.
-        pods_ready: how many of them are ready; `pods_running` at most.
+        pods_running: the exact number of pods; 0 or more.
+        pods_ready: the number of ready ones; `pods_running` at most.
 
     Raises:
-        WaitFailed: a pod is stuck, or keeps those after it from being made, the set is to have
-            another number of pods, or is deleted.
+        WaitFailed: a pod is stuck, or blocks those after it, the set is to have another number of
+            pods, or is deleted.
 
     Source: statefulset/wait.go WaitForRunning.
     """
@@ -74,14 +74,16 @@ def wait_for_stateful_set_running_and_ready(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods, by ordinal, once there are exactly `count`, all Running and ready.
+    """Return a set's pods once there are exactly `count`, all Running and ready.
+
+    The pods are sorted by ordinal.
 
     Args:
-        count: how many pods, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
-        WaitFailed: a pod is stuck, or keeps those after it from being made, the set is to have
-            another number of pods, or is deleted.
+        WaitFailed: a pod is stuck, or blocks those after it, the set is to have another number of
+            pods, or is deleted.
 
     Source: statefulset/wait.go WaitForRunningAndReady.
     """
@@ -98,14 +100,14 @@ def wait_for_stateful_set_pod_ready(
 ) -> ConditionOf[dict[str, Any]]:
     """Return one pod of a set once it is Running and ready.
 
-    A pod that is deleted meanwhile is made anew by its set, and awaited again.
+    A pod that is deleted meanwhile is recreated by its set, and awaited again.
 
     Args:
         pod: the pod's name, `<set>-<ordinal>`.
 
     Raises:
-        WaitFailed: the pod is stuck, one before it keeps it from being made, the set has no such
-            ordinal, or is deleted.
+        WaitFailed: the pod is stuck, an earlier one blocks it, the set has no such ordinal, or is
+            deleted.
 
     Source: statefulset/wait.go WaitForPodReady.
     """
@@ -120,14 +122,13 @@ def wait_for_stateful_set_status_replicas(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a set once its status of the present generation counts exactly `count` pods.
+    """Return a set once its current status counts exactly `count` pods.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
-        WaitFailed: a stuck pod keeps those after it from being made, the set is to have fewer, or
-            is deleted.
+        WaitFailed: a stuck pod blocks those after it, the set is to have fewer, or is deleted.
 
     Source: statefulset/wait.go WaitForStatusReplicas.
     """
@@ -142,14 +143,14 @@ def wait_for_stateful_set_status_ready_replicas(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a set once its status of the present generation counts exactly `count` ready pods.
+    """Return a set once its current status counts exactly `count` ready pods.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
-        WaitFailed: too many pods are stuck, or one keeps those after it from being made, the set is
-            to have fewer, or is deleted.
+        WaitFailed: too many pods are stuck, or one blocks those after it, the set is to have fewer,
+            or is deleted.
 
     Source: statefulset/wait.go WaitForStatusReadyReplicas.
     """
@@ -164,16 +165,16 @@ def wait_for_stateful_set_status_available_replicas(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a set once its status of the present generation counts exactly `count` available pods.
+    """Return a set once its current status counts exactly `count` available pods.
 
-    Available is a pod that has been ready for the set's `minReadySeconds`.
+    A pod is available once it has been ready for the set's `minReadySeconds`.
 
     Args:
-        count: how many, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
-        WaitFailed: too many pods are stuck, or one keeps those after it from being made, the set is
-            to have fewer, or is deleted.
+        WaitFailed: too many pods are stuck, or one blocks those after it, the set is to have fewer,
+            or is deleted.
 
     Source: statefulset/wait.go WaitForStatusAvailableReplicas.
     """

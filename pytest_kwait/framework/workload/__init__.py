@@ -1,4 +1,4 @@
 """Shared by all controllers of pods: their fields and base conditions.
 
-Admitted is what at least two kinds of controllers use.
+This folder holds code that at least two kinds of controllers use.
 """

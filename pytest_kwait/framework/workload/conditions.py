@@ -1,7 +1,7 @@
 """Base of the conditions on a controller of pods: the object, its pods, refused pods.
 
-Pods are counted by owner: a selector is no ownership. Where a status does not report a refused
-pod, the controller's events do.
+Pods are counted by owner, since a selector does not imply ownership. If a status does not report
+a refused pod, the controller's events do.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["ALIVE", "OwnedPods", "RefusedPods", "WorkloadCondition", "judge_stuck_pods"]
 
 ALIVE = "alive"
-"""What pods count as that have not ended and are not being deleted."""
+"""The classification of pods that have not ended and are not being deleted."""
 
 
 class OwnedPods:
     """Store of pods by owner.
 
-    A selector is no ownership: it may match what an earlier workload of the same name has left,
+    A selector does not imply ownership: it may match pods of an earlier workload of the same name,
     and matches the pods of all ReplicaSets of a Deployment.
 
     Args:
-        owner: what a pod is counted with; by default the UID of its controller.
+        owner: returns the key of a pod's owner; by default the UID of its controller.
     """
 
     def __init__(self, owner: Callable[[dict[str, Any]], str] = controller_uid) -> None:
@@ -59,7 +59,7 @@ class OwnedPods:
         return tally
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a pod with those of its owner; it may have been adopted, or released."""
+        """Count a pod under its owner, which changes when it is adopted or released."""
         uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
         owner, before = self._owner(obj), self._owner_of.get(uid)
         if before is not None and before != owner:
@@ -74,7 +74,7 @@ class OwnedPods:
             self.of(owner).drop(uid)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the pods that are there, whosever they are."""
+        """Return the UIDs of the stored pods of all owners."""
         return self._owner_of.keys()
 
 
@@ -82,7 +82,7 @@ def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
     if is_terminating(pod):
         return ObjectState("being deleted")
     if is_finished(pod):
-        # Its controller makes another one in its place.
+        # Its controller replaces it.
         return ObjectState(phase_label(pod))
     if get_phase(pod) == "Running" and is_ready(pod):
         return ObjectState("ready", (ALIVE,))
@@ -93,13 +93,13 @@ def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
 
 @dataclass(eq=False, slots=True)
 class _ObjectEventSource(Source):
-    """The events about one object, by its UID."""
+    """Source of the events about one object, by its UID."""
 
     uid: str = ""
 
     @property
     def field_selector(self) -> str | None:
-        """The field selector that leaves these events."""
+        """The field selector for these events."""
         return f"involvedObject.uid={self.uid}"
 
     def __str__(self) -> str:
@@ -107,10 +107,10 @@ class _ObjectEventSource(Source):
 
 
 class RefusedPods:
-    """What became of the pods that a controller has tried to make.
+    """Store of the pods that a controller was refused.
 
-    A refusal counts while it is the last thing that is known: nothing was made after it, and no pod
-    is younger. Whoever sends many events has some of them left out, so both are looked at.
+    A refusal counts while it is the latest fact: no pod was created after it, and no pod is
+    younger. Frequent events are dropped at the source, so both events and pods are checked.
 
     Args:
         uid: its UID.
@@ -122,27 +122,27 @@ class RefusedPods:
         self._youngest = ""
 
     def made(self, pod: dict[str, Any]) -> None:
-        """Note that there is a pod, which was not refused."""
+        """Record a pod that was created."""
         self._youngest = max(self._youngest, pod["metadata"].get("creationTimestamp") or "")
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Note an event, if it tells of a pod that was to be made."""
+        """Store an event, if it is about the creation of a pod."""
         if obj.get("reason") in ("FailedCreate", "SuccessfulCreate"):
             uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
             self._attempts.pop(uid, None)
             self._attempts[uid] = obj
 
     def drop(self, uid: str) -> None:
-        """Note that an event is forgotten, which happens after an hour."""
+        """Remove an event that has expired, which happens after an hour."""
         self._attempts.pop(uid, None)
 
     def uids(self) -> Collection[str]:
-        """Return the UIDs of the events that tell of pods."""
+        """Return the UIDs of the stored events."""
         return self._attempts.keys()
 
     def deferred_verdict(self) -> Failed | None:
         """Return the verdict if the last pod was refused; else None."""
-        # Of one second the one that was listed last, which is the one that was made last.
+        # Within one second the last one listed, which is the latest.
         last = max(reversed(self._attempts.values()), key=last_timestamp_of, default=None)
         if last is None or last.get("reason") != "FailedCreate":
             return None
@@ -153,13 +153,13 @@ class RefusedPods:
 
 
 def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
-    """Return the verdict where too many pods are stuck; None while enough may come.
+    """Return the verdict if too many pods are stuck; None while enough may come.
 
     Args:
-        tally: the pods of which `wanted` will be left; what there is beyond that can be spared,
-            since a controller removes the pods first that are not ready.
-        wanted: how many there are to be.
-        spare: how many of them need not come.
+        tally: the pods, of which `wanted` will remain; surplus pods can be spared, since a
+            controller removes pods that are not ready first.
+        wanted: the desired number.
+        spare: the number of them that need not come.
     """
     if wanted < 1:
         return None
@@ -173,12 +173,12 @@ def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Faile
 
 
 class WorkloadCondition:
-    """One named controller of pods, and what it owns.
+    """Base of the conditions on one named controller of pods, and its dependents.
 
     Args:
         goal: the awaited state, as a verb phrase.
         fields: a TypedDict of the fields that verdicts read; None for the whole object.
-        pods: the book of its pods; None where they do not matter.
+        pods: the store of its pods; None if they do not matter.
         what: the argument that held the name, for messages.
     """
 
@@ -210,11 +210,11 @@ class WorkloadCondition:
         return f"{self.workload.noun} {self.namespace}/{self.workload.name}"
 
     def sources(self) -> Sequence[Source]:
-        """Return the object, and what it owns once its selector and UID are known."""
+        """Return the object, and its dependents once its selector and UID are known."""
         current = self.workload.current
         uid = current["metadata"].get("uid") or "" if current is not None else ""
         if uid and uid != self._selected_for:
-            # The selectors of these kinds cannot be changed.
+            # The selectors of these kinds are immutable.
             self._selected_for = uid
             self.refusals = RefusedPods(self.namespace, uid)
             self._selector = selector_of(self.workload.resource, self.workload.spec)
@@ -223,13 +223,13 @@ class WorkloadCondition:
         return self._sources
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return the sources of what it owns."""
+        """Return the sources of its dependents."""
         if self.pods is None:
             return ()
         return (Source(PODS, self.namespace, self.pods, selector=selector, fields=SetPodFields),)
 
     def stale_status_verdict(self) -> Pending | Failed | None:
-        """Return the verdict while its status says nothing of its present spec; else None."""
+        """Return the verdict while its status is of an older generation; else None."""
         absent = self.workload.missing_verdict()
         if absent is not None or self.workload.current is None:
             return absent
@@ -237,44 +237,44 @@ class WorkloadCondition:
         return (self.workload.ending() or Pending(lag)) if lag else None
 
     def deferred_source(self) -> Source | None:
-        """Return its events while pods are missing that it has been told to make."""
+        """Return its events while pods are missing that it should create."""
         if self.stale_status_verdict() is not None or self.workload.ending() is not None:
             return None
         return self.refusals.source if self.has_missing_pods() else None
 
     def deferred_verdict(self) -> Failed | None:
-        """Decide by whether the last pod was refused."""
+        """Return the verdict if the last pod was refused."""
         return self.refusals.deferred_verdict()
 
     def has_missing_pods(self) -> bool:
-        """Return whether pods are missing that are awaited; False where its status says why."""
+        """Return whether awaited pods are missing; False if its status gives the reason."""
         return False
 
     @property
     def current(self) -> dict[str, Any]:
-        """The object as it is now; asked for only while it is there."""
+        """The present object; call this only while it exists."""
         return self.workload.current or {"metadata": {}}
 
     @property
     def tally(self) -> ObjectCounter | None:
-        """The pods that decide; None where none do, or it is not known which."""
+        """The pods that decide; None if none do, or they are not known."""
         if self.pods is None or self.workload.current is None:
             return None
         return self.pods.of(next(iter(self.workload.uids())))
 
     def seen(self) -> str:
-        """Sum up its pods, or say that it is there."""
+        """Return a summary of its pods, or that it exists."""
         if self.workload.current is None:
             return ""
         tally = self.tally
         return "it is there" if tally is None else f"pods: {tally.summary() or 'none'}"
 
     def result(self) -> dict[str, Any]:
-        """Return the object as it came last."""
+        """Return the last object seen."""
         return self.workload.object()
 
     def scope(self) -> EvidenceScope:
-        """Return the object, what makes its pods, and its pods."""
+        """Return the object, its intermediate objects, and its pods."""
         tally = self.tally
         return EvidenceScope(
             self.namespace,
@@ -284,5 +284,5 @@ class WorkloadCondition:
         )
 
     def intermediate_objects(self) -> tuple[ObjectReference, ...]:
-        """Return the objects between it and its pods, of which events tell too."""
+        """Return the objects between it and its pods, which have events too."""
         return ()

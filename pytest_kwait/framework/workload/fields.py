@@ -56,10 +56,10 @@ CONTROLLERS = (
 
 
 def parse_controller(what: str, value: object) -> tuple[Resource, str]:
-    """Return the kind and the name of the controller that a text like `rc/web` means.
+    """Return the kind and the name of a controller, from a text like `rc/web`.
 
     Raises:
-        InvalidArgument: it means none.
+        InvalidArgument: the text names no controller.
     """
     valid = "use one of rc, rs, deployment, statefulset, daemonset and job with a name: 'rc/web'"
     kind, name = parse_target(what, value)
@@ -70,7 +70,7 @@ def parse_controller(what: str, value: object) -> tuple[Resource, str]:
 
 
 def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:
-    """Return the text of a controller's selector; None for other kinds, or where it has none."""
+    """Return the text of a controller's selector; None if it has none."""
     selector = spec.get("selector")
     if resource not in CONTROLLERS or not isinstance(selector, dict):
         return None
@@ -80,7 +80,7 @@ def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:
 
 
 def desired_pods(controller: SingleObject) -> int:
-    """Return how many pods a controller is to have."""
+    """Return the desired number of pods of a controller."""
     if controller.resource == DAEMON_SETS:
         return int(controller.status.get("desiredNumberScheduled") or 0)
     if controller.resource == JOBS:
@@ -174,23 +174,23 @@ class ReplicaSetFields(TypedDict, total=False):
 
 
 def count_of(workload: dict[str, Any], field: str) -> int:
-    """Return a number of the status; the server leaves those out that are 0."""
+    """Return a number of the status; the server omits 0."""
     value = (workload.get("status") or {}).get(field)
     return value if isinstance(value, int) else 0
 
 
 def replicas_of(workload: dict[str, Any]) -> int:
-    """Return how many pods it is to have; 1 where it does not say."""
+    """Return the desired number of pods; 1 by default."""
     replicas = (workload.get("spec") or {}).get("replicas")
     return replicas if isinstance(replicas, int) else 1
 
 
 def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:
-    """Say which generation its controller has not observed yet; empty where its status is current.
+    """Return the lag of the observed generation as text; empty if its status is current.
 
     Args:
         workload: the object.
-        least: the generation that must have been observed at least.
+        least: the minimum observed generation.
     """
     wanted = max(workload["metadata"].get("generation") or 0, least)
     observed = count_of(workload, "observedGeneration")
@@ -201,23 +201,23 @@ def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:
 
 
 def revision_of(workload: dict[str, Any]) -> str:
-    """Return the revision that a Deployment, or a ReplicaSet of one, names; empty for none."""
+    """Return the revision of a Deployment, or of one of its ReplicaSets; empty for none."""
     return (workload["metadata"].get("annotations") or {}).get(_REVISION) or ""
 
 
 def images_of(workload: dict[str, Any]) -> list[str]:
-    """Return the images of its pods' containers, init containers apart."""
+    """Return the images of its pods' containers, without init containers."""
     template = (workload.get("spec") or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or ()
     return [container.get("image") or "" for container in containers]
 
 
 class Bounds(NamedTuple):
-    """How many pods a Deployment has at most, and available at least, while it is updated.
+    """Bounds on the pods of a Deployment during a rolling update.
 
     Args:
-        most: as many pods as there may be.
-        least: as many as must be available.
+        most: the maximum number of pods.
+        least: the minimum number of available pods.
     """
 
     most: int
@@ -225,10 +225,10 @@ class Bounds(NamedTuple):
 
 
 def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
-    """Return the bounds of a rolling update; any other update may have every pod gone at once.
+    """Return the bounds of a rolling update; other strategies allow zero pods.
 
-    A share of the replicas is rounded up for maxSurge and down for maxUnavailable; where both come
-    to 0 one pod may be unavailable.
+    A share of the replicas is rounded up for maxSurge and down for maxUnavailable; if both are 0
+    one pod may be unavailable.
 
     Source: kubernetes/pkg/controller/deployment/util/deployment_util.go ResolveFenceposts, MaxSurge
     and MinAvailable.
@@ -246,7 +246,7 @@ def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
 
 
 def desired_replicas_annotation_of(replica_set: dict[str, Any]) -> int:
-    """Return the most pods that its Deployment could have when it was scaled; 0 if not noted.
+    """Return the Deployment's maximum pods when the ReplicaSet was scaled; 0 if not noted.
 
     Source: kubernetes/pkg/controller/deployment/util/deployment_util.go SetReplicasAnnotations.
     """
