@@ -1,8 +1,8 @@
 """Conditions and waits on DaemonSets and their pods, counted by node.
 
-Which nodes must have a pod is decided by the DaemonSet controller, by taints, selectors and
-affinity: its status counts them, and is believed once it is of the present generation.
-Upstream's e2e tests compute it again with the controller's code.
+The DaemonSet controller selects the nodes by taints, selectors and affinity; its status counts
+them, and is used once it is of the present generation. Upstream's e2e tests compute the nodes
+again with the controller's code.
 
 Source: kubernetes/test/e2e/framework/daemonset/fixtures.go and kubernetes/test/e2e/e2e.go.
 """
@@ -60,7 +60,7 @@ class DaemonPods(ObjectCounter):
         owner: the UID of the set.
         trait: predicate; pods that satisfy it count.
         doom: returns the reason that a pod cannot get there.
-        nodes: the only nodes that are to have a pod; None where that is for the set to know.
+        nodes: the only nodes that must have a pod; None if the set decides.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class DaemonPods(ObjectCounter):
         self._node_of: dict[str, str] = {}
         self._on_node: Counter[str] = Counter()
         self.single = 0
-        """How many nodes have exactly one pod that counts, of those that are to have one."""
+        """The number of required nodes with exactly one counted pod."""
         self.occupied = 0
-        """How many nodes have one or more."""
+        """The number of nodes with at least one."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
-        """Count a pod, on the node that it is on."""
+        """Count a pod on its node."""
         super().put(obj, raw, now)
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
@@ -98,7 +98,7 @@ class DaemonPods(ObjectCounter):
 
     @property
     def met(self) -> int:
-        """How many pods count."""
+        """The number of counted pods."""
         return self.count(_MET)
 
     def _move(self, uid: str, node: str) -> None:
@@ -130,7 +130,7 @@ class DaemonPods(ObjectCounter):
             return ObjectState(label, (_MET,), keep=True)
         label = phase_label(pod)
         label = "Running, not ready" if label == "Running" else label
-        # One that has ended is replaced; one elsewhere is not needed, so nothing hangs on it.
+        # An ended pod is replaced; a pod on another node is not needed.
         needed = self._nodes is None or node_of(pod) in self._nodes
         doom = self._doom(pod, before) if needed and not is_finished(pod) else None
         return ObjectState(label, doom=doom)
@@ -155,17 +155,17 @@ class _DaemonSetFields(TypedDict, total=False):
 
 
 def is_started(pod: dict[str, Any]) -> bool:
-    """True if it has got beyond phase Pending."""
+    """Return whether it has left phase Pending."""
     return get_phase(pod) != "Pending"
 
 
 class _DaemonSetCondition(WorkloadCondition):
-    """What conditions on one DaemonSet share: its pods, by node.
+    """Base of the conditions on one DaemonSet and its pods by node.
 
     Args:
         goal: the awaited state, as a verb phrase.
         trait: predicate; pods that satisfy it count.
-        nodes: the only nodes that are to have a pod; None where that is for the set to know.
+        nodes: the only nodes that must have a pod; None if the set decides.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class _DaemonSetCondition(WorkloadCondition):
         return self._trait(pod)
 
     def has_missing_pods(self) -> bool:
-        """Return whether nodes that are to have a pod have none, by the set's own count."""
+        """Return whether required nodes have no pod, by the set's own count."""
         there = count_of(self.current, "currentNumberScheduled")
         return there < count_of(self.current, "desiredNumberScheduled")
 
@@ -213,7 +213,7 @@ class _DaemonSetCondition(WorkloadCondition):
         return self._counted
 
     def _stuck(self) -> Failed | None:
-        """Return the verdict where a pod is stuck: every node that is to have one needs its own."""
+        """Return the verdict if a pod is stuck: every required node needs its own."""
         stuck = self._counted.nth_terminal(1) if self._counted is not None else None
         if self._counted is None or stuck is None or stuck[0].state.doom is None:
             return None
@@ -224,13 +224,13 @@ class _DaemonSetCondition(WorkloadCondition):
 
 
 class DaemonSetPods(_DaemonSetCondition):
-    """Exactly one pod is on each of some nodes, and none on any other.
+    """Exactly one pod is on each required node, and none on any other.
 
     Args:
         goal: the awaited state, as a verb phrase.
         trait: predicate; pods that satisfy it count.
-        nodes: the nodes by name; None for all that the set is to run on.
-        least: how many nodes the set is to run on at least.
+        nodes: the nodes by name; None for all that the set selects.
+        least: the minimum number of nodes that the set must select.
     """
 
     def __init__(
@@ -274,13 +274,13 @@ class DaemonSetPods(_DaemonSetCondition):
 
 
 class DaemonSetStatus(_DaemonSetCondition):
-    """The status of a DaemonSet counts as many pods, and as many ready ones, as there are to be."""
+    """The status of a DaemonSet counts all desired pods as scheduled and ready."""
 
     def __init__(self, namespace: str, daemon_set: str) -> None:
         super().__init__(namespace, daemon_set, "have all pods scheduled and ready")
 
     def verdict(self) -> Verdict:
-        """Decide by the status of the present generation, and by the pods that are stuck."""
+        """Decide by the status of the present generation, and by stuck pods."""
         unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged
@@ -294,10 +294,10 @@ class DaemonSetStatus(_DaemonSetCondition):
 
 
 class DaemonSets:
-    """All DaemonSets of a namespace have all of their pods ready, but for a few of each.
+    """All DaemonSets of a namespace have all but a few of their pods ready.
 
     Args:
-        allowed: how many pods of each may be missing or not ready.
+        allowed: the number of pods of each that may be missing or not ready.
     """
 
     runs_user_code = False
@@ -316,7 +316,7 @@ class DaemonSets:
 
     @property
     def goal(self) -> str:
-        """That their pods are ready."""
+        """Their pods are ready."""
         but = f", all but {self._allowed} of each" if self._allowed else ""
         return f"have all pods ready{but}"
 
@@ -341,7 +341,7 @@ class DaemonSets:
         return ObjectState(f"{name} with {ready} of {desired} pods", counts, keep=True)
 
     def seen(self) -> str:
-        """Sum up the sets."""
+        """Return a summary of the sets."""
         return self._sets.summary() or "no daemon sets"
 
     def result(self) -> list[dict[str, Any]]:
@@ -359,11 +359,11 @@ class DaemonSets:
 def wait_for_daemon_set_running_on_all_nodes(
     client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods once exactly one is available on each node that it is to run on.
+    """Return a set's pods once exactly one is available on each eligible node.
 
-    Those nodes are counted by the set's own controller, by taints, selectors and affinity, and at
-    least one there must be: upstream works them out itself, and its condition holds for none. Pods
-    that are being deleted do not count.
+    The set's controller counts those nodes by taints, selectors and affinity; at least one must be
+    eligible. Upstream computes them itself, and its condition holds for none. Pods that are being
+    deleted do not count.
 
     Raises:
         WaitFailed: a pod is stuck, no node is eligible, or the set is deleted.
@@ -382,12 +382,12 @@ def wait_for_daemon_set_pods_on_nodes(
     nodes: Sequence[str],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods once exactly one is available on each of these nodes, and none elsewhere.
+    """Return a set's pods once exactly one is available on each given node.
 
-    Pods that are being deleted do not count.
+    No other node may have one. Pods that are being deleted do not count.
 
     Args:
-        nodes: the names of all nodes that are to have a pod; empty for none.
+        nodes: the names of all nodes that must have a pod; empty for none.
 
     Raises:
         WaitFailed: a pod there is stuck, the set is to run on another number of nodes, or is
@@ -415,13 +415,13 @@ def wait_for_daemon_set_present_on_nodes(
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods once one has started on each of its nodes, `count` nodes or more.
+    """Return a set's pods once each of at least `count` nodes has a started one.
 
-    Started is a pod that is no longer Pending; it need not be ready. Pods that are being deleted do
-    not count.
+    A started pod is no longer Pending; it need not be ready. Pods that are being deleted do not
+    count.
 
     Args:
-        count: how many nodes at least; 0 or more.
+        count: the minimum number of nodes; 0 or more.
 
     Raises:
         WaitFailed: a pod is stuck, the set is to run on fewer nodes, or is deleted.
@@ -438,10 +438,10 @@ def wait_for_daemon_set_present_on_nodes(
 def wait_for_daemon_set_status(
     client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a set once its status counts all the pods it is to have as scheduled and ready.
+    """Return a set once its status counts all desired pods as scheduled and ready.
 
-    The status must be of the present generation: upstream takes one that nobody has written yet for
-    a set of no pods. One that is to have none satisfies this.
+    The status must be of the present generation: upstream accepts an unwritten one for a set of no
+    pods. A set with no desired pods satisfies this.
 
     Raises:
         WaitFailed: a pod is stuck, or the set is deleted.
@@ -461,12 +461,12 @@ def wait_for_daemon_sets(
     allowed_not_ready: int = 0,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return all sets of a namespace once each has its pods ready, but for a few.
+    """Return all sets of a namespace once each has all but a few pods ready.
 
-    A namespace without any satisfies this. Upstream only warns when the limit is over.
+    A namespace without sets satisfies this. Upstream only warns at the limit.
 
     Args:
-        allowed_not_ready: how many pods of each set may be missing or not ready.
+        allowed_not_ready: the number of pods of each set that may be missing or not ready.
 
     Source: e2e.go waitForDaemonSets.
     """

@@ -54,7 +54,7 @@ __all__ = [
 
 _RUNNING = "running"
 _REFUSABLE = (REPLICATION_CONTROLLERS, REPLICA_SETS)
-"""The kinds that say themselves that they are refused their pods."""
+"""The kinds whose status reports refused pods."""
 
 
 class _ControllerFields(TypedDict, total=False):
@@ -64,7 +64,7 @@ class _ControllerFields(TypedDict, total=False):
 
 
 class _Controlled(WorkloadCondition):
-    """What these conditions share: a controller and its pods.
+    """Base of the conditions on a controller and its pods.
 
     Args:
         goal: the awaited state, as a verb phrase.
@@ -102,8 +102,8 @@ class _Controlled(WorkloadCondition):
         )
 
     def _lag(self) -> Pending | Failed | None:
-        """Return the verdict while its status says nothing of its present spec; else None."""
-        # Jobs do not tell what they have observed.
+        """Return the verdict while its status is of an older generation; else None."""
+        # Jobs do not report an observed generation.
         if self.workload.resource == JOBS:
             return self.workload.missing_verdict()
         return self.stale_status_verdict()
@@ -126,7 +126,7 @@ class AnyPod(_Controlled):
         super().__init__(resource, namespace, name, "have pods", "controller")
 
     def verdict(self) -> Verdict:
-        """Decide by the pods; what keeps the first from being made is said by the controller."""
+        """Decide by the pods; the controller reports why the first is not created."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -137,10 +137,10 @@ class AnyPod(_Controlled):
 
 
 class RunningPods(_Controlled):
-    """So many pods of a controller are in phase Running.
+    """An exact number of a controller's pods are in phase Running.
 
     Args:
-        count: how many, exactly; None for as many as it is to have, or more, and one at least.
+        count: the exact number; None for the desired number or more, at least one.
         what: the argument that held the name, for messages.
     """
 
@@ -160,7 +160,7 @@ class RunningPods(_Controlled):
         self._exactly = count
 
     def verdict(self) -> Verdict:
-        """Decide by the pods; its spec and its stuck pods say whether they can come."""
+        """Decide by the pods; its spec and its stuck pods limit the reachable number."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -188,7 +188,7 @@ class RunningPods(_Controlled):
 
 
 class StableController(_Controlled):
-    """A controller has observed its spec, and counts as many pods as that asks for.
+    """A controller has observed its spec, and counts as many pods as desired.
 
     Args:
         what: the argument that held the name, for messages.
@@ -198,7 +198,7 @@ class StableController(_Controlled):
         super().__init__(resource, namespace, name, "stabilize", what)
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return nothing: its own count decides."""
+        """Return no sources: its own count decides."""
         return ()
 
     def verdict(self) -> Verdict:
@@ -217,11 +217,11 @@ class StableController(_Controlled):
         return Pending(f"{there} of {wanted} replicas")
 
     def seen(self) -> str:
-        """Say that it is there."""
+        """Return that it exists."""
         return "" if self.workload.current is None else "it is there"
 
     def result(self) -> Any:
-        """Return the controller as it came last."""
+        """Return the last controller seen."""
         return self.workload.object()
 
 
@@ -250,9 +250,9 @@ def wait_for_controlled_pods(
 def wait_for_controlled_pods_running(
     client: ApiClient, namespace: str, controller: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the Running pods of a controller once they are as many as it is to have, or more.
+    """Return the Running pods of a controller once it has the desired number or more.
 
-    They need not be ready. One that is to have no pods does not satisfy this, as upstream.
+    They need not be ready. As upstream, a controller without desired pods does not satisfy this.
 
     Args:
         controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
@@ -274,13 +274,13 @@ def wait_for_controlled_pods_running(
 def wait_for_rc_pods_running(
     client: ApiClient, namespace: str, rc: str, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return the Running pods of a ReplicationController once there are exactly `count`.
+    """Return a ReplicationController's Running pods once there are exactly `count`.
 
     They need not be ready. Upstream measures its limit from the last progress, and gives up at the
-    first failed containers; here the limit is one, and pods that are stuck end the wait.
+    first failed containers; here the limit is absolute, and stuck pods end the wait.
 
     Args:
-        count: how many pods, exactly; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
         WaitFailed: pods are stuck or refused, it is to have fewer, or it is deleted.
@@ -297,9 +297,9 @@ def wait_for_rc_pods_running(
 def wait_for_rc_to_stabilize(
     client: ApiClient, namespace: str, rc: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicationController once it has observed its spec and has as many pods as that.
+    """Return a ReplicationController once it has observed its spec and has its pods.
 
-    The pods are there; in what state does not matter.
+    The pods exist, in any state.
 
     Raises:
         WaitFailed: pods are refused, or it is deleted.

@@ -49,11 +49,11 @@ __all__ = [
 
 
 class _ReplicaSetCondition(WorkloadCondition):
-    """What conditions on a ReplicaSet share.
+    """Base of the conditions on a ReplicaSet.
 
     Args:
         goal: the awaited state, as a verb phrase.
-        pods: whether its pods are looked at.
+        pods: whether its pods are watched.
     """
 
     def __init__(self, namespace: str, replica_set: str, goal: str, *, pods: bool) -> None:
@@ -63,30 +63,30 @@ class _ReplicaSetCondition(WorkloadCondition):
         )
 
     def counts(self) -> str:
-        """Return the counts of its status, with what is to be."""
+        """Return the counts of its status, with the desired ones."""
         names = {"replicas": "there", "readyReplicas": "ready", "availableReplicas": "available"}
         found = ", ".join(f"{count_of(self.current, name)} {word}" for name, word in names.items())
         return f"{replicas_of(self.current)} wanted: {found}"
 
     def seen(self) -> str:
-        """Sum up its counts and its pods."""
+        """Return a summary of its counts and its pods."""
         if self.workload.current is None:
             return ""
         pods = f"; {super().seen()}" if self.pods is not None else ""
         return f"{self.counts()}{pods}"
 
     def pending(self) -> Pending:
-        """Return the verdict that says how far it is."""
+        """Return the pending verdict with its progress."""
         tally = self.tally
         pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
         return Pending(f"{self.counts()}{pods}")
 
     def terminal_verdict(self, needed: int, spare: int = 0) -> Failed | None:
-        """Return the verdict where it will not have that many pods that do; None while it may.
+        """Return the verdict if it cannot have that many pods; None while it may.
 
         Args:
-            needed: how many pods it must have for that.
-            spare: how many of them need not become ready.
+            needed: the number of pods that it must have.
+            spare: the number of them that need not become ready.
         """
         ending = self.workload.ending()
         if ending is not None:
@@ -103,7 +103,7 @@ class _ReplicaSetCondition(WorkloadCondition):
 
 
 class ReadyReplicaSet(_ReplicaSetCondition):
-    """A ReplicaSet has exactly the pods that it is to have, and all of them are ready."""
+    """A ReplicaSet has exactly its desired pods, all of them ready."""
 
     def __init__(self, namespace: str, replica_set: str) -> None:
         super().__init__(namespace, replica_set, "have all its pods ready", pods=True)
@@ -120,10 +120,10 @@ class ReadyReplicaSet(_ReplicaSetCondition):
 
 
 class AvailableReplicas(_ReplicaSetCondition):
-    """Exactly so many pods of a ReplicaSet are available, whatever the others are.
+    """An exact number of pods of a ReplicaSet are available; others are ignored.
 
     Args:
-        target: how many.
+        target: the number of pods.
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
@@ -133,7 +133,7 @@ class AvailableReplicas(_ReplicaSetCondition):
         self._target = target
 
     def verdict(self) -> Verdict:
-        """Decide by the count of its status, then by how far it can get."""
+        """Decide by the count of its status, then by the counts that are still reachable."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -150,13 +150,13 @@ class AvailableReplicas(_ReplicaSetCondition):
     def _out_of_reach(self, wanted: int) -> Failed | None:
         tally = self.tally
         alive = 0 if tally is None else tally.count(ALIVE)
-        # Those that are refused do no harm while enough of the others are there.
+        # Refused pods do not matter while enough others exist.
         needed = alive if alive >= self._target else wanted
         return self.terminal_verdict(needed, wanted - self._target)
 
 
 class DesiredReplicas(_ReplicaSetCondition):
-    """A ReplicaSet has exactly the pods that it is to have, in whatever state."""
+    """A ReplicaSet has exactly its desired pods, in any state."""
 
     def __init__(self, namespace: str, replica_set: str) -> None:
         super().__init__(namespace, replica_set, "have the pods that it is to have", pods=False)
@@ -173,10 +173,10 @@ class DesiredReplicas(_ReplicaSetCondition):
 
 
 class SpecReplicas(_ReplicaSetCondition):
-    """A ReplicaSet is to have exactly so many pods, and its controller knows.
+    """A ReplicaSet's desired replicas are `target`, as observed by its controller.
 
     Args:
-        target: how many.
+        target: the number of pods.
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
@@ -185,7 +185,7 @@ class SpecReplicas(_ReplicaSetCondition):
         self._target = target
 
     def verdict(self) -> Verdict:
-        """Decide by its spec; who scales it is not known, so nothing dooms that."""
+        """Decide by its spec; it may be scaled at any time, so this never fails early."""
         before = self.stale_status_verdict()
         if before is not None:
             return before
@@ -195,7 +195,7 @@ class SpecReplicas(_ReplicaSetCondition):
 
 
 class ObservedReplicaSet(_ReplicaSetCondition):
-    """A generation of a ReplicaSet, and its present one, have been seen by its controller."""
+    """The controller has observed a generation of a ReplicaSet, and its present one."""
 
     def __init__(self, namespace: str, replica_set: str, generation: int) -> None:
         goal = f"have generation {generation} observed"
@@ -203,7 +203,7 @@ class ObservedReplicaSet(_ReplicaSetCondition):
         self._generation = generation
 
     def verdict(self) -> Verdict:
-        """Decide by the generation that its status is of."""
+        """Decide by the observed generation of its status."""
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
@@ -215,10 +215,10 @@ class ObservedReplicaSet(_ReplicaSetCondition):
 def wait_for_ready_replica_set(
     client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once it has exactly the pods that it is to have, all of them ready.
+    """Return a ReplicaSet once it has exactly its desired pods, all of them ready.
 
-    With 0 replicas it holds once no pod is left. Upstream does not ask which generation the status
-    is of.
+    With 0 replicas it holds once no pod is left. Upstream does not check the generation of the
+    status.
 
     Raises:
         WaitFailed: pods are stuck or refused, or it was deleted.
@@ -236,13 +236,13 @@ def wait_for_replica_set_target_available_replicas(
     target_replicas: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once exactly so many of its pods are available.
+    """Return a ReplicaSet once exactly `target_replicas` of its pods are available.
 
-    Available is what has been ready for `minReadySeconds`. One too many is as little as one too
-    few; there may be others that are not available.
+    A pod is available once it has been ready for `minReadySeconds`. A surplus available pod is as
+    wrong as a missing one; other pods may exist.
 
     Args:
-        target_replicas: how many, 0 or more.
+        target_replicas: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: it is to have fewer pods, too many of them are stuck or refused, or it was
@@ -262,12 +262,12 @@ def wait_for_replica_set_target_spec_replicas(
     target_replicas: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once it is to have so many pods, and its controller has seen that.
+    """Return a ReplicaSet once its controller has observed the target replicas.
 
-    Nothing is said of pods.
+    Pods are ignored.
 
     Args:
-        target_replicas: how many, 0 or more.
+        target_replicas: the number in its spec; 0 or more.
 
     Raises:
         WaitFailed: the ReplicaSet was deleted.
@@ -282,7 +282,7 @@ def wait_for_replica_set_target_spec_replicas(
 def wait_for_replica_set_desired_replicas(
     client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once it has exactly the pods that it is to have, in whatever state.
+    """Return a ReplicaSet once it has exactly its desired pods, in any state.
 
     Raises:
         WaitFailed: pods are refused, or it was deleted.
@@ -301,10 +301,11 @@ def wait_for_observed_replica_set(
     desired_generation: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once its controller has seen a generation, and the present one.
+    """Return a ReplicaSet once its controller has observed its present generation.
 
     Args:
-        desired_generation: the generation, or one before what it may be by then; 1 or more.
+        desired_generation: a minimum generation as well, for example from before an update; 1 or
+            more.
 
     Raises:
         WaitFailed: the ReplicaSet was deleted.
