@@ -127,10 +127,10 @@ def cluster_of(config: pytest.Config) -> Cluster:
 
 
 def check_rights(config: pytest.Config, cluster: Cluster) -> None:
-    """Check that the server lets the run create namespaces.
+    """Check that the server does not deny the run the rights to create namespaces.
 
     Raises:
-        ClusterError: the run's identity is not allowed what that needs, or another run has its id.
+        ClusterError: the run's identity lacks a needed right, or another run has its id.
     """
     missing = run_of(config).source.missing(cluster)
     if missing:
