@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.kubelet_nodes import list_kubelet_nodes
+
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
@@ -40,9 +42,5 @@ def _capable(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def kubelets(kwait: Kwait) -> tuple[str, ...]:
-    """Return the names of the nodes with a kubelet.
-
-    Nodes that tests create have none; their taints keep other tests' pods away.
-    """
-    nodes = [node for node in kwait.list("nodes") if not node["spec"].get("taints")]
-    return tuple(sorted(node["metadata"]["name"] for node in nodes))
+    """Return the names of the nodes with a kubelet."""
+    return list_kubelet_nodes(kwait)

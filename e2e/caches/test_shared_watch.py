@@ -12,6 +12,7 @@ import pytest
 
 from e2e.faults.core_families import PodSetWait
 from e2e.faults.family import Place, config_map, template
+from e2e.kubelet_nodes import first_kubelet_node
 from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.client.resource import CONFIG_MAPS, NODES, PODS
 from pytest_kwait.clock import SYSTEM_CLOCK
@@ -39,7 +40,7 @@ class Silent(PodSetWait):
 @pytest.fixture
 def place(kwait: Kwait) -> Place:
     """Where objects are made, by a client that does not lead through the proxy."""
-    return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])
+    return Place(kwait.client, kwait.namespace, first_kubelet_node(kwait))
 
 
 @contextmanager

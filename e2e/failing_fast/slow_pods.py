@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from pytest_kwait import (
     wait_for,
@@ -116,7 +117,7 @@ def _patching(kind: str, name: str, op: str, path: str, value: object = None) ->
 def label_node(kwait: Kwait, label: str, value: str | None) -> None:
     """Give the first node a label; None takes it away."""
     session, patch = Session.of(kwait.client), {"metadata": {"labels": {label: value}}}
-    session.patch(NODES, kwait.cluster.nodes[0], patch, deadline=Deadline.after(20.0))
+    session.patch(NODES, first_kubelet_node(kwait), patch, deadline=Deadline.after(20.0))
 
 
 def _labelling(label: str, value: str) -> Heal:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.failing_fast.slow_pods import Start, label_node, label_of, starts
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from pytest_kwait import wait_for_pod_ready
 from pytest_kwait.client.session import Session
@@ -51,7 +52,7 @@ def suspected(records: list[logging.LogRecord]) -> Iterator[str]:
 @pytest.fixture
 def registry(kwait: Kwait) -> Iterator[Registry | None]:
     """A registry that opens late; None where the nodes cannot reach one of this machine's."""
-    node = kwait.get(f"node/{kwait.cluster.nodes[0]}")
+    node = kwait.get(f"node/{first_kubelet_node(kwait)}")
     addresses = [each["address"] for each in node["status"]["addresses"]]
     if kwait.cluster.provider == "embedded" or not is_local(addresses[0]):
         yield None

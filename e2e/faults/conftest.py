@@ -11,6 +11,7 @@ import trustme
 
 from e2e.faults.core_families import Place
 from e2e.faults.trial import Trials
+from e2e.kubelet_nodes import first_kubelet_node
 from pytest_kwait.cache import shared_informer
 from pytest_kwait.cache.reflector import Reflector
 from pytest_kwait.client import errors
@@ -80,4 +81,4 @@ def trials(kwait_client: ApiClient, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def place(kwait: Kwait) -> Place:
-    return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])
+    return Place(kwait.client, kwait.namespace, first_kubelet_node(kwait))

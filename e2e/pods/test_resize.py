@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
 
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
 from pytest_kwait.apimachinery.quantities import parse_value
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def room(kwait: Kwait) -> tuple[str, int]:
     """Return a node and the mebibytes that it has for pods."""
-    node = kwait.cluster.nodes[0]
+    node = first_kubelet_node(kwait)
     return node, parse_value(kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]) >> 20
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
@@ -62,7 +63,7 @@ def test_endpoints_by_pods_and_ports(
     wait_for_endpoint_slices: Wait,
 ) -> None:
     """Which pods are behind a service, at which ports and where."""
-    node = kwait.cluster.nodes[0]
+    node = first_kubelet_node(kwait)
     here = [server(name, nodeName=node) for name in ("a", "b")]
     pods = kwait.create(service(), *here)[1:]
 
@@ -118,7 +119,7 @@ def test_a_misconfigured_service_is_explained(
         "0 of 1 endpoints ready: 1 Running, not ready",
         wait_for_endpoint_on_node,
         "late",
-        kwait.cluster.nodes[0],
+        first_kubelet_node(kwait),
     )
     times_out("there is no service of that name", wait_for_endpoint_count, "nowhere", 1)
     with raises(WaitFailed, "the service is of type ExternalName"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.raising import raises, times_out
 from e2e.storage.manifest import attachment, claim, kept_for, user, volume, worker
 from pytest_kwait import WaitFailed
@@ -157,7 +158,7 @@ def test_data_outlives_the_pod_that_wrote_it(
     kwait: Kwait, unique: str, wait_for_pv_and_pvc: Wait, wait_for_pod_success: Wait
 ) -> None:
     """Whoever mounts the claim next finds it, in a part of the volume too."""
-    node = kwait.cluster.nodes[0]
+    node = first_kubelet_node(kwait)
     kwait.create(volume(unique, unique), claim("data", unique))
     wait_for_pv_and_pvc(unique, "data")
     kwait.create(worker("writer", "data", "echo kept > /data/note", nodeName=node))
@@ -219,7 +220,7 @@ def test_volume_attachment(
 ) -> None:
     """Nothing attaches volumes here: the test says what a driver's attacher would."""
     storage = kubernetes.client.StorageV1Api(kwait.client)
-    kwait.create(attachment(unique, f"{unique}-pv", kwait.cluster.nodes[0]))
+    kwait.create(attachment(unique, f"{unique}-pv", first_kubelet_node(kwait)))
 
     wait_for_volume_attachment_created(unique, mode=mode)
     storage.patch_volume_attachment_status(
