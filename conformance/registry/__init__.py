@@ -1,4 +1,4 @@
 """The embedded cluster's generated data, compared with a real API server.
 
-What may enter: tests of what `tools.simulator_data` generates.
+Contents: tests of what `tools.simulator_data` generates.
 """

@@ -1,5 +1,5 @@
 """Other Kubernetes clients, with equal results on every cluster.
 
-What may enter: one module for each client, which needs nothing of ours but a cluster and a
+Contents: one module for each client, which needs nothing of ours but a cluster and a
 namespace. Where a client is not installed, its module is skipped (`pyproject.toml`, group `e2e`).
 """

@@ -1,6 +1,6 @@
 """The program `kwait`: one module per command.
 
-May enter: parsing of arguments, output, exit status; all work is done by the layers below.
+Contents: parsing of arguments, output, exit status; all work is done by the layers below.
 Exit status 0 is success, 1 failure, 2 invalid arguments.
 """
 

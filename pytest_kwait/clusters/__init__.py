@@ -1,6 +1,6 @@
 """Providers of clusters: existing ones by kubeconfig, and the embedded one.
 
-May enter: finding, starting, connecting to and ending clusters, kubeconfigs, and the client
+Contents: finding, starting, connecting to and ending clusters, kubeconfigs, and the client
 of the embedded cluster's faults and pod scripts. Nothing here imports `kubernetes` before a
 client is requested.
 """

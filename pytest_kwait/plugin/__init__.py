@@ -6,7 +6,7 @@ marker of the plugin: a suite without waits pays nothing. Loading imports the st
 pytest and names alone. Each module owns its hooks and can be switched off, for example with `-p
 no:pytest_kwait.plugin.summary`.
 
-May enter: code that needs pytest. Everything else belongs to `suite`.
+Contents: code that needs pytest. Everything else belongs to `suite`.
 """
 
 from __future__ import annotations

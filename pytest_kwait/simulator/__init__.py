@@ -1,6 +1,6 @@
 """The embedded cluster: an API server, controllers, a scheduler and kubelets in one process.
 
-What may enter: what Kubernetes does on its side of the HTTP connection, written from Kubernetes'
+Contents: what Kubernetes does on its side of the HTTP connection, written from Kubernetes'
 behaviour. Nothing here may know our waits: `client`, `cache`, `engine`, `framework` and the
 official client are never imported. `cluster` is the one entrance to the objects.
 - `apiserver/` speaks HTTP; `authentication/`, `authorization/` and `admission/` guard the requests;

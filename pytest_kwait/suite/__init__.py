@@ -1,6 +1,6 @@
 """Parts of a test run: settings, namespaces, created objects, locks, artifacts, reports.
 
-May enter: code that works without pytest. Values come in as arguments; nothing here reads
+Contents: code that works without pytest. Values come in as arguments; nothing here reads
 options, the environment or ini files (that is `plugin.settings`).
 """
 

@@ -1,4 +1,4 @@
 """A TLS proxy that injects faults between a client and an API server.
 
-What may enter: the proxy, its faults, and the requests and responses that they change.
+Contents: the proxy, its faults, and the requests and responses that they change.
 """

@@ -1,5 +1,5 @@
 """Generators of `pytest_kwait/simulator/data`.
 
-What may enter: programs that read a running API server or the pinned Go modules, their Go sources,
+Contents: programs that read a running API server or the pinned Go modules, their Go sources,
 and the samples whose defaults are learned by dry-run creates.
 """

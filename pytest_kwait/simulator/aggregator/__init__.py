@@ -1,4 +1,4 @@
 """The API aggregator: APIServices, local and remote, and the proxy to remote ones.
 
-What may enter: controllers of APIServices, and the proxy. Requests are authorized before.
+Contents: controllers of APIServices, and the proxy. Requests are authorized before.
 """

@@ -1,5 +1,5 @@
 """Authentication: token files, service account tokens, client certificates.
 
-What may enter: one module per kind of credential, from what a client shows to a `User`. What the
+Contents: one module per kind of credential, from what a client shows to a `User`. What the
 user may do is decided in `authorization`; headers are read in `apiserver`.
 """

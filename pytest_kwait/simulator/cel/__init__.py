@@ -1,6 +1,6 @@
 """CEL expressions with Kubernetes' variables and functions.
 
-What may enter: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
+Contents: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
 cost estimates, and the function libraries. Import this package only where an expression is
 compiled: it loads that library. Without it, the import raises a 501 `StatusError` with the install
 command.

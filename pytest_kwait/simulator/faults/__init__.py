@@ -1,5 +1,5 @@
 """Injected faults: of requests, image pulls, nodes and time, while a holder keeps them.
 
-What may enter: the effects of faults, their holders, and how they are requested over HTTP.
+Contents: the effects of faults, their holders, and how they are requested over HTTP.
 Nothing here knows of tests.
 """

@@ -1,5 +1,5 @@
 """Field ownership and server-side apply.
 
-What may enter: sets of fields, `managedFields`, merging of applied configurations, and checks of
+Contents: sets of fields, `managedFields`, merging of applied configurations, and checks of
 values against their type. Requests are read in `apiserver`, patches of other forms in `patch`.
 """

@@ -1,5 +1,5 @@
 """Artifacts of failed tests: folders, cluster dumps, journals of crashed workers.
 
-May enter: code that writes evidence files. When they are written is decided in
+Contents: code that writes evidence files. When they are written is decided in
 `plugin.artifacts`.
 """

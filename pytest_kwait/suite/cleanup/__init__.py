@@ -1,5 +1,5 @@
 """Ownership and removal of the objects that a run creates.
 
-May enter: labels and seals of owned objects, run Leases, the janitor. Nothing here creates
+Contents: labels and seals of owned objects, run Leases, the janitor. Nothing here creates
 namespaces or reads settings.
 """

@@ -1,5 +1,5 @@
 """Settings: their definitions, parsers, and the precedence of their sources.
 
-May enter: pure functions on values. Reading options and the environment is
+Contents: pure functions on values. Reading options and the environment is
 `plugin.settings`.
 """

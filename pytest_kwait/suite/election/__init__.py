@@ -1,4 +1,4 @@
 """Leader election among processes, for tests of failover.
 
-May enter: candidates, their program, and the proxy that cuts them off from the server.
+Contents: candidates, their program, and the proxy that cuts them off from the server.
 """

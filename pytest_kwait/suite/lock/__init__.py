@@ -1,4 +1,4 @@
 """The cluster lock: serial tests hold it alone, all other tests share it.
 
-May enter: the lock's Leases, the lock itself and the threads that renew it.
+Contents: the lock's Leases, the lock itself and the threads that renew it.
 """

@@ -1,4 +1,4 @@
 """Namespaces of a run, and the permissions that creating them needs.
 
-May enter: code about namespaces and about rights of the run's identity.
+Contents: code about namespaces and about rights of the run's identity.
 """

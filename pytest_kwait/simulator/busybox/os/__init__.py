@@ -1,4 +1,4 @@
 """The operating system of a container: files, open files, processes, memory, network.
 
-What may enter: parts of a kernel. No program and no shell is known here.
+Contents: parts of a kernel. No program and no shell is known here.
 """

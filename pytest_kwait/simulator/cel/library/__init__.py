@@ -1,6 +1,6 @@
 """Kubernetes' CEL function libraries: declarations for the checker and implementations.
 
-What may enter: one module per file of upstream's `pkg/cel/library`, each with a table `FUNCTIONS`
+Contents: one module per file of upstream's `pkg/cel/library`, each with a table `FUNCTIONS`
 from overloads to implementations.
 
 Source: k8s.io/apiserver pkg/cel/library.

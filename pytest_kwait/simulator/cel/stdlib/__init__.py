@@ -1,5 +1,5 @@
 """CEL's standard functions and the cel-go extensions that Kubernetes enables.
 
-What may enter: tables from function names to implementations on values. Kubernetes' own functions
+Contents: tables from function names to implementations on values. Kubernetes' own functions
 are in `library`.
 """

@@ -1,4 +1,4 @@
 """Validation of volumes: those of pods, persistent volumes and claims.
 
-What may enter: volume sources, persistent volumes, claims, and the `volumes` of a pod spec.
+Contents: volume sources, persistent volumes, claims, and the `volumes` of a pod spec.
 """
