@@ -152,7 +152,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether no time is left."""
+        """Return whether no time is left."""
         return self.clock.monotonic() >= self.at
 
     def at_most(self, seconds: float) -> Deadline:

@@ -34,7 +34,7 @@ class Timers:
         self._timers: list[Timer] = []
 
     def __bool__(self) -> bool:
-        """Whether the condition has any timer."""
+        """Return whether the condition has any timer."""
         return bool(self._timers)
 
     def timer(self, seconds: float, *, from_now: bool) -> Timer:

@@ -201,7 +201,7 @@ class SimulatedCluster:
     # -- writing
 
     def has_webhooks(self) -> bool:
-        """Whether a write may have to wait for a webhook, of admission or of conversion."""
+        """Return whether a write may have to wait for a webhook, of admission or of conversion."""
         return bool(self._webhooks[0] or self._webhooks[1] or self.kinds.webhook_converted)
 
     def create(

@@ -46,7 +46,7 @@ class Authorizer(Protocol):
     """Decides on requests and lists the rules of users."""
 
     def decide(self, asked: authorization.Attributes) -> authorization.Decision:
-        """Whether it is allowed, with the reason."""
+        """Return whether it is allowed, with the reason."""
         ...
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
@@ -194,7 +194,7 @@ class Cluster(Protocol):
         ...
 
     def has_webhooks(self) -> bool:
-        """Whether a write may have to wait for a webhook."""
+        """Return whether a write may have to wait for a webhook."""
         ...
 
     def create(

@@ -78,7 +78,7 @@ class Script:
 
     @property
     def replaces_command(self) -> bool:
-        """Whether the script replaces the container's command."""
+        """Return whether the script replaces the container's command."""
         return any(value is not None for value in (self.run, self.exit, self.log))
 
 
@@ -173,7 +173,7 @@ class ScriptRule:
     script: Script
 
     def is_for(self, pod: Obj, container: str) -> bool:
-        """Whether the rule matches a container of a pod."""
+        """Return whether the rule matches a container of a pod."""
         metadata = pod["metadata"]
         return (
             self.namespace in ("", metadata["namespace"])

@@ -50,7 +50,7 @@ def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
 
 
 def has_usage_annotation(pod: Obj) -> bool:
-    """Whether the pod has an annotation of usage."""
+    """Return whether the pod has an annotation of usage."""
     annotations = pod["metadata"].get("annotations")
     return bool(annotations) and any(name.startswith(USAGE) for name in annotations)
 

@@ -125,5 +125,5 @@ def new_uid() -> str:
 
 
 def is_being_deleted(obj: Obj) -> bool:
-    """Whether its deletion has begun."""
+    """Return whether its deletion has begun."""
     return "deletionTimestamp" in obj["metadata"]

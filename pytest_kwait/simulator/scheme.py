@@ -134,17 +134,17 @@ class Kind:
 
     @cached_property
     def stored(self) -> bool:
-        """Whether its objects are stored in this version."""
+        """Return whether its objects are stored in this version."""
         return self.bucket == self.qualified and not self.converted
 
     @cached_property
     def has_status(self) -> bool:
-        """Whether status is a subresource."""
+        """Return whether status is a subresource."""
         return "status" in self.subresources
 
     @property
     def custom(self) -> bool:
-        """Whether a CustomResourceDefinition defines it."""
+        """Return whether a CustomResourceDefinition defines it."""
         return self.structure is not None
 
 
@@ -179,7 +179,7 @@ class Scheme:
         return iter(self._served)
 
     def built_in(self, group: str) -> bool:
-        """Whether a group has built-in kinds."""
+        """Return whether a group has built-in kinds."""
         return group in self._built_in
 
     def served(self, group: str, version: str) -> dict[str, Kind] | None:

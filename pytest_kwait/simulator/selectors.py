@@ -115,7 +115,7 @@ class FieldSelector:
         return bool(self._terms)
 
     def matches(self, obj: Obj) -> bool:
-        """Whether an object matches."""
+        """Return whether an object matches."""
         return all(
             (_read_field(obj, term.field) == term.value) is term.equal for term in self._terms
         )

@@ -114,7 +114,7 @@ class ServedDefinition:
         return self._served() if self._own() is None else ()
 
     def is_urgent(self) -> bool:
-        """Whether the definition has changed since the last check."""
+        """Return whether the definition has changed since the last check."""
         return self._asked != self._version()
 
     def ask(self, questions: Sequence[Resource], deadline: Deadline) -> str:

@@ -143,7 +143,7 @@ class DeletedNamespaces:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether no namespace is awaited."""
+        """Return whether no namespace is awaited."""
         return not self._wanted
 
     @property

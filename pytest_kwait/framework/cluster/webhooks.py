@@ -186,7 +186,7 @@ class AnsweringWebhook:
         return () if probe is None else ((*probe, webhooks),)
 
     def is_urgent(self) -> bool:
-        """Whether the configuration has changed since the last probe."""
+        """Return whether the configuration has changed since the last probe."""
         return self._asked != self._version()
 
     def ask(self, questions: Sequence[Any], deadline: Deadline) -> Verdict:

@@ -298,7 +298,7 @@ class ServicePods(ObjectCounter):
         return self.count("alive")
 
     def has_port(self, name: str) -> bool:
-        """Whether an unfinished pod has a port of that name."""
+        """Return whether an unfinished pod has a port of that name."""
         return self.count(f"port {name}") > 0
 
 
@@ -537,7 +537,7 @@ class ExpectedPort:
     protocol: str = "TCP"
 
     def fits(self, mapping: PortMapping) -> bool:
-        """Whether a port matches, on any pod."""
+        """Return whether a port matches, on any pod."""
         return (
             mapping.port == self.number
             and mapping.protocol == self.protocol

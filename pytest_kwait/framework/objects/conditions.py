@@ -300,7 +300,7 @@ class OneObject:
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the test runs user code."""
+        """Return whether the test runs user code."""
         return runs_user_code(self._test)
 
     @property

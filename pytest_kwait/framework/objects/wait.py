@@ -98,7 +98,7 @@ class HeldCondition:
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether the condition runs user code."""
+        """Return whether the condition runs user code."""
         return self._inner.runs_user_code
 
     @property
@@ -165,7 +165,7 @@ class AllConditions:
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether any part runs user code."""
+        """Return whether any part runs user code."""
         return any(part.runs_user_code for part in self._parts)
 
     def sources(self) -> Sequence[Source]:

@@ -97,7 +97,7 @@ class AnsweringService(ServiceEndpoints):
         return (f"{SERVICES.path(self.namespace, target, 'proxy')}/{self._path}",)
 
     def is_urgent(self) -> bool:
-        """Whether more endpoints are ready than at the last request."""
+        """Return whether more endpoints are ready than at the last request."""
         return self._reason is not None and self.slices.ready > self._asked_ready
 
     def ask(self, questions: Sequence[str], deadline: Deadline) -> Sequence[str | None]:

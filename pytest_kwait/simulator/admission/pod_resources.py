@@ -45,7 +45,7 @@ def _max_resources(total: ResourceList, other: Mapping[str, Quantity]) -> None:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Whether pods can request the resource as a whole."""
+    """Return whether pods can request the resource as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 

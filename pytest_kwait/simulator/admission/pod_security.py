@@ -48,7 +48,7 @@ class Level(NamedTuple):
         return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
     def is_stricter_than(self, other: Level) -> bool:
-        """Whether the level is stricter, whatever the version."""
+        """Return whether the level is stricter, whatever the version."""
         return LEVELS.index(self.name) > LEVELS.index(other.name)
 
 
@@ -230,7 +230,7 @@ def _one_pod_per_owner_first(pods: Iterable[Obj]) -> list[Obj]:
 
 
 def _has_container_changes(pod: Obj, old: Obj) -> bool:
-    """Whether the pod's containers changed."""
+    """Return whether the pod's containers changed."""
 
     def images(of: Obj, field: str) -> list[str]:
         return [container.get("image", "") for container in of["spec"].get(field, ())]

@@ -65,12 +65,12 @@ def format_containers(names: Sequence[str]) -> str:
 
 
 def is_windows_pod(spec: Obj) -> bool:
-    """Whether the pod's OS is Windows."""
+    """Return whether the pod's OS is Windows."""
     return bool(spec.get("os", {}).get("name") == "windows")
 
 
 def has_user_namespace(spec: Obj) -> bool:
-    """Whether the pod has its own user namespace."""
+    """Return whether the pod has its own user namespace."""
     return spec.get("hostUsers") is False
 
 
@@ -124,7 +124,7 @@ def format_setters(of_pod: bool, names: list[str]) -> str:
 
 
 def is_valid_seccomp(profile: Any) -> bool:
-    """Whether the profile restricts system calls."""
+    """Return whether the profile restricts system calls."""
     return profile.get("type") in _SECCOMP_PROFILES
 
 

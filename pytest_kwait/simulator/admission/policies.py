@@ -137,7 +137,7 @@ class _Invocation:
 
     @property
     def is_failure_fatal(self) -> bool:
-        """Whether the request fails when the policy cannot be evaluated."""
+        """Return whether the request fails when the policy cannot be evaluated."""
         return _is_failure_fatal(self.policy["spec"])
 
     def activation(self, api: Cluster, attributes: Attributes) -> Activation:

@@ -43,7 +43,7 @@ _PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
-    """Whether the object is in all scopes of the quota.
+    """Return whether the object is in all scopes of the quota.
 
     Args:
         quota_spec: the quota's spec.
@@ -62,7 +62,7 @@ def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
 
 
 def has_deadline(pod: Obj) -> bool:
-    """Whether the pod has a deadline: the quota scope `Terminating`."""
+    """Return whether the pod has a deadline: the quota scope `Terminating`."""
     return int(pod["spec"].get("activeDeadlineSeconds", -1)) >= 0
 
 
@@ -200,7 +200,7 @@ def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
 
 
 def is_pod_counted(pod: Obj, now: float) -> bool:
-    """Whether the pod is neither finished nor overdue for deletion."""
+    """Return whether the pod is neither finished nor overdue for deletion."""
     if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
         return False
     metadata = pod["metadata"]
@@ -288,7 +288,7 @@ def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
 
 
 def is_counted_change(attributes: Attributes) -> bool:
-    """Whether the request may change a quota's usage."""
+    """Return whether the request may change a quota's usage."""
     operation, subresource = attributes.operation, attributes.subresource
     match attributes.kind.bucket:
         case "pods":

@@ -131,7 +131,7 @@ def _merge_tolerations(tolerations: list[Obj]) -> list[Obj]:
 
 
 def _covers(wide: Obj, narrow: Obj) -> bool:
-    """Whether `wide` tolerates everything that `narrow` does."""
+    """Return whether `wide` tolerates everything that `narrow` does."""
     if wide == narrow:
         return True
     exists = wide.get("operator") == "Exists"

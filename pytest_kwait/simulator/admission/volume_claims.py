@@ -37,7 +37,7 @@ STANDARD_CLASS: Obj = {
 
 
 def has_no_class(claim: Obj) -> bool:
-    """Whether the claim gets the default class; an empty name means no class."""
+    """Return whether the claim gets the default class; an empty name means no class."""
     annotations = claim["metadata"].get("annotations") or {}
     return BETA_STORAGE_CLASS not in annotations and claim["spec"].get("storageClassName") is None
 

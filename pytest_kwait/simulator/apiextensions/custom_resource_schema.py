@@ -165,7 +165,7 @@ class CustomResourceSchema:
 
     @cached_property
     def _has_rules(self) -> bool:
-        """Whether the schema has rules."""
+        """Return whether the schema has rules."""
         return '"x-kubernetes-validations":' in json.dumps(self.schema)
 
     def _rule_errors(self, new: Obj, old: Obj | None, errors: list[FieldError]) -> list[FieldError]:

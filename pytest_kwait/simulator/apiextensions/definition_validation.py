@@ -132,7 +132,7 @@ def _review_errors(versions: list[str], at: str) -> Iterator[FieldError]:
 
 
 def is_ca_bundle(bundle: str) -> bool:
-    """Whether the base64 text `bundle` holds certificates."""
+    """Return whether the base64 text `bundle` holds certificates."""
     try:
         ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     except (ValueError, ssl.SSLError):

@@ -104,7 +104,7 @@ class _Connection(web.RequestHandler):
             self._head_timer = self._loop.call_later(self._seconds, self._on_head_timeout)
 
     def _is_in_body(self) -> bool:
-        """Whether the data belongs to a request's body or to a stream."""
+        """Return whether the data belongs to a request's body or to a stream."""
         if self._payload_parser is not None:
             return True
         if self._messages:

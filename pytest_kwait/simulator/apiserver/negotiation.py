@@ -122,7 +122,7 @@ def negotiate_stream(accept: str) -> ResponseForm:
 
 @lru_cache(maxsize=256)
 def negotiate_discovery(accept: str) -> bool:
-    """Whether the client accepts aggregated discovery."""
+    """Return whether the client accepts aggregated discovery."""
     wanted = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     form = _choose_form(accept, lambda target: target in (None, wanted))
     return form is not None and form.version == "aggregated"

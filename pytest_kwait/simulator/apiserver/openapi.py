@@ -90,7 +90,7 @@ def _hash_document(body: bytes) -> str:
 
 
 def _accepts_json(request: ApiRequest) -> bool:
-    """Whether the client accepts JSON, the only form here."""
+    """Return whether the client accepts JSON, the only form here."""
     accepted = request.header("Accept") or "*/*"
     forms = [form.partition(";")[0].strip() for form in accepted.split(",")]
     return any(form in ("*/*", "application/*", "application/json") for form in forms)

@@ -143,7 +143,7 @@ class ApiRequest:
         return self._form
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter is given and true."""
+        """Return whether a parameter is given and true."""
         return name in self.query and parse_flag(self.query[name])
 
     def integer(self, name: str) -> int | None:
@@ -209,7 +209,7 @@ def _field_manager_errors(manager: str) -> list[FieldError]:
 
 
 def parse_flag(text: str) -> bool:
-    """Whether a parameter's text is true: any but `0` and `false`."""
+    """Return whether a parameter's text is true: any but `0` and `false`."""
     return text != "0" and text.lower() != "false"
 
 

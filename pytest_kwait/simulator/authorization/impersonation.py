@@ -50,7 +50,7 @@ class ImpersonatedUser:
 
     @property
     def only_name(self) -> bool:
-        """Whether only the name is given."""
+        """Return whether only the name is given."""
         return not (self.uid or self.groups or self.extra)
 
 

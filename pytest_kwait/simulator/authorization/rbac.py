@@ -58,7 +58,7 @@ def _rule_list(rule: Obj, field: str) -> Sequence[str]:
 
 
 def rule_allows(rule: Obj, asked: Attributes) -> bool:
-    """Whether a rule allows a request."""
+    """Return whether a rule allows a request."""
     verbs = _rule_list(rule, "verbs")
     if asked.verb not in verbs and _WILDCARD not in verbs:
         return False

@@ -99,7 +99,7 @@ UNSIMULATED = frozenset(
 
 
 def is_busybox_program(name: str) -> bool:
-    """Whether the busybox image has a program of this name or path."""
+    """Return whether the busybox image has a program of this name or path."""
     folder, _, program = name.rpartition("/")
     return folder in ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin") and (
         program in APPLETS or program in UNSIMULATED
@@ -137,7 +137,7 @@ def find_exec_error(context: ProcessContext, program: str) -> str:
 
 
 def has_program(context: ProcessContext, name: str) -> bool:
-    """Whether a name or path can be started."""
+    """Return whether a name or path can be started."""
     return not find_exec_error(context, name)
 
 

@@ -41,7 +41,7 @@ def unescape_glob(pattern: str) -> str:
 
 
 def has_glob(pattern: str) -> bool:
-    """Whether a pattern has wildcards."""
+    """Return whether a pattern has wildcards."""
     return re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern) is not None
 
 
@@ -109,7 +109,7 @@ def _translate_bracket(pattern: str, position: int, *, glob: bool) -> tuple[str,
 
 
 def matches_glob(pattern: str, text: str) -> bool:
-    """Whether a pattern matches the whole text."""
+    """Return whether a pattern matches the whole text."""
     return compile_glob(pattern).fullmatch(text) is not None
 
 

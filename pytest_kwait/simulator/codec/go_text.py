@@ -112,7 +112,7 @@ def find_pattern_error(pattern: str) -> str:
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Whether `pattern` matches in `text`; an invalid pattern does not."""
+    """Return whether `pattern` matches in `text`; an invalid pattern does not."""
     if not _has_re2():
         return not find_pattern_error(pattern) and re.search(pattern, text, re.ASCII) is not None
     return _compile().eval(data={"text": text, "pattern": pattern}).value() is True

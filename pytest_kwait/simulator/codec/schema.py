@@ -63,7 +63,7 @@ class GoField(NamedTuple):
 
     @property
     def cleared(self) -> bool:
-        """Whether an empty value is left out."""
+        """Return whether an empty value is left out."""
         return self.omitted and not self.pointer
 
 
@@ -199,7 +199,7 @@ class Shape:
 
     @property
     def cleared(self) -> bool:
-        """Whether an empty value counts as absent."""
+        """Return whether an empty value counts as absent."""
         return self.field is None or self.field.cleared
 
     @property
@@ -230,7 +230,7 @@ class Shape:
 
     @property
     def atomic(self) -> bool:
-        """Whether server-side apply owns the value as a whole."""
+        """Return whether server-side apply owns the value as a whole."""
         if self.form is Form.LIST:
             return self.list_type == "atomic"
         target = schemas()[self._ref] if self._ref else self.node
@@ -352,7 +352,7 @@ def struct_of(group: str, version: str, kind: str) -> Struct:
 
 
 def is_known(group: str, version: str, kind: str) -> bool:
-    """Whether a built-in kind exists, served or not."""
+    """Return whether a built-in kind exists, served or not."""
     return (group, version, kind) in _by_kind()
 
 

@@ -53,7 +53,7 @@ class FaultableRequest(Protocol):
         ...
 
     def flag(self, name: str) -> bool:
-        """Whether a query parameter is true."""
+        """Return whether a query parameter is true."""
         ...
 
     def header(self, name: str) -> str:
@@ -81,7 +81,7 @@ class RequestTarget(Protocol):
 
     @property
     def watch(self) -> bool:
-        """Whether the path has the deprecated `watch` prefix."""
+        """Return whether the path has the deprecated `watch` prefix."""
         ...
 
 
@@ -112,7 +112,7 @@ class FaultScope:
     verbs: tuple[str, ...] = ()
 
     def covers(self, namespace: str, client: str, resource: str, verb: str) -> bool:
-        """Whether the scope contains such a request."""
+        """Return whether the scope contains such a request."""
         return (
             (not self.namespace or namespace == self.namespace)
             and (not self.client or client == self.client)
@@ -144,7 +144,7 @@ class RequestFault:
     """The pulls or requests that it has applied to."""
 
     def applies_to(self, request: FaultableRequest, target: RequestTarget) -> bool:
-        """Whether it applies to the request; counts it if so."""
+        """Return whether it applies to the request; counts it if so."""
         if self.times == 0:
             return False
         verb = get_request_verb(request, target)
@@ -282,7 +282,7 @@ class ActiveFaults:
                 self.undo(record.id)
 
     def has_holder(self, holder: str) -> bool:
-        """Whether the holder exists."""
+        """Return whether the holder exists."""
         return holder in self._holders
 
     def add(

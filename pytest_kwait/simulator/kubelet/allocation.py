@@ -33,7 +33,7 @@ _RESOURCE_ORDER = ("limits", "requests")
 
 
 def needs_restart(container: Obj, before: Obj) -> bool:
-    """Whether new resources need a restart of the container.
+    """Return whether new resources need a restart of the container.
 
     Args:
         container: the requested spec.

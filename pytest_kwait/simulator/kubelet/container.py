@@ -281,12 +281,12 @@ class Container:
 
     @property
     def running(self) -> bool:
-        """Whether it has started and not ended."""
+        """Return whether it has started and not ended."""
         return self.started_at is not None and self.finished_at is None
 
     @property
     def exited(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.finished_at is not None
 
     @property
@@ -385,7 +385,7 @@ class Container:
 
     @property
     def is_unsimulated(self) -> bool:
-        """Whether the program is not simulated; it is assumed to serve every request."""
+        """Return whether the program is not simulated; it is assumed to serve every request."""
         return self._graceful
 
     def stop(self, grace: float) -> None:

@@ -37,7 +37,7 @@ _ZERO = Quantity(Fraction(0))
 
 
 def has_storage_limit(pod: Obj) -> bool:
-    """Whether the pod has a limit of local storage."""
+    """Return whether the pod has a limit of local storage."""
     return get_pod_limit(pod) is not None or any(get_volume_limits(pod))
 
 
@@ -113,7 +113,7 @@ def find_excess_usage(
 
 
 def _is_on_disk(volume: Obj) -> bool:
-    """Whether a volume is on disk, not in memory."""
+    """Return whether a volume is on disk, not in memory."""
     return "emptyDir" in volume and not (volume["emptyDir"] or {}).get("medium")
 
 

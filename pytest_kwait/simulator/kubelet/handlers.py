@@ -66,7 +66,7 @@ class HandlerResult:
 
     @property
     def is_success(self) -> bool:
-        """Whether it counts as success."""
+        """Return whether it counts as success."""
         return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)
 
 

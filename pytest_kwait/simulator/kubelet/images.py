@@ -131,12 +131,12 @@ def to_canonical_name(name: str) -> str:
 
 
 def is_busybox(image: Image) -> bool:
-    """Whether an image has busybox's programs."""
+    """Return whether an image has busybox's programs."""
     return image.path.rpartition("/")[2] == "busybox"
 
 
 def is_preloaded(image: Image) -> bool:
-    """Whether an image is on every node from the start."""
+    """Return whether an image is on every node from the start."""
     return is_busybox(image) and not _is_unresolvable(image)
 
 

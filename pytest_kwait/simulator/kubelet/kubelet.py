@@ -70,12 +70,12 @@ class NodeFaults:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether the kubelet cannot reach the API server; also true while it is stopped."""
+        """Return whether the kubelet cannot reach the API server; also true while it is stopped."""
         return bool(self._cuts)
 
     @property
     def is_kubelet_stopped(self) -> bool:
-        """Whether the kubelet is stopped; containers keep running."""
+        """Return whether the kubelet is stopped; containers keep running."""
         return any(self._cuts)
 
     def begin(self, *, dead: bool) -> None:
@@ -450,7 +450,7 @@ class Kubelet:
         return None
 
     def has_image(self, name: str) -> bool:
-        """Whether an image, by its full name, was pulled."""
+        """Return whether an image, by its full name, was pulled."""
         return name in self._images
 
     def record_image(self, name: str) -> None:
@@ -459,12 +459,12 @@ class Kubelet:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether the node cannot reach the API server."""
+        """Return whether the node cannot reach the API server."""
         return self.node_faults.is_partitioned
 
     @property
     def is_kubelet_stopped(self) -> bool:
-        """Whether the kubelet is stopped; containers keep running."""
+        """Return whether the kubelet is stopped; containers keep running."""
         return self.node_faults.is_kubelet_stopped
 
     # -- lookup

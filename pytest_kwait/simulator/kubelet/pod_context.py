@@ -77,16 +77,16 @@ class NodeContext(Protocol):
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether the node cannot reach the API server."""
+        """Return whether the node cannot reach the API server."""
         ...
 
     @property
     def is_kubelet_stopped(self) -> bool:
-        """Whether the kubelet is stopped; containers keep running."""
+        """Return whether the kubelet is stopped; containers keep running."""
         ...
 
     def has_image(self, name: str) -> bool:
-        """Whether an image, by its full name, was pulled."""
+        """Return whether an image, by its full name, was pulled."""
         ...
 
     def record_image(self, name: str) -> None:
@@ -135,17 +135,17 @@ class PodContext(Protocol):
 
     @property
     def deleted(self) -> bool:
-        """Whether the pod's deletion has begun."""
+        """Return whether the pod's deletion has begun."""
         ...
 
     @property
     def finished(self) -> bool:
-        """Whether the containers have ended for good."""
+        """Return whether the containers have ended for good."""
         ...
 
     @property
     def sandbox(self) -> bool:
-        """Whether the pod's sandbox is up."""
+        """Return whether the pod's sandbox is up."""
         ...
 
     def sync(self) -> None:

@@ -86,17 +86,17 @@ class PodWorker:
 
     @property
     def deleted(self) -> bool:
-        """Whether the pod's deletion has begun."""
+        """Return whether the pod's deletion has begun."""
         return "deletionTimestamp" in self.pod["metadata"]
 
     @property
     def finished(self) -> bool:
-        """Whether the containers have ended for good."""
+        """Return whether the containers have ended for good."""
         return self._finished
 
     @property
     def sandbox(self) -> bool:
-        """Whether the pod's sandbox is up."""
+        """Return whether the pod's sandbox is up."""
         return self._sandbox
 
     def update(self, pod: Obj) -> None:

@@ -171,13 +171,13 @@ class ContainerProbes:
 
     @property
     def started(self) -> bool:
-        """Whether the startup probe, if any, has succeeded."""
+        """Return whether the startup probe, if any, has succeeded."""
         prober = self._probers.get("startupProbe")
         return prober is None or prober.result
 
     @property
     def ready(self) -> bool:
-        """Whether the readiness probe, if any, succeeds."""
+        """Return whether the readiness probe, if any, succeeds."""
         if self._is_scripted:
             return self._scripted_ready
         if "readinessProbe" not in self._spec:

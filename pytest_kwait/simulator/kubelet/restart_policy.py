@@ -105,7 +105,7 @@ RESTARTING_ALL = "RestartingAllContainers"
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:
-    """Whether an init container is a sidecar, which keeps running."""
+    """Return whether an init container is a sidecar, which keeps running."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -123,12 +123,12 @@ def _find_rule(container: Obj, exit_code: int) -> str:
 
 
 def restarts_all_containers(container: Obj, exit_code: int) -> bool:
-    """Whether an exit of the container restarts all containers."""
+    """Return whether an exit of the container restarts all containers."""
     return _find_rule(container, exit_code) == _RESTART_ALL
 
 
 def has_restart_all_rule(pod: Obj) -> bool:
-    """Whether a rule of the pod restarts all containers."""
+    """Return whether a rule of the pod restarts all containers."""
     spec = pod["spec"]
     return any(
         rule.get("action") == _RESTART_ALL
@@ -142,7 +142,7 @@ def _is_init(pod: Obj, container: Obj) -> bool:
 
 
 def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
-    """Whether a container restarts after an exit."""
+    """Return whether a container restarts after an exit."""
     if _find_rule(container, exit_code):
         return True
     if exit_code == 0 and _is_init(pod, container) and not is_sidecar(container):
@@ -153,7 +153,7 @@ def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
 
 
 def restarts_after_probe_failure(pod: Obj, container: Obj) -> bool:
-    """Whether a container restarts after a failed probe; exit code rules do not apply.
+    """Return whether a container restarts after a failed probe; exit code rules do not apply.
 
     Source: kuberuntime_manager.go, `computePodActions`.
     """

@@ -107,7 +107,7 @@ class _Termination:
 
     @property
     def is_late(self) -> bool:
-        """Whether the grace period is over."""
+        """Return whether the grace period is over."""
         return self._timer is None
 
     def signal(self) -> None:
@@ -251,17 +251,17 @@ class ContainerRecord:
 
     @property
     def is_running(self) -> bool:
-        """Whether the newest instance runs."""
+        """Return whether the newest instance runs."""
         return self.current is not None and self.current.running
 
     @property
     def is_started(self) -> bool:
-        """Whether the startup probe, if any, has succeeded."""
+        """Return whether the startup probe, if any, has succeeded."""
         return self.probes is None or self.probes.started
 
     @property
     def is_ready(self) -> bool:
-        """Whether the readiness probe, if any, succeeds."""
+        """Return whether the readiness probe, if any, succeeds."""
         return self.probes is None or self.probes.ready
 
     @property
@@ -340,7 +340,7 @@ class RuntimeManager:
         return record.last if previous else record.current
 
     def only_sidecars_run(self) -> bool:
-        """Whether containers still run, but no regular one or one that restarts."""
+        """Return whether containers still run, but no regular one or one that restarts."""
         pod, running = self._worker.pod, self.list_running()
         return bool(running) and all(
             (current := self.record(one["name"]).current) is not None
@@ -350,7 +350,7 @@ class RuntimeManager:
         )
 
     def must_restart_all(self) -> bool:
-        """Whether an exit makes all containers restart."""
+        """Return whether an exit makes all containers restart."""
         return any(
             (current := self.record(one["name"]).current) is not None
             and current.exited
@@ -422,7 +422,7 @@ class RuntimeManager:
             self._worker.sync()
 
     def _is_retried(self, name: str) -> bool:
-        """Whether an ephemeral container has not started yet; it never restarts."""
+        """Return whether an ephemeral container has not started yet; it never restarts."""
         record = self._records[name]
         return record.current is None
 
@@ -698,7 +698,7 @@ class RuntimeManager:
             record.resized = record.configured.get("resources") != spec.get("resources")
 
     def _has_none_left_to_run(self) -> bool:
-        """Whether no regular container will run after the scheduled kills."""
+        """Return whether no regular container will run after the scheduled kills."""
         pod = self._worker.pod
         for spec in pod["spec"]["containers"]:
             record = self.record(spec["name"])
@@ -713,7 +713,7 @@ class RuntimeManager:
         return True
 
     def _is_resizing(self) -> bool:
-        """Whether the resources of a running container differ from its spec."""
+        """Return whether the resources of a running container differ from its spec."""
         return any(
             record.current is not None
             and record.current.running

@@ -77,7 +77,7 @@ def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, S
 
 
 def is_granular(value: Any, shape: Shape | None) -> bool:
-    """Whether the parts of the value are owned separately."""
+    """Return whether the parts of the value are owned separately."""
     if shape is None or shape.form is Form.ANY:
         return isinstance(value, dict)
     if isinstance(value, list):

@@ -121,7 +121,7 @@ class PodTemplateStrategy(Strategy):
         drop_disabled_fields(obj["template"]["spec"])
 
     def counts(self, new: Obj, old: Obj) -> bool:
-        """Whether the template changes."""
+        """Return whether the template changes."""
         return bool(new.get("template") != old.get("template"))
 
     def validate_create(self, obj: Obj) -> list[FieldError]:

@@ -196,7 +196,7 @@ def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> lis
 
 
 def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
-    """Whether an object that is being deleted can be removed."""
+    """Return whether an object that is being deleted can be removed."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

@@ -152,7 +152,7 @@ class Strategy:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def counts(self, new: Obj, old: Obj) -> bool:
-        """Whether the change increments the generation."""
+        """Return whether the change increments the generation."""
         if not self.kind.custom and "spec" in (new.keys() | old.keys()):
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}

@@ -218,7 +218,7 @@ _RETRY_SECONDS = 10
 
 
 def can_ignore_budgets(pod: Obj) -> bool:
-    """Whether budgets do not apply: the pod is pending, has ended or is being deleted."""
+    """Return whether budgets do not apply: the pod is pending, has ended or is being deleted."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Pending", "Succeeded", "Failed") or bool(
         pod["metadata"].get("deletionTimestamp")

@@ -51,7 +51,7 @@ class MatchedWebhook:
 
     @property
     def may_fail(self) -> bool:
-        """Whether the failure policy is `Ignore`."""
+        """Return whether the failure policy is `Ignore`."""
         return self.webhook.get("failurePolicy") == "Ignore"
 
 

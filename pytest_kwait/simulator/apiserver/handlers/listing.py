@@ -72,11 +72,11 @@ class ListOptions:
 
     @property
     def is_selective(self) -> bool:
-        """Whether a selector may exclude objects."""
+        """Return whether a selector may exclude objects."""
         return not self.labels.everything or bool(self.fields)
 
     def selects(self, entry: Entry) -> bool:
-        """Whether the selectors match."""
+        """Return whether the selectors match."""
         obj = entry.obj
         if not self.labels.matches(obj["metadata"].get("labels") or {}):
             return False

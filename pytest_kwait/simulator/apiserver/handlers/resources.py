@@ -287,7 +287,7 @@ class ResourceHandler:
 
 
 def _is_deletion_pending(outcome: Obj) -> bool:
-    """Whether a deletion left the object in place for now."""
+    """Return whether a deletion left the object in place for now."""
     metadata = outcome.get("metadata", {})
     return "deletionTimestamp" in metadata and bool(
         metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
@@ -295,7 +295,7 @@ def _is_deletion_pending(outcome: Obj) -> bool:
 
 
 def _is_in_scope(request: ApiRequest, kind: Kind, target: RequestInfo) -> bool:
-    """Whether a path is in a custom kind's scope; across namespaces only lists are.
+    """Return whether a path is in a custom kind's scope; across namespaces only lists are.
 
     Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go, func ServeHTTP.
     """

@@ -86,7 +86,7 @@ class StreamBuffer:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is closed."""
+        """Return whether the connection is closed."""
         return self._transport.is_closing()
 
     def begin(self, source: Iterator[bytes]) -> None:
@@ -330,7 +330,7 @@ class WatchStream:
 
     @property
     def _current(self) -> bool:
-        """Whether all changes have been sent."""
+        """Return whether all changes have been sent."""
         return True
 
     def stop(self) -> bool:

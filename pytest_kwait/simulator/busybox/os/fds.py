@@ -74,7 +74,7 @@ class OpenFile:
         return "Bad file descriptor"
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether the writer must wait; `resume` is called once it may go on."""
+        """Return whether the writer must wait; `resume` is called once it may go on."""
         del resume
         return False
 
@@ -106,7 +106,7 @@ class SinkEnd(OpenFile):
         return ""
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether the sink is full."""
+        """Return whether the sink is full."""
         return self.sink.must_wait(resume)
 
 
@@ -159,7 +159,7 @@ class PipeEnd(OpenFile):
         return ""
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether the pipe is full."""
+        """Return whether the pipe is full."""
         if len(self.pipe) < _PIPE_CAPACITY or (self._ends is not None and not self._ends.readers):
             return False
         self.pipe.when_drained(resume)

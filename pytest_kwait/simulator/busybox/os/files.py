@@ -58,7 +58,7 @@ class StorageQuota:
         return True
 
     def is_within(self, most: int) -> bool:
-        """Whether at most `most` bytes are in use."""
+        """Return whether at most `most` bytes are in use."""
         if self._checked + self._grown > most:
             # Removed files show only in a new count.
             self._checked, self._grown = self._used(), 0

@@ -88,7 +88,7 @@ class CpuCredit:
 
     @property
     def is_positive(self) -> bool:
-        """Whether any credit remains."""
+        """Return whether any credit remains."""
         now = self._clock.monotonic()
         gain = (now - self._updated_at) * _CREDIT_GAIN
         self._updated_at = now
@@ -364,7 +364,7 @@ class ProcessTable:
         return True
 
     def handles(self, pid: int, number: int = 15) -> bool:
-        """Whether a process handles a signal itself."""
+        """Return whether a process handles a signal itself."""
         task = self._all.get(pid)
         return task is not None and task.traps is not None and task.traps(number)
 

@@ -45,7 +45,7 @@ class Pipe:
 
     @property
     def ready(self) -> bool:
-        """Whether a read returns without waiting."""
+        """Return whether a read returns without waiting."""
         return bool(self._data) or self.closed
 
     def send(self, data: bytes) -> None:
@@ -119,7 +119,7 @@ class Sink(Protocol):
         ...
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether the writer must wait; `resume` is called once it may go on."""
+        """Return whether the writer must wait; `resume` is called once it may go on."""
         ...
 
     def end(self, code: int) -> None:
@@ -148,7 +148,7 @@ class OutputBuffer:
             self._notify()
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether too much output is unread."""
+        """Return whether too much output is unread."""
         if self._size < _MAX_PENDING:
             return False
         self._resume.append(resume)
@@ -278,7 +278,7 @@ class Terminal:
         self._output.write(1, data.replace(b"\n", b"\r\n"))
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether too much output is unread."""
+        """Return whether too much output is unread."""
         return self._output.must_wait(resume)
 
     def end(self, code: int) -> None:

@@ -175,7 +175,7 @@ class Processes(Protocol):
         ...
 
     def handles(self, pid: int, number: int = 15) -> bool:
-        """Whether a process handles a signal itself."""
+        """Return whether a process handles a signal itself."""
         ...
 
 
@@ -307,11 +307,11 @@ class Task:
         return self.pending_exit_code
 
     def ended(self) -> bool:
-        """Whether the process has ended."""
+        """Return whether the process has ended."""
         return self.code is not None
 
 
 def is_fatal(task: Task, number: int) -> bool:
-    """Whether the default action of a signal ends a process; some stop it instead."""
+    """Return whether the default action of a signal ends a process; some stop it instead."""
     task.stopped = task.stopped or number in _STOP_SIGNALS
     return number not in _IGNORED_SIGNALS and number not in _STOP_SIGNALS

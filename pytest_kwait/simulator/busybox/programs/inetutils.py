@@ -56,7 +56,7 @@ class PipeSink:
             self.pipe.send(data)
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Whether too much output is unread."""
+        """Return whether too much output is unread."""
         if len(self.pipe) < _MAX_UNREAD:
             return False
         self.pipe.when_drained(resume)

@@ -74,7 +74,7 @@ def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
 
 
 def is_name(text: str) -> bool:
-    """Whether this is a valid variable name."""
+    """Return whether this is a valid variable name."""
     return text.isascii() and text.isidentifier()
 
 

@@ -140,7 +140,7 @@ class Shell:
         return True
 
     def handles(self, number: int) -> bool:
-        """Whether a signal has a trap."""
+        """Return whether a signal has a trap."""
         return any(self.traps.get(name) for name, known in SIGNALS.items() if known == number)
 
     @property

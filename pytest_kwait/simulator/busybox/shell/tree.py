@@ -90,7 +90,7 @@ class Word:
 
     @property
     def quoted(self) -> bool:
-        """Whether a part is quoted."""
+        """Return whether a part is quoted."""
         return any(quoted for _, quoted in self.parts)
 
     @property

@@ -190,7 +190,7 @@ class ShellVariables:
 
     @property
     def is_in_function(self) -> bool:
-        """Whether a function runs, so that variables can be local."""
+        """Return whether a function runs, so that variables can be local."""
         return bool(self._scopes)
 
     def enter_function(self) -> None:
