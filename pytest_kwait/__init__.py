@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 # Written by `python -m tools.waits` from _HOMES and the declared waits.
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.sync import wait_for_cache_sync
     from pytest_kwait.client.exec import ExecResult
     from pytest_kwait.client.port_forward import PortForward
-    from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.engine.options import WaitOptions
-    from pytest_kwait.engine.timeouts import TIMEOUTS, TimeoutEntry, Timeouts
-    from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+    from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
+    from pytest_kwait.engine.options import TIMEOUTS, TimeoutEntry, Timeouts, WaitOptions
     from pytest_kwait.errors import (
         ApiError,
         ClusterError,
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
         wait_for_daemon_set_status,
         wait_for_daemon_sets,
     )
-    from pytest_kwait.framework.deployment.wait import (
+    from pytest_kwait.framework.deployment import (
         wait_for_deployment_complete,
         wait_for_deployment_complete_and_check_rolling,
         wait_for_deployment_revision_and_image,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
         wait_for_deployment_with_condition,
         wait_for_observed_deployment,
     )
-    from pytest_kwait.framework.endpoints.wait import (
+    from pytest_kwait.framework.endpoints import (
         wait_for_endpoint_count,
         wait_for_endpoint_on_node,
         wait_for_endpoint_pods,
@@ -155,19 +154,17 @@ if TYPE_CHECKING:
         wait_for_replica_set_target_available_replicas,
         wait_for_replica_set_target_spec_replicas,
     )
-    from pytest_kwait.framework.service.reachability import (
-        wait_for_service_reachable,
-        wait_for_service_responding,
-    )
-    from pytest_kwait.framework.service.wait import (
+    from pytest_kwait.framework.service import (
         wait_for_load_balancer,
         wait_for_load_balancer_destroy,
         wait_for_new_ingress_ip,
         wait_for_service,
         wait_for_service_deleted_with_finalizer,
+        wait_for_service_reachable,
+        wait_for_service_responding,
         wait_for_service_updated_with_finalizer,
     )
-    from pytest_kwait.framework.statefulset.wait import (
+    from pytest_kwait.framework.statefulset import (
         wait_for_stateful_set_pod_ready,
         wait_for_stateful_set_running,
         wait_for_stateful_set_running_and_ready,
@@ -183,14 +180,12 @@ if TYPE_CHECKING:
         wait_for_persistent_volume_claims_phase,
         wait_for_pvc_finalizer,
     )
-    from pytest_kwait.framework.storage.persistent_volumes import (
+    from pytest_kwait.framework.storage.volumes import (
         wait_for_persistent_volume_deleted,
         wait_for_persistent_volume_phase,
         wait_for_pv_and_pvc,
         wait_for_pv_claim_bound_phase,
         wait_for_pv_finalizer,
-    )
-    from pytest_kwait.framework.storage.volume_attachments import (
         wait_for_volume_attachment_attached,
         wait_for_volume_attachment_created,
         wait_for_volume_attachment_terminated,
@@ -199,7 +194,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.election.candidates import Candidate, Candidates
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
-    from pytest_kwait.wait.errors import DeadlineExceeded
+    from pytest_kwait.wait.context import DeadlineExceeded
 
 __all__ = [
     "TIMEOUTS",
@@ -214,12 +209,12 @@ __all__ = [
     "ExecResult",
     "Failed",
     "FakePodInfo",
+    "Grace",
     "InvalidArgument",
     "InvalidManifest",
     "Kwait",
     "KwaitError",
     "Met",
-    "Patience",
     "Pending",
     "PodInfo",
     "PortForward",
@@ -372,10 +367,9 @@ _HOMES = {
     "framework.operations.scale": ("scale",),
     "client.exec": ("ExecResult",),
     "client.port_forward": ("PortForward",),
-    "clusters.provider": ("Cluster",),
-    "engine.options": ("WaitOptions",),
-    "engine.timeouts": ("TIMEOUTS", "TimeoutEntry", "Timeouts"),
-    "engine.verdicts": ("Failed", "Met", "Patience", "Pending", "Verdict"),
+    "clusters.cluster": ("Cluster",),
+    "engine.options": ("TIMEOUTS", "TimeoutEntry", "Timeouts", "WaitOptions"),
+    "engine.condition": ("Failed", "Grace", "Met", "Pending", "Verdict"),
     "errors": (
         "ApiError",
         "ClusterError",
@@ -392,20 +386,26 @@ _HOMES = {
     "suite.bound_wait": ("BoundWait",),
     "suite.election.candidates": ("Candidate", "Candidates"),
     "suite.manifests": ("InvalidManifest",),
-    "apimachinery.durations": ("Duration",),
-    "wait.errors": ("DeadlineExceeded",),
+    "apimachinery.times": ("Duration",),
+    "wait.context": ("DeadlineExceeded",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on its first use (PEP 562)."""
+    """Import a public name or module on its first use (PEP 562)."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOME_OF.get(name) or _home_of_wait(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+_MODULES = ("cache", "clusters", "errors", "leaderelection", "scheduler", "testing", "wait")
+"""The public modules."""
 
 
 def _home_of_wait(name: str) -> str | None:
@@ -418,4 +418,4 @@ def _home_of_wait(name: str) -> str | None:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

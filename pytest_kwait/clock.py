@@ -58,13 +58,28 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         """Return after `seconds`; at once for zero or less."""
-        if seconds > 0:
-            time.sleep(seconds)
+        if seconds <= _LONGEST_PAUSE:
+            if seconds > 0:
+                time.sleep(seconds)
+            return
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _LONGEST_PAUSE))
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Return True once `event` is set, False after `timeout` seconds (None: no limit)."""
-        return event.wait(timeout)
+        if timeout is None or timeout <= _LONGEST_PAUSE:
+            return event.wait(timeout)
+        end = time.monotonic() + timeout
+        while not event.wait(min(timeout, _LONGEST_PAUSE)):
+            timeout = end - time.monotonic()
+            if timeout <= 0:
+                return False
+        return True
 
+
+_LONGEST_PAUSE = 24 * 3600.0
+"""Seconds of one call of the system, as asyncio's; limits of the platforms start at 24 days."""
 
 SYSTEM_CLOCK: Clock = SystemClock()
 

@@ -14,11 +14,40 @@ __all__ = [
     "KwaitError",
     "WaitFailed",
     "WaitTimeout",
+    "describe_value",
 ]
+
+
+def describe_value(value: object, limit: int = 300) -> str:
+    """Return the repr of any object for a message.
+
+    Args:
+        value: the object; its own repr may fail.
+        limit: characters beyond which the middle is left out.
+    """
+    if hasattr(type(value), "openapi_types"):
+        # A model of the official client is shown as all of its fields.
+        name = getattr(getattr(value, "metadata", None), "name", None)
+        return f"<{type(value).__name__}{f' {name}' if name else ''}>"
+    try:
+        text = repr(value).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        # A number of too many digits, a nesting that is too deep, a repr that raises.
+        return f"<{type(value).__name__} that cannot be shown>"
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit * 2 // 3]}… ({len(text)} characters) …{text[-limit // 6 :]}"
 
 
 class KwaitError(Exception):
     """Anything that pytest-kwait raises on its own account."""
+
+
+_MAX_SUMMARY_START = 40
+"""Characters before the valid values in the summary of an invalid argument."""
+
+_MAX_SUMMARY_NAME = 20
+"""Characters of the argument's name there, if its value is left out."""
 
 
 class InvalidArgument(KwaitError, ValueError):
@@ -40,7 +69,15 @@ class InvalidArgument(KwaitError, ValueError):
 
     def __str__(self) -> str:
         origin = f" (from {self.source})" if self.source else ""
-        return f"{self.what}={self.value!r}{origin} is not valid: {self.valid}"
+        return f"{self.what}={describe_value(self.value)}{origin} is not valid: {self.valid}"
+
+    @property
+    def summary(self) -> str:
+        """The cause for a line of a list of failures, without a long value or name."""
+        text = str(self)
+        if len(text) - len(self.valid) <= _MAX_SUMMARY_START:
+            return text
+        return f"{self.what}: {self.valid}" if len(self.what) <= _MAX_SUMMARY_NAME else self.valid
 
 
 class FailureReport(Protocol):
@@ -49,6 +86,11 @@ class FailureReport(Protocol):
     @property
     def headline(self) -> str:
         """The goal of the wait and the cause of its failure, in one line."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """The object and the cause, for a line of a list of failures."""
         ...
 
     @property

@@ -69,7 +69,7 @@ class FakeClock:
         return self._run_until(event, end) if self.auto else self._block_until(event, end)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass: run what `call_later` planned for them, wake whom they make due."""
+        """Advance by `seconds`: run calls of `call_later` that are due, wake sleepers."""
         self._move_to(self._now + _nanoseconds(seconds))
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> None:
@@ -80,7 +80,7 @@ class FakeClock:
 
     @property
     def blocked(self) -> int:
-        """How many threads are held in `sleep` or `wait`; always 0 with `auto`."""
+        """The number of threads blocked in `sleep` or `wait`; always 0 with `auto`."""
         return self._blocked
 
     def until_blocked(self, threads: int = 1) -> None:

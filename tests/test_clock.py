@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from pytest_kwait.apimachinery.times import MAX_SECONDS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline, PausableClock, SystemClock, async_sleep
 from pytest_kwait.testing import FakeClock
 
@@ -70,6 +71,36 @@ def test_the_system_clock_waits_for_an_event() -> None:
     assert SYSTEM_CLOCK.wait(event) is True
 
 
+def test_the_system_clock_waits_longer_than_the_system_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    day, now, pauses = 86_400.0, [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+
+    class Event(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            sleep(timeout or 0.0)
+            return False
+
+    monkeypatch.setattr("pytest_kwait.clock.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pytest_kwait.clock.time.sleep", sleep)
+    SYSTEM_CLOCK.sleep(2.5 * day)
+    assert pauses == [day, day, day / 2]
+    pauses.clear()
+    assert not SYSTEM_CLOCK.wait(Event(), 2 * day + 1)
+    assert pauses == [day, day, 1]
+
+
+@pytest.mark.parametrize("seconds", [4_294_967.5, MAX_SECONDS, 1e300])
+def test_the_system_clock_begins_any_wait(seconds: float) -> None:
+    event = threading.Event()
+    threading.Timer(0.02, event.set).start()
+    assert SYSTEM_CLOCK.wait(event, seconds) is True
+
+
 def test_async_sleep_lets_other_tasks_run() -> None:
     order: list[str] = []
 
@@ -88,7 +119,7 @@ def test_async_sleep_lets_other_tasks_run() -> None:
     assert order == ["sleeps", "other", "woke"]
 
 
-def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
+def test_stopped_clock_resumes_where_it_stopped() -> None:
     real = FakeClock(start=100)
     clock = PausableClock(real)
     deadline = Deadline.after(10, clock)
@@ -106,7 +137,7 @@ def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
 
 
 @pytest.mark.parametrize("how", ["wait", "sleep"])
-def test_whoever_waits_on_a_stopped_clock_waits_until_it_goes_on(how: str) -> None:
+def test_waits_on_a_stopped_clock_last_until_it_resumes(how: str) -> None:
     real = FakeClock()
     clock = PausableClock(real)
     real.call_later(1, clock.stop)

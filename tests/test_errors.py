@@ -14,6 +14,7 @@ from pytest_kwait.errors import (
     KwaitError,
     WaitFailed,
     WaitTimeout,
+    describe_value,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Report:
     """What the engine gives to an error."""
 
     headline = "job/pi did not complete"
+    summary = "job/pi: 0 of 1"
     elapsed = 60.2
 
     @property
@@ -34,12 +36,13 @@ class Report:
         return "job/pi did not complete\n  pod pi-1: Pending"
 
 
-def test_everything_is_a_kwait_error() -> None:
+def test_all_errors_are_kwait_errors() -> None:
     for name in errors.__all__:
-        assert issubclass(getattr(errors, name), KwaitError), name
+        value = getattr(errors, name)
+        assert not isinstance(value, type) or issubclass(value, KwaitError), name
 
 
-def test_they_are_also_what_python_calls_them() -> None:
+def test_errors_have_built_in_base_classes() -> None:
     assert issubclass(WaitTimeout, TimeoutError)
     assert issubclass(InvalidArgument, ValueError)
     assert not issubclass(WaitFailed, TimeoutError)
@@ -58,7 +61,7 @@ def test_an_invalid_argument_names_its_source() -> None:
 
 
 @pytest.mark.parametrize("kind", [WaitTimeout, WaitFailed])
-def test_a_wait_error_says_its_message_or_its_report(
+def test_wait_error_text_is_message_or_report(
     kind: type[WaitTimeout | WaitFailed],
 ) -> None:
     plain = kind("not in time")
@@ -84,11 +87,11 @@ def test_a_wait_error_says_its_message_or_its_report(
         ({"method": "GET", "path": "/api"}, "GET /api: no route to host"),
     ],
 )
-def test_an_api_error_says_request_answer_and_message(facts: dict[str, Any], text: str) -> None:
+def test_api_error_text_has_request_response_and_message(facts: dict[str, Any], text: str) -> None:
     assert str(ApiError("no route to host", **facts)) == text
 
 
-def test_an_api_error_carries_the_facts() -> None:
+def test_api_error_attributes() -> None:
     error = ApiError("slow down", status=429, retry_after=2.0, body={"kind": "Status"})
     assert (error.status, error.retry_after, error.body) == (429, 2.0, {"kind": "Status"})
     bare = ApiError("gone")
@@ -104,7 +107,29 @@ def test_an_api_error_carries_the_facts() -> None:
         ClusterError("no cluster"),
     ],
 )
-def test_errors_survive_the_way_between_processes(error: KwaitError) -> None:
+def test_errors_can_be_pickled(error: KwaitError) -> None:
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(twin) is type(error)
         assert str(twin) == str(error)
+
+
+class _Rude:
+    def __repr__(self) -> str:
+        raise RuntimeError("cannot be shown")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("5 min", "'5 min'"),
+        ("x" * 1000, f"'{'x' * 199}… (1002 characters) …{'x' * 49}'"),
+        (10**5000, "<int that cannot be shown>"),
+        (_Rude(), "<_Rude that cannot be shown>"),
+        ("\ud800", r"'\ud800'"),
+    ],
+    ids=["text", "long text", "long number", "rude", "surrogate"],
+)
+def test_any_value_can_be_named_in_a_message(value: object, shown: str) -> None:
+    assert describe_value(value) == shown
+    message = f"timeout={shown} is not valid: use seconds"
+    assert str(InvalidArgument("timeout", value, "use seconds")) == message

@@ -25,7 +25,7 @@ COSTLY = (
 
 
 @pytest.mark.parametrize("name", pytest_kwait.__all__)
-def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
+def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
     value = getattr(pytest_kwait, name)
     assert vars(pytest_kwait)[name] is value
     if callable(value) and not name.startswith("Verdict"):
@@ -103,3 +103,14 @@ for name in {modules}:
         assert foreign == {"pytest_kwait"}
     rooms = {name.split(".")[1] for name in everything if name.startswith("pytest_kwait.")}
     assert rooms == {"apimachinery", "clock", "errors", "framework", "plugin", "suite"}
+
+
+@pytest.mark.parametrize(
+    "name", ["cache", "clusters", "errors", "leaderelection", "scheduler", "testing", "wait"]
+)
+def test_public_modules_are_attributes_without_an_import(name: str) -> None:
+    code = (
+        f"import pytest_kwait; print(pytest_kwait.{name}.__name__, {name!r} in dir(pytest_kwait))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"pytest_kwait.{name} True\n"

@@ -1,4 +1,4 @@
-"""The fake clock: what it promises to those who test with it."""
+"""The fake clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import Group
 
 
-def test_time_moves_only_when_moved() -> None:
+def test_time_moves_only_by_advance() -> None:
     clock = FakeClock(start=5, epoch=1000)
     assert (clock.monotonic(), clock.time()) == (5, 1000)
     clock.advance(2.5)

@@ -1,4 +1,4 @@
-"""Kubernetes' common values: labels, fields, quantities, times, conditions, names, JSONPath.
+"""Kubernetes' common values: labels, quantities, times, conditions, names, formats, JSONPath.
 
 Pure functions of plain dicts, strings and numbers, each defined once for all layers above, without
 I/O and without a clock.

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["get_condition", "get_phase", "is_condition_true"]
+__all__ = ["StatusCondition", "get_condition", "get_phase", "is_condition_true"]
+
+
+class StatusCondition(TypedDict, total=False):
+    """The fields of a status condition that waits read."""
+
+    type: str
+    status: str
+    reason: str | None
+    message: str | None
+    observedGeneration: int | None
 
 
 def get_condition(obj: Mapping[str, Any], kind: str) -> dict[str, Any] | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 import re
 
-from pytest_kwait.apimachinery.durations import NANOSECONDS
+from pytest_kwait.apimachinery.times import NANOSECONDS
 
 __all__ = [
     "INT32",
     "INT64",
+    "SHORT_ESCAPES",
     "parse_bool",
     "parse_duration",
     "parse_float",
@@ -33,9 +33,25 @@ _TERM = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
 _MAX_DIGITS = 19
 
 
+SHORT_ESCAPES = str.maketrans(
+    {sign: f"\\{name}" for sign, name in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
+)
+"""Characters with short escapes in Go."""
+
+
 def quote_go(text: str) -> str:
     """Return the text in double quotes with unprintable characters escaped, as Go's %q."""
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    short = text.translate(SHORT_ESCAPES)
+    if short.isprintable():
+        return f'"{short}"'
+    return '"' + "".join(sign if sign.isprintable() else _escape(sign) for sign in short) + '"'
+
+
+def _escape(sign: str) -> str:
+    code = ord(sign)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_bool(text: str) -> bool:

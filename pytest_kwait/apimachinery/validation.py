@@ -15,7 +15,6 @@ from pytest_kwait.errors import InvalidArgument
 
 __all__ = [
     "NEGATIVE",
-    "c_identifier_texts",
     "canonical_ip_texts",
     "check_name",
     "check_namespace",
@@ -48,7 +47,6 @@ _RFC_1035_FORM = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _WILDCARD_FORM = rf"\*\.{_SUBDOMAIN_FORM}"
 _KEY_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE_FORM = f"({_KEY_FORM})?"
-_C_FORM = "[A-Za-z_][A-Za-z0-9_]*"
 _PERCENT_FORM = "[0-9]+%"
 _HEADER_FORM = "[-A-Za-z0-9]+"
 _CONFIG_FORM = "[-._a-zA-Z0-9]+"
@@ -60,7 +58,6 @@ _RFC_1035 = re.compile(_RFC_1035_FORM)
 _WILDCARD = re.compile(_WILDCARD_FORM)
 _KEY = re.compile(_KEY_FORM)
 _VALUE = re.compile(_VALUE_FORM)
-_C_IDENTIFIER = re.compile(_C_FORM)
 _PERCENT = re.compile(_PERCENT_FORM)
 _HEADER = re.compile(_HEADER_FORM)
 _CONFIG_KEY = re.compile(_CONFIG_FORM)
@@ -127,14 +124,6 @@ _VALUE_RULE = _format_message(
     "MyValue",
     "my_value",
     "12345",
-)
-_C_RULE = _format_message(
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of "
-    "alphanumeric characters or '_'",
-    _C_FORM,
-    "my_name",
-    "MY_NAME",
-    "MyName",
 )
 _PERCENT_RULE = _format_message(
     "a valid percent string must be a numeric string followed by an ending '%'",
@@ -227,11 +216,6 @@ def label_value_texts(value: str) -> list[str]:
     if len(value.encode()) > _LABEL_MAX:
         texts.append(f"must be no more than {_LABEL_MAX} bytes")
     return texts if _VALUE.fullmatch(value) else [*texts, _VALUE_RULE]
-
-
-def c_identifier_texts(value: str) -> list[str]:
-    """Validate a C identifier."""
-    return _match(value, _C_IDENTIFIER, _C_RULE)
 
 
 def percent_texts(value: str) -> list[str]:

@@ -7,6 +7,7 @@ of an object's state belongs to the layers above.
 
 from __future__ import annotations
 
+from pytest_kwait.cache.collection_watch import VeryShortWatchError
 from pytest_kwait.cache.factory import ListOptions, SharedInformerFactory
 from pytest_kwait.cache.handlers import (
     FilteringResourceEventHandler,
@@ -14,15 +15,16 @@ from pytest_kwait.cache.handlers import (
     ResourceEventHandler,
     ResourceEventHandlerFuncs,
 )
-from pytest_kwait.cache.listers import Lister, NamespaceLister
 from pytest_kwait.cache.listwatch import ListWatch
-from pytest_kwait.cache.reflector import Reflector, ReflectorStore, VeryShortWatchError
+from pytest_kwait.cache.reflector import Reflector, ReflectorStore
 from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.cache.store import (
     NAMESPACE_INDEX,
     DeletedFinalStateUnknown,
     Delta,
     Indexer,
+    Lister,
+    NamespaceLister,
     Store,
     deletion_handling_meta_namespace_key_func,
     meta_namespace_index_func,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.apimachinery.durations import Duration, to_seconds
-from pytest_kwait.apimachinery.fields import normalize_field_selector
-from pytest_kwait.apimachinery.labels import normalize_label_selector
+from pytest_kwait.apimachinery.selectors import normalize_field_selector, normalize_label_selector
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.cache.handlers import parse_resync_period
 from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.shared_informer import SharedInformer
@@ -26,12 +25,10 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.apimachinery.labels import Selector
-    from pytest_kwait.cache.listwatch import ListWatchClient
+    from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.cache.transform import TransformFunc
 
@@ -252,12 +249,7 @@ class SharedInformerFactory:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop all informers."""
         self.stop()
 
@@ -277,9 +269,8 @@ class SharedInformerFactory:
     def _make(
         self, options: ListOptions, transform: TransformFunc | None, resync: Duration
     ) -> SharedInformer:
-        session: ListWatchClient = self._session
         collection = ListWatch(
-            session,
+            self._session,
             options.resource,
             options.namespace,
             options.label_selector,

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.cache.sync import Signal
 
 if TYPE_CHECKING:
@@ -241,12 +241,12 @@ class Resyncer(Generic[_Listener]):
     Args:
         name: the thread's name.
         clock: measures the periods.
-        tell: called with each due listener; must return quickly.
+        resync: called with each due listener; must return quickly.
     """
 
-    def __init__(self, name: str, clock: Clock, tell: Callable[[_Listener], object]) -> None:
+    def __init__(self, name: str, clock: Clock, resync: Callable[[_Listener], object]) -> None:
         self._clock = clock
-        self._tell = tell
+        self._resync = resync
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._periods: dict[_Listener, float] = {}
@@ -296,7 +296,7 @@ class Resyncer(Generic[_Listener]):
         while not self._stopped.is_set():
             self._wake.clear()
             for listener in self._take_due():
-                self._tell(listener)
+                self._resync(listener)
             with self._lock:
                 earliest = min(self._due.values(), default=None)
             if self._stopped.is_set():

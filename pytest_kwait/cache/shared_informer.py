@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict
 
 import msgspec
@@ -19,19 +18,22 @@ from pytest_kwait.cache.handlers import (
     Resyncer,
     parse_resync_period,
 )
-from pytest_kwait.cache.listers import Lister
 from pytest_kwait.cache.reflector import Reflector, is_permanent
-from pytest_kwait.cache.store import DeletedFinalStateUnknown, Indexer, meta_namespace_key_func
+from pytest_kwait.cache.store import (
+    DeletedFinalStateUnknown,
+    Indexer,
+    Lister,
+    meta_namespace_key_func,
+)
 from pytest_kwait.cache.sync import Signal
 from pytest_kwait.cache.transform import TransformError, apply_transform
+from pytest_kwait.client.responses import Item
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.handlers import ResourceEventHandler
     from pytest_kwait.cache.listwatch import ListWatch
-    from pytest_kwait.cache.store import Delta, Indexers, Listed, Object
+    from pytest_kwait.cache.store import Delta, Indexers, Object
     from pytest_kwait.cache.transform import TransformFunc
     from pytest_kwait.client.resource import Resource
 
@@ -62,14 +64,6 @@ class ApplyChange(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _TransformedObject:
-    """A listed object in the form to store."""
-
-    object: Mapping[str, Any]
-    raw: bytes
-
-
 class DeltaProcessor:
     """The reflector's side of an informer.
 
@@ -94,7 +88,7 @@ class DeltaProcessor:
         type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
         self._type = msgspec.json.encode(type_meta)[:-1] + b","
 
-    def replace(self, items: Iterable[Listed], resource_version: str) -> None:
+    def replace(self, items: Iterable[Item], resource_version: str) -> None:
         """Replace the store's objects; a `list` is converted in place.
 
         Raises:
@@ -119,7 +113,7 @@ class DeltaProcessor:
             kept = self._kept(obj, raw)
         except TransformError:
             # As upstream: the watch continues, and the store keeps the former state.
-            _logger.exception("Unable to take a watched change into the store")
+            _logger.exception("Unable to transform a changed object")
         else:
             self._change(lambda store: store.update(obj, kept), listed=False)
 
@@ -131,7 +125,7 @@ class DeltaProcessor:
             kept = self._kept(obj, raw)
         except TransformError:
             # Deleted regardless of its state; handlers get the last stored one.
-            _logger.exception("Unable to tell the final state of what was deleted")
+            _logger.exception("Unable to transform the final state of a deleted object")
             key = meta_namespace_key_func(obj)
             last = DeletedFinalStateUnknown(key, self._store.get_by_key(key) or {})
             self._change(lambda store: store.delete(last), listed=False)
@@ -142,13 +136,13 @@ class DeltaProcessor:
         """Record that nothing else has changed."""
         self._store.bookmark(resource_version)
 
-    def _whole(self, item: Listed) -> Listed:
+    def _whole(self, item: Item) -> Item:
         raw = item.raw
         if not item.object.get("kind"):
             raw = self._type + raw.lstrip()[1:]
         elif self.transform is None:
             return item
-        return _TransformedObject(item.object, self._kept(item.object, raw))
+        return Item(item.object, self._kept(item.object, raw))
 
     def _kept(self, obj: Mapping[str, Any], raw: bytes) -> bytes:
         if self.transform is None:
@@ -211,7 +205,7 @@ class SharedInformer:
         self._lock = threading.RLock()
         self._handlers: list[HandlerRegistration] = []
         self._default_resync = parse_resync_period(resync, self.name)
-        self._resync = Resyncer(self.name, self.clock, self._tell_all_again)
+        self._resync = Resyncer(self.name, self.clock, self._resync_handler)
         self._failure: Exception | None = None
         self._listed = False
         self._stopped = False
@@ -329,7 +323,7 @@ class SharedInformer:
             period = parse_resync_period(resync, f"{name or 'a handler'} of {self.name}")
         with self._lock:
             if self._stopped:
-                raise RuntimeError(f"the informer of {self.name} was stopped, it tells nobody")
+                raise RuntimeError(f"the informer of {self.name} was stopped, it calls no handlers")
             place = f"{name or f'handler {len(self._handlers) + 1}'} of {self.name}"
             registration = HandlerRegistration(handler, place)
             for delta in self.store.snapshot():
@@ -383,12 +377,7 @@ class SharedInformer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
 
@@ -402,7 +391,7 @@ class SharedInformer:
             self._failure = error
             _logger.exception("The informer of %s ended", self.name)
 
-    def _tell_all_again(self, registration: HandlerRegistration) -> None:
+    def _resync_handler(self, registration: HandlerRegistration) -> None:
         """Queue all objects for one handler, in one step for the store."""
         with self._lock:
             if self._listed and not self._stopped:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.wait.loop import check_result
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
@@ -293,7 +294,7 @@ def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Co
 def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:
     def all_synced(_context: wait.Context) -> bool:
         for one in awaited:
-            if not one.has_synced():
+            if not check_result(one.has_synced(), f"has_synced of {one.name}"):
                 _raise_if_permanent(awaited)
                 return False
         return True

@@ -1,15 +1,16 @@
-"""`kwait janitor`: remove objects of dead runs from a cluster."""
+"""`kwait janitor`: remove objects of dead runs from a cluster, and their folders from here."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     import argparse
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgument(
             "--kept", True, "give --run-id ID as well: what others have kept is theirs to remove"
         )
+    _remove_folders(dry_run=arguments.dry_run)
     # Imports of the client are expensive; other commands do without them.
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.cleanup.janitor import Janitor
@@ -97,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             run=arguments.run_id,
             dry_run=arguments.dry_run,
             kept=arguments.kept,
-            tell=_print_line,
+            report=_print_line,
         )
         try:
             sweep = janitor.sweep(
@@ -112,6 +114,16 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         cluster.stop()
     return _print_result(sweep)
+
+
+def _remove_folders(*, dry_run: bool) -> None:
+    """Remove the private folders of dead processes of this user on this machine."""
+    from pytest_kwait.temp_dir import abandoned_folders
+
+    for folder in abandoned_folders():
+        if not dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"{'would delete' if dry_run else 'deleted'} {folder} (folder of a killed run)")
 
 
 def _print_result(sweep: SweepResult) -> int:

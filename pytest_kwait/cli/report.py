@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Imports for JSON are expensive; other commands do without them.
     from pytest_kwait.suite.config.parsers import read_reports
     from pytest_kwait.suite.report.files import check_writable, read_report, write_report
-    from pytest_kwait.suite.report.report import list_omissions, merge_reports
+    from pytest_kwait.suite.report.run_report import list_omissions, merge_reports
 
     (output,) = read_reports(arguments.output, "--output", None)
     check_writable(output, "--output", None)

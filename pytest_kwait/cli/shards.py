@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         client = cluster.client()
         try:
-            job = ShardJob(client, arguments.namespace, suite, tell=_print_line, done=done)
+            job = ShardJob(client, arguments.namespace, suite, report=_print_line, done=done)
             job.run(Deadline.after(seconds, SYSTEM_CLOCK), keep=arguments.keep)
         except KwaitError as error:
             if not outcomes:
@@ -231,8 +231,7 @@ def _format_summary(outcomes: list[ShardOutcome]) -> str:
 
 
 def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
-    from pytest_kwait.suite.report import junit
-    from pytest_kwait.suite.report import report as run_report
+    from pytest_kwait.suite.report import junit, run_report
     from pytest_kwait.suite.report.files import write_report
     from pytest_kwait.suite.shards.pod import JUNIT, REPORT
 

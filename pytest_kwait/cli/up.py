@@ -19,6 +19,7 @@ from pytest_kwait.simulator.authentication.static_users import (
     parse_users,
     read_token_file,
 )
+from pytest_kwait.simulator.image_mapping import parse_image_mapping
 
 if TYPE_CHECKING:
     import argparse
@@ -33,8 +34,15 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
         "--nodes", metavar="N", type=int, default=2, help="number of nodes (default: 2)"
+    )
+    size.add_argument(
+        "--api-only",
+        action="store_true",
+        help="an API server alone, as in envtest: no controllers but its own, no scheduler, no "
+        "nodes",
     )
     parser.add_argument(
         "--port",
@@ -68,6 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a further user, with a client certificate; repeatable",
     )
+    parser.add_argument(
+        "--image",
+        metavar="PATTERN=COMMAND",
+        action="append",
+        default=[],
+        help="run COMMAND, a program of this machine, in containers of the images that match "
+        "PATTERN, for example 'shop/web:*=python -m shop.web'; repeatable",
+    )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
@@ -80,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_range("--port", arguments.port, 0, 65535)
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
+    images = [parse_image_mapping(text, "--image") for text in arguments.image]
     running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
     # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
@@ -90,10 +107,12 @@ def run(arguments: argparse.Namespace) -> int:
             running.kubeconfig,
             running.log,
             nodes=arguments.nodes,
+            api_only=arguments.api_only,
             timing=arguments.timing,
             port=arguments.port,
             token_file=arguments.token_auth_file,
             users=arguments.user,
+            images=images,
             address=arguments.address,
             owned=not arguments.detach,
         )
@@ -149,10 +168,12 @@ def _context_users(arguments: argparse.Namespace) -> list[str]:
 def _print_cluster(running: StateFile, arguments: argparse.Namespace, contexts: list[str]) -> None:
     target = read_kubeconfig(running.kubeconfig).target()
     end = shlex.join(("kwait", "down", "--kubeconfig", str(running.kubeconfig)))
-    nodes = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
+    size = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
+    if arguments.api_only:
+        size = "an API server alone"
     how = end if arguments.detach else "Ctrl-C"
     print(
-        f"cluster at {target.server} with {nodes} on {arguments.timing} timing; to end it: {how}",
+        f"cluster at {target.server} with {size} on {arguments.timing} timing; to end it: {how}",
         file=sys.stderr,
         flush=True,
     )

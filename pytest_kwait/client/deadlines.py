@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from urllib3 import PoolManager
     from urllib3.connectionpool import HTTPConnectionPool
 
+    from pytest_kwait.client.availability import Availability
     from pytest_kwait.clock import Deadline
 
 __all__ = [
@@ -49,6 +50,7 @@ class Cause(Enum):
     DEADLINE = "deadline"
     INACTIVE = "inactive"
     CLOSED = "closed"
+    ENDED = "ended"
 
 
 class DuplicateSocket:
@@ -99,20 +101,35 @@ class Guard:
     Args:
         deadline: the deadline of the request.
         inactivity: seconds without a byte after which it is cut off; None for no limit.
+        availability: of the server; None to record nothing.
+
+    Raises:
+        ClusterEnded: the server has ended.
     """
 
-    def __init__(self, deadline: Deadline, inactivity: float | None = None) -> None:
+    def __init__(
+        self,
+        deadline: Deadline,
+        inactivity: float | None = None,
+        availability: Availability | None = None,
+    ) -> None:
         now = SYSTEM_CLOCK.monotonic()
         self.limit = deadline.remaining
         self.inactivity = inactivity
         self.cause: Cause | None = None
         self.dialed = False
+        self.started_at = now
+        self.is_answered = False
+        """True once the server has begun to answer, or the request has failed."""
         self._deadline_at = now + self.limit
         self._active_at = now
         self._lock = threading.Lock()
         self._duplicate: DuplicateSocket | None = None
         self._over = False
         self._changed = threading.Event()
+        self._availability = availability
+        if availability is not None:
+            availability.begin(self)
         WATCHDOG.watch(self)
 
     @property
@@ -123,7 +140,7 @@ class Guard:
         return min(self._deadline_at, self._active_at + self.inactivity)
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True once the request has ended."""
         return self._over
 
@@ -157,7 +174,11 @@ class Guard:
                 self._duplicate.shut(self)
         self._changed.set()
 
-    def look(self, now: float) -> bool:
+    def end(self) -> None:
+        """Cut off the request because its server has ended."""
+        self.cut(Cause.ENDED)
+
+    def check(self, now: float) -> bool:
         """Cut off the request if it is due; return whether to check again at `due`."""
         if self._over or self.cause is not None:
             return False
@@ -176,7 +197,9 @@ class Guard:
             duplicate, self._duplicate = self._duplicate, None
         if duplicate is not None:
             duplicate.drop()
-        WATCHDOG.forget(self)
+        if self._availability is not None:
+            self._availability.end(self)
+        WATCHDOG.unwatch(self)
         return self.cause
 
     def dial(
@@ -262,7 +285,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
         self._left: deque[Callable[[], object]] = deque()
 
-    def leave(self, release: Callable[[], object]) -> None:
+    def schedule_release(self, release: Callable[[], object]) -> None:
         """Schedule a call of `release` outside any lock; takes no lock itself.
 
         For finalizers, which may interrupt any thread at any point.
@@ -294,7 +317,7 @@ class Watchdog:
             elif earliest:
                 self._wake.set()
 
-    def forget(self, guard: Guard) -> None:
+    def unwatch(self, guard: Guard) -> None:
         """Stop checking a guard; its entry is removed later."""
         if math.isinf(guard.due):
             return
@@ -302,7 +325,7 @@ class Watchdog:
             self._released += 1
             # Fast requests with a far deadline would otherwise accumulate.
             if self._released > 64 and self._released * 2 > len(self._heap):
-                self._heap = [entry for entry in self._heap if not entry[2].over]
+                self._heap = [entry for entry in self._heap if not entry[2].is_over]
                 heapq.heapify(self._heap)
                 self._released = 0
 
@@ -315,7 +338,7 @@ class Watchdog:
                 due: list[Guard] = []
                 while self._heap and self._heap[0][0] <= now:
                     due.append(heapq.heappop(self._heap)[2])
-                again = [guard for guard in due if guard.look(now)]
+                again = [guard for guard in due if guard.check(now)]
                 for guard in again:
                     heapq.heappush(self._heap, (guard.due, next(self._order), guard))
                 # A finalizer cannot wake this thread: setting an event takes a lock, too.

@@ -255,5 +255,5 @@ def _make_unknown_error(
                 names[name].append(text)
     near = difflib.get_close_matches(kind.lower().partition(".")[0], names, n=3)
     hits = list(dict.fromkeys(text for name in near for text in names[name]))[:3]
-    valid = "a kind that the server has" + (f" in {api_version}" if api_version else "")
+    valid = "the server has no such kind" + (f" in {api_version}" if api_version else "")
     return InvalidArgument("kind", kind, f"{valid}; near: {', '.join(hits)}" if hits else valid)

@@ -251,7 +251,7 @@ class StartupGrace:
         self._away = False
         self._refused_at: float | None = None
 
-    def tolerates(self, error: ApiError) -> bool:
+    def record_error(self, error: ApiError) -> bool:
         """Record an error; return whether it is a refusal that the outage may explain."""
         if error.status not in _REFUSALS:
             if error.status == 0 or error.status >= 500:
@@ -264,6 +264,6 @@ class StartupGrace:
             self._refused_at = now
         return now - self._refused_at < STARTUP_GRACE
 
-    def over(self) -> None:
+    def record_success(self) -> None:
         """Record a successful answer."""
         self._away, self._refused_at = False, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import selectors
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +13,7 @@ from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.responses import Object, decode_object
 from pytest_kwait.client.transport import format_seconds
 from pytest_kwait.client.websocket import V4, V5, ChannelWebSocket
-from pytest_kwait.errors import ApiError
+from pytest_kwait.errors import ApiError, describe_value
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -35,23 +35,29 @@ class ExecResult:
 
     Args:
         exit_code: its exit code.
-        output: its standard output.
-        error_output: its standard error.
+        stdout_bytes: its standard output.
+        stderr_bytes: its standard error.
     """
 
     exit_code: int
-    output: bytes = field(repr=False)
-    error_output: bytes = field(repr=False)
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(exit_code={self.exit_code}, "
+            f"stdout={describe_value(self.stdout)}, stderr={describe_value(self.stderr)})"
+        )
 
     @property
     def stdout(self) -> str:
         """Its standard output as text."""
-        return self.output.decode("utf-8", "replace")
+        return self.stdout_bytes.decode("utf-8", "replace")
 
     @property
     def stderr(self) -> str:
         """Its standard error as text."""
-        return self.error_output.decode("utf-8", "replace")
+        return self.stderr_bytes.decode("utf-8", "replace")
 
 
 def execute(

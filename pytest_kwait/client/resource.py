@@ -138,6 +138,9 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return group, version
 
 
+_resources: dict[str, Resource] = {}
+
+
 def _built_in(
     api_version: str,
     plural: str,
@@ -147,7 +150,7 @@ def _built_in(
     subresources: tuple[str, ...] = (),
 ) -> Resource:
     group, version = split_api_version(api_version)
-    return Resource(
+    resource = Resource(
         group=group,
         version=version,
         plural=plural,
@@ -157,6 +160,7 @@ def _built_in(
         short_names=short_names,
         subresources=frozenset(subresources),
     )
+    return _resources.setdefault(resource.qualified, resource)
 
 
 _STATUS = ("status",)
@@ -247,42 +251,5 @@ CUSTOM_RESOURCE_DEFINITIONS = _built_in(
     subresources=_STATUS,
 )
 
-BUILT_IN: Mapping[str, Resource] = MappingProxyType(
-    {
-        resource.qualified: resource
-        for resource in (
-            PODS,
-            NODES,
-            NAMESPACES,
-            SERVICE_ACCOUNTS,
-            CONFIG_MAPS,
-            SECRETS,
-            SERVICES,
-            ENDPOINTS,
-            EVENTS,
-            LIMIT_RANGES,
-            RESOURCE_QUOTAS,
-            REPLICATION_CONTROLLERS,
-            PERSISTENT_VOLUMES,
-            PERSISTENT_VOLUME_CLAIMS,
-            REPLICA_SETS,
-            DEPLOYMENTS,
-            STATEFUL_SETS,
-            DAEMON_SETS,
-            CONTROLLER_REVISIONS,
-            JOBS,
-            CRON_JOBS,
-            HORIZONTAL_POD_AUTOSCALERS,
-            POD_DISRUPTION_BUDGETS,
-            INGRESSES,
-            NETWORK_POLICIES,
-            LEASES,
-            ENDPOINT_SLICES,
-            STORAGE_CLASSES,
-            VOLUME_ATTACHMENTS,
-            PRIORITY_CLASSES,
-            CUSTOM_RESOURCE_DEFINITIONS,
-        )
-    }
-)
+BUILT_IN: Mapping[str, Resource] = MappingProxyType(_resources)
 """Resources of every supported server by qualified name, in kubectl's order of preference."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Item",
-    "ListDecoder",
     "Object",
     "ObjectList",
     "ObjectMeta",
@@ -22,8 +21,8 @@ __all__ = [
     "PartialObjectMetadata",
     "Response",
     "WatchEvent",
+    "decode_list_page",
     "decode_object",
-    "get_list_decoder",
     "make_accept_header",
     "make_decoder",
 ]
@@ -214,34 +213,24 @@ def decode_object(raw: bytes | msgspec.Raw, shape: Any = None) -> Object:
 _whole_object: msgspec.json.Decoder[Object] = msgspec.json.Decoder(dict[str, Any])
 
 
-class ListDecoder:
-    """Decodes the pages of a list.
+_list: msgspec.json.Decoder[_List] = msgspec.json.Decoder(_List)
+
+
+def decode_list_page(data: bytes, shape: Any = None) -> tuple[ObjectList, str]:
+    """Decode one page of a list; return it with the next page's token, empty after the last.
 
     Args:
+        data: the page as JSON.
         shape: a TypedDict of the fields to decode; None for all.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a list.
     """
-
-    def __init__(self, shape: Any = None) -> None:
-        self._shape = shape
-        self._page: msgspec.json.Decoder[_List] = make_decoder(_List)
-
-    def decode_page(self, data: bytes) -> tuple[ObjectList, str]:
-        """Decode one page; return it with the next page's token, empty after the last.
-
-        Raises:
-            msgspec.DecodeError: not JSON, or not a list.
-        """
-        page = self._page.decode(data)
-        items = [
-            Item(decode_object(raw, self._shape), bytes(raw))
-            # Go writes a nil slice as null.
-            for raw in page.items or ()
-        ]
-        listed = ObjectList(items, page.metadata.resource_version, page.kind, page.api_version)
-        return listed, page.metadata.more
-
-
-@functools.cache
-def get_list_decoder(shape: Any = None) -> ListDecoder:
-    """Return the list decoder of a shape; cached."""
-    return ListDecoder(shape)
+    page = _list.decode(data)
+    items = [
+        Item(decode_object(raw, shape), bytes(raw))
+        # Go writes a nil slice as null.
+        for raw in page.items or ()
+    ]
+    listed = ObjectList(items, page.metadata.resource_version, page.kind, page.api_version)
+    return listed, page.metadata.more

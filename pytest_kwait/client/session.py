@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from pytest_kwait.apimachinery.fields import normalize_field_selector
-from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.selectors import (
+    Selector,
+    normalize_field_selector,
+    normalize_label_selector,
+)
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.errors import make_unreadable_error, parse_warnings
 from pytest_kwait.client.exec import ExecResult, execute
@@ -19,8 +24,8 @@ from pytest_kwait.client.responses import (
     Object,
     ObjectList,
     Response,
+    decode_list_page,
     decode_object,
-    get_list_decoder,
     make_accept_header,
 )
 from pytest_kwait.client.transport import JSON, Transport
@@ -39,13 +44,47 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kubernetes.client import ApiClient
 
-__all__ = ["Session"]
+    from pytest_kwait.client.availability import Availability
+    from pytest_kwait.client.write_options import FieldValidation
+
+__all__ = ["Session", "TimeBudget"]
 
 _log = logging.getLogger("pytest_kwait.client")
+
+
+_MIN_TIMEOUT = 0.1
+"""Minimum seconds of a wait: enough for one look at the state."""
+
+
+class TimeBudget(NamedTuple):
+    """The time that an outer limit leaves to a wait.
+
+    Args:
+        seconds: from now.
+        reason: the outer limit, as a phrase.
+    """
+
+    seconds: float
+    reason: str
+
+    def fit(self, limit: float) -> tuple[float, str]:
+        """Return a limit that ends within the budget, and a note if it was cut.
+
+        Args:
+            limit: the limit in seconds.
+        """
+        if limit <= self.seconds:
+            return limit, ""
+        # In tenths, for a readable message.
+        cut = max(math.floor(self.seconds * 10) / 10, _MIN_TIMEOUT)
+        return cut, (
+            f"its limit of {format_duration(limit)} was cut to {format_duration(cut)} to end "
+            f"before {self.reason}"
+        )
 
 
 _sessions = threading.Lock()
@@ -58,6 +97,9 @@ class Session:
     Every call takes a deadline and raises `DeadlineExceeded` when it passes. Refusals and
     connection errors raise `ApiError`. Nothing is retried.
 
+    Methods that write take `namespace`, None for the object's own; `subresource`, for example
+    `status`; `field_manager`, the owner of the fields; and `dry_run`, to validate without storing.
+
     Args:
         client: the official client; its address, TLS, proxy, credentials and headers are used.
         clock: the time of Retry-After dates.
@@ -66,8 +108,22 @@ class Session:
     kubectl_args: tuple[str, ...] = ()
     """The kubectl options that select this cluster, for commands in messages."""
 
+    outlook: str = ""
+    """How to keep more of a cluster that ends with the run, instead of commands in messages."""
+
     time_scale: float = 1.0
     """The time of the cluster's controllers, as a fraction of a real cluster's."""
+
+    time_budget: Callable[[], TimeBudget | None] = staticmethod(lambda: None)
+    """Returns the time that the running test leaves to its waits; None without a limit."""
+
+    default_options: Callable[[str, str], Mapping[str, Any]] = staticmethod(
+        lambda timeout, poll: {}
+    )
+    """Returns the options of waits in force, by the names of limit and pause in the timeout table.
+
+    Arguments of a call override them.
+    """
 
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
@@ -87,6 +143,11 @@ class Session:
                 session = Session(client)
                 setattr(client, _ATTRIBUTE, session)
             return session
+
+    @property
+    def availability(self) -> Availability:
+        """The availability of the server."""
+        return self.transport.availability
 
     def credentials(self) -> frozenset[str]:
         """Return the secrets that authorize requests, for redaction."""
@@ -193,7 +254,6 @@ class Session:
                 `PartialObjectMetadata` the server sends only these.
         """
         path = resource.path(namespace)
-        decoder = get_list_decoder(type)
         accept = make_accept_header(type, "PartialObjectMetadataList")
         query: dict[str, Any] = {
             "labelSelector": normalize_label_selector(label_selector, what="label_selector"),
@@ -213,7 +273,7 @@ class Session:
                 query |= {"continue": None, "limit": None, "resourceVersion": resource_version}
                 continue
             try:
-                page, more = decoder.decode_page(answer.data)
+                page, more = decode_list_page(answer.data, type)
             except msgspec.DecodeError as error:
                 raise make_unreadable_error(
                     "GET", path, answer.status, answer.data, f"a list of {resource.plural}"
@@ -325,24 +385,20 @@ class Session:
         subresource: str | None = None,
         field_manager: str = "pytest-kwait",
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         deadline: Deadline,
     ) -> Object:
         """Create an object and return it as stored.
 
         Args:
-            resource: its kind.
-            obj: the object.
-            namespace: the namespace; None for the object's own.
             name: the object of a `subresource`.
             subresource: the subresource to create (`binding`, `eviction`); None for an object.
-            field_manager: the owner of the fields.
-            dry_run: whether to validate without storing.
-            deadline: the deadline of the answer.
+            field_validation: the reaction to unknown fields; None for a warning.
         """
         return self._request_object(
             "POST",
             get_object_path(resource, obj, namespace, name, subresource),
-            query=write_options(field_manager, dry_run),
+            query=write_options(field_manager, dry_run, field_validation),
             body=obj,
             deadline=deadline,
         )
@@ -377,24 +433,20 @@ class Session:
         force: bool = True,
         subresource: str | None = None,
         dry_run: bool = False,
+        field_validation: FieldValidation | None = None,
         deadline: Deadline,
     ) -> Object:
         """Apply an object on the server: create or merge it.
 
         Args:
-            resource: its kind.
             obj: the object, with the fields that the manager wants to own.
-            namespace: the namespace; None for the object's own.
-            field_manager: the owner of the fields.
             force: whether to take over fields of other managers; a conflict otherwise.
-            subresource: for example `status`.
-            dry_run: whether to validate without storing.
-            deadline: the deadline of the answer.
+            field_validation: the reaction to repeated fields; unknown ones are always refused.
         """
         return self._request_object(
             "PATCH",
             get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
-            query=write_options(field_manager, dry_run) | {"force": force},
+            query=write_options(field_manager, dry_run, field_validation) | {"force": force},
             body=obj,
             content_type=APPLY_PATCH,
             deadline=deadline,
@@ -413,16 +465,11 @@ class Session:
         dry_run: bool = False,
         deadline: Deadline,
     ) -> Object:
-        """Patch an object and return all of it.
+        """Patch an object and return it as stored.
 
         Args:
-            resource: its kind.
             patch: a merge patch, or a JSON patch's list of operations.
             content_type: the type of the patch.
-            subresource: for example `status`.
-            field_manager: the owner of the fields.
-            dry_run: whether to validate without storing.
-            deadline: the deadline of the answer.
         """
         return self._request_object(
             "PATCH",
@@ -449,13 +496,10 @@ class Session:
         """Delete an object; return it, or the Status of the finished deletion.
 
         Args:
-            resource: its kind.
             uid: delete only the object with this UID; a conflict otherwise.
             resource_version: delete only this version of it; a conflict otherwise.
             grace_period_seconds: the time to stop; None for the object's default.
             propagation_policy: the handling of its dependents; None for the kind's default.
-            dry_run: whether to validate without deleting.
-            deadline: the deadline of the answer.
         """
         options = delete_options(
             uid=uid,

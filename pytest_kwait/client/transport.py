@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -10,6 +9,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from pytest_kwait.client.availability import Availability, ClusterEnded, availability_of
 from pytest_kwait.client.deadlines import Cause, Guard, guard_connections, make_guarded_manager
 from pytest_kwait.client.errors import (
     get_connection_error_reason,
@@ -28,11 +28,37 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds"]
+__all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds", "pin_settings"]
 
 JSON = "application/json"
 TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
 """The exceptions of a request without an answer; `Transport.failure` translates them."""
+
+
+_LONGEST_CONNECT = 3600.0
+"""Seconds for connecting to a server, of which the system itself gives up after two minutes."""
+
+
+def pin_settings(configuration: Any, settings: Mapping[str, Any]) -> None:
+    """Set connection settings of a client, and keep them when its credentials are refreshed.
+
+    The hook of a loaded kubeconfig with a token sets everything that the file says again, server
+    and hook included, before the first request and whenever the token has expired.
+
+    Args:
+        configuration: the official client's `Configuration`; changed in place.
+        settings: values by attribute name, for example `{"host": "https://127.0.0.1:6443"}`.
+    """
+    refresh = configuration.refresh_api_key_hook
+
+    def refresh_and_pin(_: Any = None) -> None:
+        if refresh is not None:
+            refresh(configuration)
+        configuration.refresh_api_key_hook = refresh_and_pin
+        for name, value in settings.items():
+            setattr(configuration, name, value)
+
+    refresh_and_pin()
 
 
 class Transport:
@@ -62,6 +88,11 @@ class Transport:
     def address(self) -> str:
         """The server's address."""
         return (self._client.configuration.host or "").rstrip("/")
+
+    @property
+    def availability(self) -> Availability:
+        """The availability of the server."""
+        return availability_of(self.address)
 
     @property
     def credentials(self) -> frozenset[str]:
@@ -100,6 +131,7 @@ class Transport:
         # A shutdown in the middle of the headers can look like a complete, empty answer.
         if guard.cause is not None:
             raise self.failure(method, path, guard, None)
+        self.availability.record_answer(guard)
         if answer.status >= 300:
             raise make_response_error(method, path, answer.status, answer.headers, data, self.clock)
         return Response(answer.status, answer.headers, data)
@@ -116,6 +148,7 @@ class Transport:
             ApiError: an answer of status 300 or more.
         """
         answer = self._exchange("GET", path, query, None, None, accept, guard, stream=True)
+        self.availability.record_answer(guard)
         if answer.status >= 300:
             data = answer.read(decode_content=True)
             raise make_response_error("GET", path, answer.status, answer.headers, data, self.clock)
@@ -139,6 +172,7 @@ class Transport:
                     headers=pool.proxy_headers,
                 )
             connection.connect()
+        self.availability.record_answer(guard)
         return connection
 
     def guard(
@@ -147,11 +181,14 @@ class Transport:
         """Return the guard of the next request.
 
         Raises:
+            ClusterEnded: the server's process has ended.
             DeadlineExceeded: the deadline has passed.
         """
+        availability = self.availability
+        availability.check()
         if deadline.expired:
             raise DeadlineExceeded(f"{method} {path}: not asked, the time is over")
-        return Guard(deadline, inactivity)
+        return Guard(deadline, inactivity, availability)
 
     def failure(
         self,
@@ -162,7 +199,7 @@ class Transport:
         *,
         late: str = "no complete answer",
     ) -> ApiError | DeadlineExceeded | InvalidArgument:
-        """Return the error of a request that ended without an answer.
+        """Return and record the error of a request that ended without an answer.
 
         Args:
             method: the HTTP method.
@@ -173,7 +210,10 @@ class Transport:
         """
         if isinstance(error, InvalidArgument):
             return error
+        if guard.cause is Cause.ENDED:
+            return ClusterEnded(self.availability.problem, reason="ClusterEnded")
         if guard.cause is Cause.INACTIVE:
+            self.availability.record_failure(guard, "Timeout")
             return ApiError(
                 f"nothing came for {guard.inactivity:g}s",
                 reason="WatchInactive",
@@ -181,8 +221,14 @@ class Transport:
                 path=path,
             )
         if error is None or guard.cause is not None or guard.expired:
+            if guard.cause is not Cause.CLOSED:
+                self.availability.record_failure(guard, "Timeout")
             return DeadlineExceeded(f"{method} {path}: {late} within {format_seconds(guard.limit)}")
-        return make_connection_error(method, path, error, self.address)
+        if problem := self.availability.find_end():
+            return ClusterEnded(problem, reason="ClusterEnded")
+        failure = make_connection_error(method, path, error, self.address)
+        self.availability.record_failure(guard, failure.reason)
+        return failure
 
     def headers(self, guard: Guard) -> dict[str, str]:
         """Return the client's headers, with refreshed credentials."""
@@ -246,7 +292,7 @@ class Transport:
         pools, url = self._pools(), self.url(path, query)
         # Reads are limited by the guard, which is cheaper. Connecting has its own limit, so that an
         # abandoned thread ends.
-        connect = None if math.isinf(guard.limit) else max(guard.limit, 0.001)
+        connect = min(max(guard.limit, 0.001), _LONGEST_CONNECT)
         timeout = urllib3.Timeout(connect=connect, read=None)
 
         def once() -> urllib3.BaseHTTPResponse:

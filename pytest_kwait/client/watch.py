@@ -312,7 +312,7 @@ class Watch:
         if answer is not None:
             answer.close()
         if guard is not None:
-            WATCHDOG.leave(guard.release)
+            WATCHDOG.schedule_release(guard.release)
 
     def __iter__(self) -> Iterator[WatchEvent]:
         return self

@@ -13,6 +13,7 @@ from websocket import (
     WebSocketException,
 )
 
+from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.errors import excerpt, make_connection_error, make_response_error
 from pytest_kwait.client.transport import TRANSPORT_ERRORS
 from pytest_kwait.errors import ApiError
@@ -118,7 +119,7 @@ class ChannelWebSocket:
             try:
                 opcode, data = self._socket.recv_data()
             except WebSocketConnectionClosedException as error:
-                if self._guard.cause is not None:
+                if self._guard.cause is not None or self._transport.availability.find_end():
                     raise self.failure(error) from error
                 return None
             except _WEBSOCKET_ERRORS as error:
@@ -148,6 +149,9 @@ class ChannelWebSocket:
     def failure(self, error: Exception | None) -> KwaitError:
         """Return the error of an ended connection."""
         if isinstance(error, WebSocketException):
+            problem = self._transport.availability.find_end()
+            if problem:
+                return ClusterEnded(problem, reason="ClusterEnded")
             if self._guard.cause is None and not self._guard.expired:
                 return make_connection_error("GET", self._path, error, self._transport.address)
             error = None

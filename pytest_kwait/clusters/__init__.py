@@ -7,6 +7,7 @@ client is requested.
 
 from __future__ import annotations
 
-from pytest_kwait.clusters.provider import PROVIDERS, Cluster, Provider, choose_provider, connect
+from pytest_kwait.clusters.cluster import Cluster
+from pytest_kwait.clusters.provider import PROVIDERS, Provider, choose_provider, connect
 
 __all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 
@@ -26,11 +26,15 @@ if TYPE_CHECKING:
     from pytest_kwait.client.deadlines import Guard
     from pytest_kwait.client.session import Session
 
-__all__ = ["Fault", "FaultClient", "FaultScope", "FaultTarget", "Faults"]
+__all__ = ["Fault", "FaultClient", "FaultScope", "FaultTarget", "Faults", "NotEmbeddedError"]
 
 _API_ROOT = "/kwait/v1"
 _REQUEST_TIMEOUT = 30.0
 _NO_TIMEOUT = 365 * 86_400.0
+
+
+class NotEmbeddedError(ClusterError):
+    """The cluster has no faults and image mappings, or does not allow them."""
 
 
 class Fault:
@@ -108,16 +112,20 @@ class FaultClient:
         """Return the number of hits of a fault."""
         if name not in self._names:
             raise KwaitError("this fault has ended, and nobody counts any more")
-        return int(self._ask("GET", f"{_API_ROOT}/faults/{name}")["hits"])
+        return int(self._request("GET", f"{_API_ROOT}/faults/{name}")["hits"])
+
+    def list_missing_isolation(self) -> list[str]:
+        """Return a sentence for each restriction of the isolation of running programs."""
+        return [str(one) for one in self._request("GET", f"{_API_ROOT}/isolation")["missing"]]
 
     def _delete(self, name: str) -> None:
         try:
-            self._ask("DELETE", f"{_API_ROOT}/faults/{name}")
+            self._request("DELETE", f"{_API_ROOT}/faults/{name}")
         except ApiError as error:
             if error.status != 404:
                 raise
 
-    def make(self, asked: dict[str, Any]) -> Fault:
+    def make(self, fault: dict[str, Any]) -> Fault:
         """Create a fault that ends with the connection at the latest.
 
         Raises:
@@ -127,7 +135,7 @@ class FaultClient:
         with self._lock:
             if self._hold is None:
                 self._open()
-            found = self._ask("POST", f"{_API_ROOT}/faults", {**asked, "holder": self._holder})
+            found = self._request("POST", f"{_API_ROOT}/faults", {**fault, "holder": self._holder})
             name = str(found.get("id", ""))
             if name:
                 self._names.append(name)
@@ -148,7 +156,7 @@ class FaultClient:
                 if error.status not in (403, 404):
                     raise
                 why = "has none to offer" if error.status == 404 else "does not let us make them"
-                raise ClusterError(
+                raise NotEmbeddedError(
                     f"faults are made on the embedded cluster alone, and as an administrator: "
                     f"{self._server} {why} ({error.status}); keep the test from running there"
                 ) from error
@@ -156,7 +164,9 @@ class FaultClient:
         # Releasing a stream closes its connection.
         self._hold = (answer, lines, guard)
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         answer = self._session().transport.send(
             method,
@@ -221,7 +231,7 @@ class Faults:
         *,
         retry_after: int | None = None,
         times: int | None = None,
-        whom: FaultTarget = "namespace",
+        target: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
@@ -232,7 +242,7 @@ class Faults:
             status: 429 or 500.
             retry_after: seconds of Retry-After for a 429; None for no header.
             times: the number of requests; None for all.
-            whom: `namespace` for requests on objects there by any client; `client` for all
+            target: `namespace` for requests on objects there by any client; `client` for all
                 requests of the test's client; `all` for all requests, in a serial test.
             namespace: another namespace than the test's.
             resources: only these resources, as `pods`; empty for all.
@@ -247,10 +257,10 @@ class Faults:
             raise InvalidArgument("status", status, "429 or 500")
         if retry_after is not None and (status != 429 or retry_after < 1):
             raise InvalidArgument("retry_after", retry_after, "whole seconds above 0, with 429")
-        asked = self._scoped("refuse", whom, namespace, resources, verbs)
+        fault = self._scoped("refuse", target, namespace, resources, verbs)
         retry = {} if retry_after is None else {"retryAfter": retry_after}
         return self._client.make(
-            {"kind": "refusal", "status": status, **retry, **_check_times(times), **asked}
+            {"kind": "refusal", "status": status, **retry, **_check_times(times), **fault}
         )
 
     def delay(
@@ -258,7 +268,7 @@ class Faults:
         seconds: float | str,
         *,
         times: int | None = None,
-        whom: FaultTarget = "namespace",
+        target: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
@@ -268,7 +278,7 @@ class Faults:
         Args:
             seconds: a duration.
             times: the number of requests; None for all.
-            whom: as for `refuse`.
+            target: as for `refuse`.
             namespace: as for `refuse`.
             resources: as for `refuse`.
             verbs: as for `refuse`.
@@ -277,23 +287,23 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: it affects the whole cluster, and the test is not serial.
         """
-        asked = self._scoped("delay", whom, namespace, resources, verbs)
+        fault = self._scoped("delay", target, namespace, resources, verbs)
         length = _check_positive("seconds", seconds)
         return self._client.make(
-            {"kind": "latency", "seconds": length, **_check_times(times), **asked}
+            {"kind": "latency", "seconds": length, **_check_times(times), **fault}
         )
 
     def cut_watches(
         self,
         *,
-        whom: FaultTarget = "namespace",
+        target: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
         """Break the connections of open watches; `.hits` counts them.
 
         Args:
-            whom: as for `refuse`.
+            target: as for `refuse`.
             namespace: as for `refuse`.
             resources: as for `refuse`.
 
@@ -301,20 +311,20 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: it affects the whole cluster, and the test is not serial.
         """
-        asked = self._scoped("cut_watches", whom, namespace, resources, ())
-        return self._client.make({"kind": "cut-watches", **asked})
+        fault = self._scoped("cut_watches", target, namespace, resources, ())
+        return self._client.make({"kind": "cut-watches", **fault})
 
     def expire_history(
         self,
         *,
-        whom: FaultTarget = "namespace",
+        target: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
         """Drop all revisions up to now: open watches break, and resuming them gets a 410.
 
         Args:
-            whom: as for `refuse`.
+            target: as for `refuse`.
             namespace: as for `refuse`.
             resources: as for `refuse`.
 
@@ -322,8 +332,8 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: it affects the whole cluster, and the test is not serial.
         """
-        asked = self._scoped("expire_history", whom, namespace, resources, ())
-        return self._client.make({"kind": "expired-history", **asked})
+        fault = self._scoped("expire_history", target, namespace, resources, ())
+        return self._client.make({"kind": "expired-history", **fault})
 
     # -- pods
 
@@ -335,14 +345,16 @@ class Faults:
         Args:
             seconds: a duration, real seconds on fast timing too.
             image: only images whose full name, as `docker.io/library/nginx:1`, contains this.
-            namespace: the pods' namespace; the test's by default.
+            namespace: the pods' namespace; the test's by default; empty for all, which disturbs
+                every test.
 
         Raises:
             ClusterError: not an embedded cluster.
+            KwaitError: all namespaces, and the test does not run alone.
         """
-        asked = {"namespace": self._namespace(namespace), "image": image}
+        fault = {"namespace": self._pod_namespace("slow_pulls", namespace), "image": image}
         return self._client.make(
-            {"kind": "pulls", "seconds": _check_positive("seconds", seconds), **asked}
+            {"kind": "pulls", "seconds": _check_positive("seconds", seconds), **fault}
         )
 
     def fail_pulls(
@@ -361,11 +373,12 @@ class Faults:
 
         Raises:
             ClusterError: not an embedded cluster.
+            KwaitError: as for `slow_pulls`.
         """
         if not message:
             raise InvalidArgument("message", message, "what the container runtime says")
-        asked = {"namespace": self._namespace(namespace), "image": image}
-        return self._client.make({"kind": "pulls", "message": message, **asked})
+        fault = {"namespace": self._pod_namespace("fail_pulls", namespace), "image": image}
+        return self._client.make({"kind": "pulls", "message": message, **fault})
 
     def run_out_of_memory(
         self, pod: str, container: str | None = None, *, namespace: str | None = None
@@ -381,18 +394,18 @@ class Faults:
             ApiError: no such pod, or the container is not running.
             ClusterError: not an embedded cluster.
         """
-        asked = {"namespace": self._namespace(namespace), "pod": pod}
+        fault = {"namespace": self._namespace(namespace), "pod": pod}
         which = {} if container is None else {"container": container}
-        self._client.make({"kind": "out-of-memory", **asked, **which})
+        self._client.make({"kind": "out-of-memory", **fault, **which})
 
-    def rule(self, asked: dict[str, Any], namespace: str | None) -> Fault:
+    def rule(self, fault: dict[str, Any], namespace: str | None) -> Fault:
         """Create a rule for pods, for `kwait_cluster.pods(…)`.
 
         Args:
-            asked: the rule.
+            fault: the rule.
             namespace: the pods' namespace; None for the test's.
         """
-        return self._client.make({**asked, "namespace": self._namespace(namespace)})
+        return self._client.make({**fault, "namespace": self._namespace(namespace)})
 
     # -- nodes and time: these affect the whole cluster
 
@@ -437,7 +450,8 @@ class Faults:
     def jump_clock(self, seconds: float | str) -> Fault:
         """Set the cluster's wall clock forward or back; the end of the fault resets it.
 
-        Timestamps and schedules jump, pauses that have begun do not.
+        Timestamps jump. Schedules, deadlines and times to live are compared with the new time at
+        once; pauses that have begun, such as a back-off, are not shortened.
 
         Args:
             seconds: a duration or a number of seconds; negative for back.
@@ -482,34 +496,42 @@ class Faults:
             raise InvalidArgument("namespace", namespace, why)
         return found
 
+    def _pod_namespace(self, what: str, namespace: str | None) -> str:
+        if namespace != "":
+            return self._namespace(namespace)
+        self._alone(f'{what}(namespace="")')
+        return ""
+
     def _scoped(
         self,
         what: str,
-        whom: FaultTarget,
+        target: FaultTarget,
         namespace: str | None,
         resources: Sequence[str],
         verbs: Sequence[str],
     ) -> dict[str, Any]:
-        if whom not in _FAULT_TARGETS:
-            raise InvalidArgument("whom", whom, f"one of {', '.join(_FAULT_TARGETS)}")
+        if target not in _FAULT_TARGETS:
+            raise InvalidArgument("target", target, f"one of {', '.join(_FAULT_TARGETS)}")
         for name, given in (("resources", resources), ("verbs", verbs)):
             if isinstance(given, str):
                 raise InvalidArgument(name, given, "a list")
-        asked: dict[str, Any] = {"resources": list(resources), "verbs": list(verbs)}
-        if namespace is not None and whom != "namespace":
-            raise InvalidArgument("namespace", namespace, "given with whom='namespace' alone")
-        if whom == "namespace":
-            asked["namespace"] = self._namespace(namespace)
-        elif whom == "client":
-            asked["client"] = self._named_client()
+        fault: dict[str, Any] = {"resources": list(resources), "verbs": list(verbs)}
+        if namespace is not None and target != "namespace":
+            raise InvalidArgument("namespace", namespace, "given with target='namespace' alone")
+        if target == "namespace":
+            fault["namespace"] = self._namespace(namespace)
+        elif target == "client":
+            fault["client"] = self._named_client()
         else:
-            self._alone(f"{what}(whom='all')")
-        return asked
+            self._alone(f"{what}(target='all')")
+        return fault
 
     def _named_client(self) -> str:
         client = self._place().client
         if client is None:
-            raise InvalidArgument("whom", "client", "namespace or all, as this test has no client")
+            raise InvalidArgument(
+                "target", "client", "namespace or all, as this test has no client"
+            )
         self._named = client
         name: str = client.default_headers.setdefault(_HEADER, uuid.uuid4().hex)
         return name

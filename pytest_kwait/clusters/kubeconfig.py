@@ -1,14 +1,8 @@
-"""Kubeconfig files: read, merged by kubectl's rules, validated; the temporary folder for ours.
-
-The temporary folder is readable by this user alone and is removed with the process.
-"""
+"""Kubeconfig files: read, merged by kubectl's rules, validated."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,32 +17,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Kubeconfig",
     "Target",
-    "TempDir",
     "in_cluster",
     "merge",
     "read_kubeconfig",
     "standard_paths",
 ]
-
-
-class TempDir:
-    """A private temporary folder, removed at the latest when the process ends.
-
-    A forked process does not remove it.
-    """
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="kwait-"))
-        self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
-
-    def remove(self) -> None:
-        """Remove the folder and its contents; idempotent."""
-        self._finalizer()
-
-
-def _remove_folder(path: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -129,21 +102,30 @@ class Kubeconfig:
                 else f"current context {name!r}"
             )
             raise ClusterError(f"{which} is not in {where}; {self._choices()}")
-        meant = contexts[name]
-        cluster = self._referred(name, "clusters", meant.get("cluster"))
+        context_fields = contexts[name]
+        cluster = self._referred(name, "clusters", context_fields.get("cluster"))
         server = cluster.get("server")
         if not isinstance(server, str) or not server.startswith(("http://", "https://")):
             raise ClusterError(
-                f"{where}: cluster {meant.get('cluster')!r} of context {name!r} has no server "
-                f"address (server: {server!r}); it must be a URL"
+                f"{where}: cluster {context_fields.get('cluster')!r} of context {name!r} has no "
+                f"server address (server: {server!r}); it must be a URL"
             )
-        user = self._referred(name, "users", meant["user"]) if meant.get("user") else {}
+        user = (
+            self._referred(name, "users", context_fields["user"])
+            if context_fields.get("user")
+            else {}
+        )
         token_file = None
         # The client prefers an inline token too.
         if user.get("tokenFile") and not user.get("token"):
             token_file = self.path.parent / str(user["tokenFile"])
         return Target(
-            self.path, name, server, str(meant.get("user") or ""), token_file, context is not None
+            self.path,
+            name,
+            server,
+            str(context_fields.get("user") or ""),
+            token_file,
+            context is not None,
         )
 
     def _choices(self) -> str:
@@ -251,7 +233,10 @@ def _parse(text: str, where: str) -> Mapping[str, Any]:
     if contents is None:
         return {}
     if not isinstance(contents, dict) or contents.get("kind", "Config") != "Config":
-        raise ClusterError(f"{where} is not a kubeconfig: it must be a mapping of kind Config")
+        raise ClusterError(
+            f"{where} is not a kubeconfig: it must be a YAML mapping of kind Config, with "
+            "clusters, users and contexts"
+        )
     for section, key in _SECTIONS.items():
         entries = contents.get(section) or []
         if not isinstance(entries, list) or not all(_check_entry(entry, key) for entry in entries):

@@ -1,89 +1,285 @@
-"""`Cluster` and `Provider`, and the choice of a provider by the settings."""
+"""Providers of clusters, and the choice of one by the settings.
+
+`ExistingProvider` finds a cluster by kubeconfig, `EmbeddedProvider` starts one for this run, a
+process on this machine.
+"""
 
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.clusters.connected_cluster import ClusterRequest, ConnectedCluster
-from pytest_kwait.clusters.embedded import EmbeddedProvider
-from pytest_kwait.clusters.existing import ExistingProvider
-from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.errors import InvalidArgument
+import yaml
+
+from pytest_kwait.client.availability import reset_availability
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.clusters.cluster import TIME_SCALES, Cluster, ClusterRequest
+from pytest_kwait.clusters.kubeconfig import (
+    SERVICE_ACCOUNT,
+    Kubeconfig,
+    in_cluster,
+    merge,
+    read_kubeconfig,
+    standard_paths,
+)
+from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess, Timing
+from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kubernetes.client import ApiClient
-
-    from pytest_kwait.clusters.faults import Faults
-    from pytest_kwait.clusters.scripted_pods import ScriptedPods
-    from pytest_kwait.clusters.simulator_process import Timing
-
-__all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]
+    from pytest_kwait.clusters.kubeconfig import Target
 
 
-class Cluster(Protocol):
-    """A running cluster and its kubeconfig."""
+__all__ = [
+    "PROVIDERS",
+    "EmbeddedCluster",
+    "EmbeddedProvider",
+    "ExistingCluster",
+    "ExistingProvider",
+    "Provider",
+    "choose_provider",
+    "connect",
+]
 
-    @property
-    def provider(self) -> str:
-        """The name of its provider."""
-        ...
 
-    @property
-    def kubeconfig(self) -> Path:
-        """The kubeconfig of the cluster."""
-        ...
+class ExistingCluster(Cluster):
+    """A cluster that was not started by the run.
 
-    @property
-    def context(self) -> str | None:
-        """The context of the kubeconfig; None for its current one."""
-        ...
+    Args:
+        target: its context.
+        folder: the folder of a kubeconfig merged for the run; None without one.
+    """
 
-    @property
-    def time_scale(self) -> float:
-        """The duration of its controllers' work relative to a real cluster's."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """The API server's version, for example `v1.36.2`; requested once."""
-        ...
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The names of its nodes, sorted; requested once."""
-        ...
-
-    @property
-    def faults(self) -> Faults:
-        """Faults to inject, on an embedded cluster."""
-        ...
-
-    def pods(
-        self,
-        *,
-        label: str = "",
-        name: str = "",
-        container: str = "",
-        namespace: str | None = None,
-    ) -> ScriptedPods:
-        """Script what containers do instead of their commands, on an embedded cluster."""
-        ...
-
-    def client(self) -> ApiClient:
-        """Return a new official client for it.
-
-        Raises:
-            ClusterError: the kubeconfig's credentials or certificates cannot be used.
-        """
-        ...
+    def __init__(self, target: Target, folder: TempDir | None, clock: Clock) -> None:
+        super().__init__(target, provider=ExistingProvider.name, clock=clock)
+        self._folder = folder
 
     def stop(self) -> None:
-        """Stop it if it was started for this run, and remove temporary files."""
-        ...
+        """Remove the kubeconfig that was merged for the run."""
+        if self._folder is not None:
+            self._folder.remove()
+
+
+class ExistingProvider:
+    """Finds the cluster by the given kubeconfig, else by the standard loading rules.
+
+    These are: the files listed in KUBECONFIG, merged, else `~/.kube/config`, else the service
+    account of the pod in which this runs.
+
+    Args:
+        request: the given kubeconfig and context.
+        environ: the environment; the process's own by default.
+        home: the home folder; the user's own by default.
+        service_account: the folder of a pod's credentials.
+
+    Raises:
+        InvalidArgument: `fast` timing or `api_only`, which only an embedded cluster has.
+        ClusterError: no usable kubeconfig; lists the existing contexts.
+    """
+
+    name = "existing"
+
+    def __init__(
+        self,
+        request: ClusterRequest,
+        *,
+        environ: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        service_account: Path = SERVICE_ACCOUNT,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if request.timing == "fast" and request.timing_source is not None:
+            why = "an existing cluster has its own time; leave it out, or use the embedded one"
+            raise InvalidArgument("timing", request.timing, why, request.timing_source)
+        if request.api_only:
+            why = "an existing cluster has its components; leave it out, or use the embedded one"
+            raise InvalidArgument("api_only", request.api_only, why, request.api_only_source)
+        self._clock = clock
+        self._folder: TempDir | None = None
+        if request.kubeconfig is not None:
+            kubeconfig = read_kubeconfig(request.kubeconfig, request.kubeconfig_source)
+        else:
+            kubeconfig = self._standard(
+                os.environ if environ is None else environ,
+                Path.home() if home is None else home,
+                service_account,
+                request.kubeconfig_source,
+            )
+        self._target = kubeconfig.target(request.context, request.context_source)
+
+    @property
+    def context(self) -> str:
+        """The context of the cluster."""
+        return self._target.context
+
+    def start(self) -> ExistingCluster:
+        """Return the cluster once it has answered.
+
+        Raises:
+            ClusterError: it cannot be reached, or refuses the credentials.
+        """
+        cluster = ExistingCluster(self._target, self._folder, self._clock)
+        cluster.check()
+        return cluster
+
+    def _standard(
+        self,
+        environ: Mapping[str, str],
+        home: Path,
+        service_account: Path,
+        given_source: str | None,
+    ) -> Kubeconfig:
+        """Source: client-go tools/clientcmd/client_config.go DeferredLoadingClientConfig."""
+        paths, source = standard_paths(environ, home)
+        found = [read_kubeconfig(path, source) for path in paths if path.exists()]
+        filled = [kubeconfig for kubeconfig in found if kubeconfig.contents]
+        if len(filled) == 1:
+            return filled[0]
+        if filled:
+            return self._written(merge(filled), source)
+        pod = in_cluster(environ, service_account)
+        if pod is not None:
+            return self._written(pod, "the pod's service account")
+        looked = ", ".join(str(path) for path in paths)
+        # The commands of `kwait` name their option; they have no embedded cluster to choose.
+        advice = (
+            "--kubeconfig"
+            if given_source == "option --kubeconfig"
+            else "--kwait-kubeconfig, or run on the embedded cluster by leaving out "
+            "--kwait-cluster=existing"
+        )
+        raise ClusterError(
+            f"there is no kubeconfig: {looked} ({source}) is not there or empty, and this is no "
+            f"pod; give one with {advice}"
+        )
+
+    def _written(self, contents: dict[str, Any], source: str) -> Kubeconfig:
+        """Write merged files to one kubeconfig, for workers, kubectl and clients alike."""
+        self._folder = TempDir()
+        path = self._folder.path / "kubeconfig"
+        path.write_text(yaml.safe_dump(contents), encoding="utf-8")
+        return Kubeconfig(path, source, contents)
+
+
+class EmbeddedCluster(Cluster):
+    """An embedded cluster, which ends with this process.
+
+    Args:
+        folder: the folder of its kubeconfig.
+        has_controllers: False for an API server alone.
+    """
+
+    def __init__(
+        self,
+        process: SimulatorProcess,
+        folder: TempDir,
+        timing: Timing,
+        clock: Clock,
+        *,
+        has_controllers: bool = True,
+    ) -> None:
+        target = read_kubeconfig(folder.path / "kubeconfig").target()
+        super().__init__(
+            target,
+            provider=EmbeddedProvider.name,
+            time_scale=TIME_SCALES[timing],
+            has_controllers=has_controllers,
+            clock=clock,
+        )
+        self._process = process
+        self._folder = folder
+        availability = reset_availability(target.server)
+        availability.is_watched = True
+        self._monitor = ProcessMonitor(process, target.server, availability.report_problem)
+        self._monitor.start()
+
+    @property
+    def pid(self) -> int:
+        """The id of the cluster's process."""
+        return self._process.pid
+
+    def stop(self) -> None:
+        """End the process and remove its kubeconfig; may be called again."""
+        self._monitor.stop()
+        self._process.stop()
+        self._folder.remove()
+
+
+class EmbeddedProvider:
+    """Starts an embedded cluster.
+
+    Args:
+        nodes: the number of nodes.
+        api_only: whether it is an API server alone, without controllers, scheduler and nodes.
+        timing: `fast` for pauses twenty times shorter than upstream's, or `real`.
+        port: 0 for any free port.
+    """
+
+    name = "embedded"
+    context = None
+    """None: a new cluster has no existing context."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 2,
+        api_only: bool = False,
+        timing: Timing = "fast",
+        port: int = 0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._nodes = nodes
+        self._api_only = api_only
+        self._timing: Timing = timing
+        self._port = port
+        self._clock = clock
+
+    @classmethod
+    def requested(cls, request: ClusterRequest) -> EmbeddedProvider:
+        """Create the provider for a run.
+
+        Raises:
+            InvalidArgument: a kubeconfig or context is given.
+        """
+        why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
+        if request.kubeconfig is not None:
+            given = str(request.kubeconfig)
+            raise InvalidArgument("kubeconfig", given, why, request.kubeconfig_source)
+        if request.context is not None:
+            raise InvalidArgument("context", request.context, why, request.context_source)
+        return cls(timing=request.timing, api_only=request.api_only)
+
+    def start(self) -> EmbeddedCluster:
+        """Start the cluster and return it once its nodes are ready.
+
+        Raises:
+            ClusterError: it did not become ready; with the last lines of its log.
+        """
+        folder = TempDir()
+        process: SimulatorProcess | None = None
+        try:
+            process = SimulatorProcess(
+                folder.path / "kubeconfig",
+                folder.path / "log",
+                nodes=self._nodes,
+                api_only=self._api_only,
+                timing=self._timing,
+                port=self._port,
+                folder=folder.path,
+                clock=self._clock,
+            )
+            return EmbeddedCluster(
+                process, folder, self._timing, self._clock, has_controllers=not self._api_only
+            )
+        except BaseException:  # leave nothing behind on an interrupt
+            if process is not None:
+                process.stop()
+            folder.remove()
+            raise
 
 
 class Provider(Protocol):
@@ -125,6 +321,8 @@ def choose_provider(
     context_source: str | None = None,
     timing: Timing = "fast",
     timing_source: str | None = None,
+    api_only: bool = False,
+    api_only_source: str | None = None,
 ) -> Provider:
     """Return the provider for the settings; starts nothing and sends no request.
 
@@ -138,6 +336,8 @@ def choose_provider(
         context_source: the source of `context`.
         timing: the timing of an embedded cluster.
         timing_source: the source of `timing`; None for the default.
+        api_only: whether an embedded cluster is an API server alone.
+        api_only_source: the source of `api_only`.
 
     Raises:
         InvalidArgument: no such provider, or one that does not support an argument.
@@ -150,6 +350,8 @@ def choose_provider(
         context_source,
         timing,
         timing_source,
+        api_only=api_only,
+        api_only_source=api_only_source,
     )
     given = request.kubeconfig is not None or request.context is not None
     name = ("existing" if given else "embedded") if cluster == "auto" else cluster
@@ -166,6 +368,8 @@ def connect(
     context: str | None = None,
     provider: str = "existing",
     time_scale: float = 1.0,
+    *,
+    has_controllers: bool = True,
 ) -> Cluster:
     """Return a cluster that was chosen or started elsewhere, once it has answered.
 
@@ -173,11 +377,14 @@ def connect(
         context: None for the current one.
         provider: the name of its provider.
         time_scale: the duration of its controllers' work relative to a real cluster's.
+        has_controllers: False for an API server alone.
 
     Raises:
         ClusterError: the kubeconfig cannot be used, or the server refuses the credentials.
     """
     target = read_kubeconfig(Path(kubeconfig)).target(context)
-    cluster = ConnectedCluster(target, provider=provider, time_scale=time_scale)
+    cluster = Cluster(
+        target, provider=provider, time_scale=time_scale, has_controllers=has_controllers
+    )
     cluster.check()
     return cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.container_scripts import MAX_EXIT_CODE
@@ -13,7 +13,7 @@ from pytest_kwait.simulator.selectors import parse_labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.clusters.faults import Fault, Faults
 
 __all__ = ["ScriptedPods", "script_pods"]
@@ -27,16 +27,18 @@ class ScriptedPods:
 
     Args:
         make: sends a rule to the cluster.
-        whom: the rules' selection of pods.
+        selection: the rules' selection of pods.
     """
 
-    def __init__(self, make: Callable[[dict[str, Any]], Fault], whom: Mapping[str, str]) -> None:
+    def __init__(
+        self, make: Callable[[dict[str, Any]], Fault], selection: Mapping[str, str]
+    ) -> None:
         self._make = make
-        self._whom = dict(whom)
+        self._selection = dict(selection)
 
     def _rule(self, **script: object) -> Fault:
         given = {key: value for key, value in script.items() if value is not None}
-        return self._make({"kind": "script", **self._whom, "script": given})
+        return self._make({"kind": "script", **self._selection, "script": given})
 
     def run(
         self,
@@ -193,5 +195,5 @@ def script_pods(
         parse_labels(label)
     except (StatusError, TypeError) as error:
         raise InvalidArgument("label", label, f"a selector as app=web: {error}") from error
-    whom = {"label": label, "pod": name, "container": container}
-    return ScriptedPods(lambda asked: faults.rule(asked, namespace), whom)
+    selection = {"label": label, "pod": name, "container": container}
+    return ScriptedPods(lambda rule: faults.rule(rule, namespace), selection)

@@ -1,22 +1,30 @@
-"""The process of the embedded cluster: started, awaited, and ended with its owner."""
+"""The process of the embedded cluster: started, awaited, monitored, and ended with its owner."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import site
+import socket
+import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["SimulatorProcess", "Timing"]
+    from pytest_kwait.simulator.image_mapping import ImageMapping
+
+__all__ = ["ProcessMonitor", "SimulatorProcess", "Timing"]
 
 Timing = Literal["fast", "real"]
 
@@ -37,11 +45,13 @@ class SimulatorProcess:
         kubeconfig: the file that it writes for its clients.
         log: the file for its output.
         nodes: the number of nodes.
+        api_only: whether it is an API server alone, without controllers, scheduler and nodes.
         timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
         port: the port that it serves on; 0 for any free one.
         token_file: further users and their tokens, in kube-apiserver's format.
         address: the listening address; loopback by default.
         users: `NAME` or `NAME=GROUP,...` of users with a client certificate.
+        images: the programs that images are mapped to.
         owned: whether it ends together with this process.
         folder: a folder that it removes at its end, in case this process cannot; None for none.
         command: the command to run, for tests.
@@ -57,10 +67,12 @@ class SimulatorProcess:
         log: Path,
         *,
         nodes: int = 2,
+        api_only: bool = False,
         timing: Timing = "fast",
         port: int = 0,
         token_file: Path | None = None,
         users: Sequence[str] = (),
+        images: Sequence[ImageMapping] = (),
         address: str = "",
         owned: bool = True,
         folder: Path | None = None,
@@ -74,6 +86,7 @@ class SimulatorProcess:
         theirs = [ready_end]
         arguments = [
             *command,
+            *(["--api-only"] if api_only else []),
             *("--nodes", str(nodes), "--timing", timing, "--port", str(port)),
             *("--kubeconfig", str(kubeconfig), "--ready-fd", str(ready_end)),
         ]
@@ -83,6 +96,8 @@ class SimulatorProcess:
             arguments += ["--token-auth-file", str(token_file)]
         for user in users:
             arguments += ["--user", user]
+        for mapping in images:
+            arguments += ["--image", json.dumps(mapping.to_json())]
         if owned:
             owner_end, self._owner = os.pipe()
             theirs.append(owner_end)
@@ -110,6 +125,10 @@ class SimulatorProcess:
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit status once it has ended, negative for a signal; None before."""
+        return self._process.poll()
 
     def wait(self) -> int:
         """Wait for its end and return the exit status; negative for a signal."""
@@ -166,8 +185,8 @@ class SimulatorProcess:
             )
 
     def _await_ready(self, fd: int, deadline: Deadline) -> None:
-        said = b""
-        while not said.endswith(b"\n"):
+        output = b""
+        while not output.endswith(b"\n"):
             readable, _, _ = select.select([fd], [], [], deadline.remaining)
             if not readable:
                 raise ClusterError(
@@ -177,7 +196,7 @@ class SimulatorProcess:
             if not chunk:
                 status = self._end_status()
                 raise ClusterError(self._failure(f"did not start ({status})", self.tail()))
-            said += chunk
+            output += chunk
 
     def _end_status(self) -> str:
         try:
@@ -186,8 +205,8 @@ class SimulatorProcess:
             return "it closed its pipe and went on"
         return f"exit status {code}" if code >= 0 else f"ended by signal {-code}"
 
-    def _failure(self, what: str, said: str) -> str:
-        return f"the embedded cluster {what}" + (f":\n{said}" if said else "; it said nothing")
+    def _failure(self, what: str, output: str) -> str:
+        return f"the embedded cluster {what}" + (f":\n{output}" if output else "; it said nothing")
 
 
 def _environment() -> dict[str, str]:
@@ -203,3 +222,144 @@ def _environment() -> dict[str, str]:
 
 def _site_folders() -> list[str]:
     return [*site.getsitepackages(), site.getusersitepackages()]
+
+
+_INTERVAL = 1.0
+"""Seconds between two looks at the process; its end is noticed at once."""
+
+_PROBE_INTERVAL = 5.0
+_PROBE_TIMEOUT = 5.0
+
+LONGEST_STOP = 4.0
+"""Seconds that the process may be stopped by a signal before requests are refused."""
+
+LONGEST_SILENCE = 30.0
+"""Seconds that a running process may not answer."""
+
+
+class ProcessMonitor:
+    """Watches the process of an embedded cluster, in a thread, until `stop`.
+
+    A process that runs must answer TLS handshakes: they are not subject to injected faults. One
+    that is stopped by a signal, or does not answer, is usable again once it answers.
+
+    Args:
+        process: the process.
+        server: the address of its API server.
+        report: called with each problem, and with an empty text once it is over.
+        clock: the clock of its limits.
+    """
+
+    def __init__(
+        self,
+        process: SimulatorProcess,
+        server: str,
+        report: Callable[[str], object],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._process = process
+        self._report = report
+        self._clock = clock
+        address = urlsplit(server)
+        self._address = (address.hostname or "", address.port or 443)
+        self._is_stopping = False
+        self._problem = ""
+        self._stopped_since: float | None = None
+        self._silent_since: float | None = None
+        self._probe_at = clock.monotonic() + _PROBE_INTERVAL
+
+    def start(self) -> None:
+        """Start to watch."""
+        threading.Thread(target=self._run, name="kwait cluster monitor", daemon=True).start()
+
+    def stop(self) -> None:
+        """Report nothing more: the process is ended on purpose."""
+        self._is_stopping = True
+
+    def check(self) -> bool:
+        """Look once, and report a change; return whether the process has ended."""
+        code = self._process.poll()
+        if code is not None:
+            last = self._process.tail().strip().rpartition("\n")[2] if code > 0 else ""
+            reason = f": {last}" if last else ""
+            self._change(f"the embedded cluster has ended ({describe_exit(code)}){reason}")
+            return True
+        now = self._clock.monotonic()
+        if is_stopped(self._process.pid):
+            self._stopped_since = now if self._stopped_since is None else self._stopped_since
+            if now - self._stopped_since >= LONGEST_STOP:
+                self._change(
+                    "the embedded cluster does not answer: its process "
+                    f"{self._process.pid} is stopped (SIGSTOP)"
+                )
+        elif self._stopped_since is not None or now >= self._probe_at:
+            self._stopped_since = None
+            self._probe(now)
+        return False
+
+    def _probe(self, now: float) -> None:
+        if self._can_connect():
+            self._silent_since = None
+            self._change("")
+        elif self._silent_since is None:
+            self._silent_since = now
+        elif now - self._silent_since >= LONGEST_SILENCE:
+            silence = format_duration(float(round(now - self._silent_since)))
+            if not self._problem:
+                self._change(f"the embedded cluster has not answered for {silence}")
+        self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
+
+    def _can_connect(self) -> bool:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Nothing is sent or received that a certificate could protect.
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with (
+                socket.create_connection(self._address, _PROBE_TIMEOUT) as connection,
+                context.wrap_socket(connection),
+            ):
+                return True
+        except OSError:
+            return False
+
+    def _change(self, problem: str) -> None:
+        if problem != self._problem and not self._is_stopping:
+            self._problem = problem
+            self._report(problem)
+
+    def _run(self) -> None:
+        pidfd = _open_process(self._process.pid)
+        try:
+            while not self._is_stopping:
+                if pidfd is None:
+                    self._clock.sleep(_INTERVAL)
+                else:
+                    select.select([pidfd], [], [], _INTERVAL)
+                if self.check():
+                    return
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit code of `Popen` as a phrase."""
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped by a signal; False where the system does not say."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    # The name of the program, in parentheses, may contain anything.
+    return text.rpartition(")")[2].split()[:1] == ["T"]
+
+
+def _open_process(pid: int) -> int | None:
+    """Return a descriptor that becomes readable at the end of a process; None without support."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

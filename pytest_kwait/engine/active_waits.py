@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.engine.failure.report import WaitReport
-    from pytest_kwait.engine.failure.timeline import Timeline
+    from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 
     # Creating a protocol costs more than loading this module.
     class WaitObserver(Protocol):
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["ACTIVE_WAITS", "OUTCOMES", "ActiveWait", "ActiveWaits"]
+__all__ = ["ACTIVE_WAITS", "ActiveWait", "ActiveWaits"]
 
-OUTCOMES = ("met", "failed early", "timed out", "error", "interrupted")
 """Outcomes of a wait: `error` is an API error, `interrupted` any other exception."""
 
 
@@ -56,17 +55,21 @@ class ActiveWait:
         self.timeline = timeline
         self.started = started
         self.inner = False
-        """True if this wait is part of another wait of the same thread."""
+        """True if this wait is part of another wait: its user code waits."""
         self.outcome = ""
-        """One of `OUTCOMES`; empty while the wait runs."""
+        """`met`, `failed early`, `timed out`, `error`, `interrupted`; empty while it runs."""
         self.retries = 0
         """The number of retried API errors; set at its end."""
         self.trouble = ""
         """The last API error; set at its end."""
         self.report: WaitReport | None = None
         """The report of a failed wait; set after its end."""
+        self.describe_outage: Callable[[], str] = str
+        """Returns since when the server has not answered, as a sentence; empty if it answers."""
         self.hide: Callable[[str], str] = str
         """Redacts credentials from a text."""
+        self.learn_secrets: Callable[[float | None], None] = lambda max_age: None
+        """Lists the Secrets that `hide` is to redact, unless a list is of this age or younger."""
 
     @property
     def failed_early(self) -> bool:
@@ -80,9 +83,11 @@ class ActiveWait:
 
     @property
     def text(self) -> str:
-        """The goal and the last verdict, in one line."""
+        """The goal and the last verdict, in one line, without credentials."""
         last = " ".join(self.timeline.last.split()) or "nothing seen yet"
-        return f"{self.subject} to {self.goal}: {last}"
+        if outage := self.describe_outage():
+            last = f"{outage}; last seen: {last.removesuffix(' seen yet')}"
+        return self.hide(f"{self.subject} to {self.goal}: {last}")
 
     def __str__(self) -> str:
         elapsed = _whole_seconds(self.deadline.clock.monotonic() - self.started)
@@ -97,7 +102,8 @@ class ActiveWaits:
         self._waits: dict[int, ActiveWait] = {}
         self._observers: tuple[WaitObserver, ...] = ()
         self._lock = threading.Lock()
-        self._depth = threading.local()
+        # User code of a wait runs in a thread with the context of the wait.
+        self._depth = ContextVar("depth", default=0)
 
     def waits(self) -> list[ActiveWait]:
         """Return the waits, oldest first."""
@@ -106,16 +112,16 @@ class ActiveWaits:
     @contextlib.contextmanager
     def entered(self, wait: ActiveWait) -> Iterator[None]:
         """List a wait while the context is active."""
-        depth = getattr(self._depth, "value", 0)
+        depth = self._depth.get()
         wait.inner = depth > 0
-        self._depth.value = depth + 1
+        self._depth.set(depth + 1)
         self._waits[id(wait)] = wait
         try:
             for observer in self._observers:
                 observer.on_start(wait)
             yield
         finally:
-            self._depth.value = depth
+            self._depth.set(depth)
             wait.outcome = wait.outcome or "interrupted"
             del self._waits[id(wait)]
             for observer in self._observers:
@@ -138,6 +144,6 @@ ACTIVE_WAITS = ActiveWaits()
 
 def _whole_seconds(seconds: float) -> str:
     # Runs without waits load this module, but need no durations.
-    from pytest_kwait.apimachinery.durations import format_duration
+    from pytest_kwait.apimachinery.times import format_duration
 
     return format_duration(float(round(seconds)))

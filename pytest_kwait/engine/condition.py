@@ -2,32 +2,47 @@
 
 A condition belongs to one wait and keeps its state. The waiter feeds its sinks from the sources
 and evaluates the verdict after each change, so the cost of both must not depend on the number of
-objects.
+objects. A verdict is `Met`, `Pending` or `Failed`, never a bare bool.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pytest_kwait.apimachinery.fields import name_selector
+from pytest_kwait.apimachinery.selectors import name_selector
+from pytest_kwait.cache.listwatch import ListWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.responses import Item, WatchEvent
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.engine.verdicts import Failed, Verdict
+
 
 __all__ = [
     "Condition",
+    "CreatingPods",
     "EvidenceScope",
+    "Failed",
+    "Grace",
+    "HasDeferredConditions",
     "HasDeferredSource",
+    "LazyPending",
+    "Met",
     "ObjectReference",
     "ObjectSink",
+    "Pending",
     "Probe",
     "Source",
+    "TerminalState",
     "Timed",
+    "Verdict",
+    "get_probe",
+    "iterate_leaves",
 ]
 
 
@@ -80,23 +95,41 @@ class Source:
         """The field selector of the one object; None for the whole collection."""
         return None if self.name is None else name_selector(self.name)
 
-    def replace(self, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
+    def list_watch(self, session: Session) -> ListWatch:
+        """Return the collection, ready to be listed and watched."""
+        return ListWatch(
+            session, self.resource, self.namespace, self.selector, self.field_selector, self.fields
+        )
+
+    def replace(self, items: Sequence[Item], now: float) -> None:
         """Replace the sink's objects by those of a list; drop objects missing from it.
 
         Args:
             items: the fields and the bytes of each object.
             now: the clock's monotonic seconds.
         """
-        present = {obj["metadata"].get("uid") or obj["metadata"]["name"] for obj, _ in items}
+        present = {_get_uid(item.object) for item in items}
         for uid in [uid for uid in self.sink.uids() if uid not in present]:
             self.sink.drop(uid)
-        for obj, raw in items:
-            self.sink.put(obj, raw, now)
+        for item in items:
+            self.sink.put(item.object, item.raw, now)
+
+    def apply(self, event: WatchEvent, now: float) -> None:
+        """Update the sink by an event: `ADDED`, `MODIFIED` or `DELETED`."""
+        if event.type == "DELETED":
+            self.sink.drop(_get_uid(event.object))
+        else:
+            self.sink.put(event.object, event.raw, now)
 
     def __str__(self) -> str:
         which = self.name or (f"with {self.selector}" if self.selector else "")
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.resource.qualified}{' ' if which else ''}{which}{where}"
+
+
+def _get_uid(obj: dict[str, Any]) -> str:
+    metadata: dict[str, str] = obj["metadata"]
+    return metadata.get("uid") or metadata["name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +184,7 @@ class Condition(Protocol):
 
     @property
     def runs_user_code(self) -> bool:
-        """True if the verdict runs user code, which must run in the calling thread."""
+        """True if the verdict runs user code, which belongs to the caller's thread."""
         ...
 
     def sources(self) -> Sequence[Source]:
@@ -162,7 +195,7 @@ class Condition(Protocol):
         """Return the verdict on the objects seen; called only once every source is listed."""
         ...
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a one-line summary of the present objects; empty before the first one."""
         ...
 
@@ -208,22 +241,63 @@ class HasDeferredSource(Protocol):
         ...
 
 
+class HasDeferredConditions(Protocol):
+    """A condition whose objects show less than the waits of their own kinds read.
+
+    Those waits' conditions are evaluated only once the wait is stuck: on lists, not on watches.
+    """
+
+    def deferred_conditions(self) -> Sequence[Condition]:
+        """Return the conditions to evaluate if this state lasts; empty while there is progress.
+
+        An object's condition stays the same one as long as the object does.
+        """
+        ...
+
+    def deferred_failures_needed(self) -> int:
+        """Return how many of these conditions must have failed to fail this one; at least 1."""
+        ...
+
+
+class CreatingPods(Protocol):
+    """The sink of pods that may fail because their containers cannot be created."""
+
+    def has_creating(self) -> bool:
+        """Return whether the containers of an awaited pod are being created."""
+        ...
+
+    def creating(self) -> Collection[str]:
+        """Return the UIDs of these pods."""
+        ...
+
+    def mark_creating(
+        self, terminal: Mapping[str, TerminalState], since: Mapping[str, float]
+    ) -> None:
+        """Set the terminal states of these pods for the next verdict; none for the others.
+
+        Args:
+            terminal: the states by UID.
+            since: when they began, in monotonic seconds.
+        """
+        ...
+
+
 class Probe(Protocol):
     """A condition with a part that cannot be watched and is requested every `poll`.
 
-    `questions`, `is_urgent` and `record_answers` are never called concurrently with other methods
-    of the condition. `ask` is, and must not touch the condition's state.
+    `send_requests` may be called concurrently with other methods of the condition, and must not
+    touch its state; the others are not.
     """
 
-    def questions(self) -> Sequence[Any]:
-        """Return the requests to send now; empty if none is needed."""
+    def probe_targets(self) -> Sequence[Any]:
+        """Return the targets to send requests to now; empty for none."""
         ...
 
     def is_urgent(self) -> bool:
         """Return whether new requests should be sent before the end of the pause."""
         ...
 
-    def ask(self, questions: Sequence[Any], deadline: Deadline) -> Any:
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> Any:
         """Send the requests and return the answers; called in the caller's thread.
 
         Raises:
@@ -234,3 +308,116 @@ class Probe(Protocol):
     def record_answers(self, answers: Any) -> None:
         """Record the answers."""
         ...
+
+
+def iterate_leaves(condition: Condition) -> Iterator[Condition]:
+    """Yield the conditions that a combined one consists of; itself if it is none."""
+    parts: Sequence[Condition] = getattr(condition, "parts", ())
+    for part in parts:
+        yield from iterate_leaves(part)
+    if not parts:
+        yield condition
+
+
+def get_probe(condition: Condition) -> Probe | None:
+    """Return the part of a condition that cannot be watched; None without one."""
+    return cast("Probe", condition) if hasattr(condition, "probe_targets") else None
+
+
+class Grace(Enum):
+    """The grace period of a failed state: how long it must hold before it ends the wait."""
+
+    NONE = "none"
+    """No time: the state is final (a Job's Failed condition, another UID)."""
+
+    SHORT = "short"
+    """A few seconds: the state does not recover by itself (a missing image)."""
+
+    LONG = "long"
+    """Long enough for one more try: the state may recover (a registry's timeout)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalState:
+    """A state in which an object cannot reach the awaited one.
+
+    Args:
+        reason: the cause in a few words, without the object's name.
+        grace: how long the state must hold before it ends the wait; not `NONE`.
+    """
+
+    reason: str
+    grace: Grace
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The condition is met.
+
+    Args:
+        objects: the objects that satisfied the wait, as the API's JSON.
+        settled: whether the state is the final one of its controllers; False for a number that
+            objects may pass on the way to another. It must then hold for `settle_time`.
+    """
+
+    objects: Sequence[dict[str, Any]] = ()
+    settled: bool = field(default=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The condition is not met yet.
+
+    Args:
+        reason: the missing part, in a few words.
+        absent: whether the object does not exist yet.
+    """
+
+    reason: str
+    absent: bool = field(default=False, compare=False)
+
+
+class LazyPending(Pending):
+    """A pending verdict whose reason is formatted only when it is read.
+
+    Formatting the reason after each of thousands of events costs more than counting them.
+
+    Args:
+        format_reason: returns the reason; valid until the next event.
+    """
+
+    __slots__ = ("_format_reason",)
+    _format_reason: Callable[[], str]
+
+    def __init__(self, format_reason: Callable[[], str]) -> None:
+        object.__setattr__(self, "_format_reason", format_reason)
+        object.__setattr__(self, "absent", False)
+
+    @property
+    def reason(self) -> str:
+        """The missing part, in a few words."""
+        return self._format_reason()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pending) and other.reason == self.reason
+
+    def __hash__(self) -> int:
+        return hash((self.reason,))
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The condition can no longer be met.
+
+    Args:
+        reason: the cause, in a few words.
+        grace: how long the verdict must hold without a break before it ends the wait.
+        since: when the state began, in monotonic seconds; None for the first such verdict.
+    """
+
+    reason: str
+    grace: Grace = Grace.NONE
+    since: float | None = None
+
+
+Verdict = Met | Pending | Failed

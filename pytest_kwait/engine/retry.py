@@ -11,18 +11,21 @@ import contextlib
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.errors import StartupGrace
+from pytest_kwait.client.write_options import is_typed_patch_error
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.wait.backoff import Backoff
-from pytest_kwait.wait.context import Context
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import Context, DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.session import Session
+    from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Clock, Deadline
 
 __all__ = [
@@ -71,12 +74,17 @@ def classify_error(error: ApiError) -> ErrorAction:
     """Return the reaction to an error of a read.
 
     Retried: a refused, reset, closed or timed-out connection, an unknown address, a silent watch,
-    408, 425, 429 and every 5xx. A 410 requires a new list. Final: 401, 403, 404 (of the resource),
-    405 and other refusals of the request itself. The rest (no JSON, a redirect, a TLS error) is
+    408, 425, 429 and every 5xx but the refusal of an applied object that does not fit its schema. A
+    410 requires a new list. Final: 401, 403, 404 (of the resource), 405 and other refusals of the
+    request itself. The rest (no JSON, a redirect, a TLS error) is
     doubtful.
     """
+    if isinstance(error, ClusterEnded):
+        return ErrorAction.STOP
     if error.reason == "NotJSON" or (error.status == 0 and error.reason in _DOUBTFUL_REASONS):
         return ErrorAction.DOUBT
+    if is_typed_patch_error(error):
+        return ErrorAction.STOP
     if error.status == 410 or error.reason in {"Expired", "Gone"}:
         return ErrorAction.RELIST
     if error.status == 0 or error.status in _RETRIED or error.status >= 500:
@@ -109,7 +117,7 @@ class ErrorLog:
         """Record an error; return whether it is a refusal that an outage may explain."""
         self.last = error
         self.count += 1
-        return self._outage.tolerates(error)
+        return self._outage.record_error(error)
 
     def decide(self, error: ApiError) -> ErrorAction:
         """Record an error and return the reaction to it.
@@ -130,7 +138,7 @@ class ErrorLog:
     def record_success(self) -> None:
         """Record a success."""
         self.repeats = 0
-        self._outage.over()
+        self._outage.record_success()
 
 
 def request_once(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
@@ -185,6 +193,7 @@ def request_with_retry(
     """
     errors = errors if errors is not None else ErrorLog(deadline.clock)
     ctx = Context(deadline.clock, at=deadline.at)
+    started = deadline.clock.monotonic()
     answers: list[_Answer] = []
 
     def attempt(ctx: Context) -> bool:
@@ -204,6 +213,9 @@ def request_with_retry(
     except DeadlineExceeded:
         if errors.last is None:
             raise
+        if errors.last.status == 0 and errors.count > 1:
+            lasted = format_duration(float(round(deadline.clock.monotonic() - started)))
+            errors.last.message += f" ({errors.count} tries in {lasted})"
         raise errors.last from None
     return answers[0]
 
@@ -214,6 +226,7 @@ def create_once(
     obj: Mapping[str, Any],
     namespace: str | None,
     deadline: Deadline,
+    field_validation: FieldValidation = "Strict",
 ) -> dict[str, Any]:
     """Create an object once: retried like a read, looked up after a lost answer.
 
@@ -223,7 +236,9 @@ def create_once(
     errors = ErrorLog()
     try:
         return request_with_retry(
-            lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
+            lambda deadline: session.create(
+                resource, obj, namespace, field_validation=field_validation, deadline=deadline
+            ),
             deadline,
             errors,
         )

@@ -1,31 +1,81 @@
-"""The waiter: run one wait from its options to its result or error."""
+"""The waiter: run one wait, in watch or poll mode, from its options to its result or error.
+
+In watch mode the condition is evaluated as soon as an event is read. All waits of the process on
+the same collection share one list and watch of it. In poll mode every source is listed every
+`poll`, as the Go framework does.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import math
+import threading
+from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.clock import Deadline
+from pytest_kwait.cache import collection_watch
+from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWatch, Recovery
+from pytest_kwait.client.availability import ClusterEnded
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-from pytest_kwait.engine.deferred_checks import DeferredSourceCheck, NamespaceTerminatingCheck
-from pytest_kwait.engine.evaluator import Evaluator
+from pytest_kwait.engine.condition import Failed, Verdict, get_probe, iterate_leaves
+from pytest_kwait.engine.evaluator import (
+    DeferredConditionCheck,
+    DeferredSourceCheck,
+    Evaluator,
+    NamespaceCheck,
+    VolumeMountCheck,
+)
 from pytest_kwait.engine.failure.evidence import gather_evidence
-from pytest_kwait.engine.failure.redaction import make_redactor
-from pytest_kwait.engine.failure.report import WaitReport
-from pytest_kwait.engine.poll_mode import PollMode
-from pytest_kwait.engine.retry import ErrorLog
-from pytest_kwait.engine.verdicts import Failed
-from pytest_kwait.engine.watch_mode import WatchMode
+from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
+from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event
+from pytest_kwait.engine.object_sinks import SingleObject
+from pytest_kwait.engine.retry import (
+    ErrorAction,
+    ErrorLog,
+    classify_error,
+    make_retry_backoff,
+    request_once,
+)
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.backoff import jitter
+from pytest_kwait.wait.context import (
+    Canceled,
+    Context,
+    DeadlineExceeded,
+    background,
+    context_for_channel,
+    with_cancel,
+)
+from pytest_kwait.wait.poll import poll_until_context_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_kwait.cache.collection_watch import Outcome, Subscriber, Subscription
+    from pytest_kwait.cache.listwatch import ListWatch
+    from pytest_kwait.client.responses import Item, WatchEvent
     from pytest_kwait.client.session import Session
-    from pytest_kwait.engine.condition import Condition, HasDeferredSource, Probe
-    from pytest_kwait.engine.deferred_checks import DeferredCheck
+    from pytest_kwait.clock import Clock
+    from pytest_kwait.engine.condition import Condition, Probe, Source
+    from pytest_kwait.engine.evaluator import DeferredCheck, Evaluation
     from pytest_kwait.engine.options import WaitSettings
 
-__all__ = ["wait_for_condition"]
+
+__all__ = [
+    "PollMode",
+    "SourceSubscriber",
+    "WatchMode",
+    "subscribe",
+    "wait_for_condition",
+]
+
+_NOTED = 1.0
+"""Seconds from which a limit that was shortened is noted in the message."""
+
+_LAST_ROUND = 2.0
+"""Maximum seconds of the round of lists after the time is up."""
 
 
 def wait_for_condition(
@@ -36,8 +86,9 @@ def wait_for_condition(
 ) -> Any:
     """Return the condition's result once it is met and stable.
 
-    The limit is hard. Gathering evidence for the message of a failed wait takes a few seconds more
-    at most. Ctrl-C ends the wait at once.
+    The limit is hard. When it has passed, everything is listed once more and evaluated; that, and
+    gathering evidence for the message of a failed wait, takes a few seconds at most. Ctrl-C ends
+    the wait at once.
 
     Args:
         session: the session of all requests.
@@ -51,28 +102,34 @@ def wait_for_condition(
         WaitTimeout: the condition was not met within the limit.
     """
     settings = replace(settings, time_scale=session.time_scale)
+    if settings.follows_name and not getattr(condition, "awaits_absence", False):
+        for source in condition.sources():
+            if isinstance(source.sink, SingleObject):
+                source.sink.follows_name = True
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
+    deadline, settings, note = _fit_to_test(session, deadline, settings)
     deferred_checks = _make_deferred_checks(session, condition, deadline, settings)
     # The used part of the limit belongs to the wait.
     started = deadline.at - settings.timeout
     evaluator = Evaluator(condition, settings, session.clock, deferred_checks, started)
     errors = ErrorLog(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
-    runner = mode(
-        session,
-        condition,
-        evaluator,
-        deadline,
-        poll=settings.poll,
-        probe=_get_probe(condition),
-        errors=errors,
-    )
+    runner = mode(session, evaluator, deadline, errors)
     active = ActiveWait(condition.subject, condition.goal, deadline, evaluator.timeline, started)
+    active.describe_outage = session.availability.describe_outage
     active.hide = lambda text: make_redactor(session.credentials())(text)
+    active.learn_secrets = lambda max_age: learn_secrets(
+        session, {source.namespace for source in condition.sources()}, max_age
+    )
     try:
         with ACTIVE_WAITS.entered(active):
             try:
-                verdict = runner.run().verdict
+                try:
+                    verdict = runner.run().verdict
+                except DeadlineExceeded:
+                    if runner.is_blocked:
+                        raise
+                    verdict = _evaluate_last(session, evaluator, settings, errors)
                 active.outcome = "failed early" if isinstance(verdict, Failed) else "met"
                 active.retries = errors.count
             except DeadlineExceeded:
@@ -90,14 +147,21 @@ def wait_for_condition(
     except DeadlineExceeded:
         report = _make_report(session, condition, settings, evaluator, errors, failed=None)
         active.report = report
-        raise WaitTimeout(report=report) from None
+        timed_out = WaitTimeout(report=report)
+        if note:
+            timed_out.add_note(note)
+        raise timed_out from None
     except ApiError as error:
-        error.add_note(f"while waiting for {condition.subject} to {condition.goal}")
+        wait = f"while waiting for {condition.subject} to {condition.goal}"
+        seen = f"; last seen: {_last_seen(evaluator)}" if isinstance(error, ClusterEnded) else ""
+        error.add_note(active.hide(wait + seen))
         raise
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(
-            f"while waiting for {condition.subject} to {condition.goal}; "
-            f"last seen: {evaluator.timeline.last or 'nothing yet'}"
+            active.hide(
+                f"while waiting for {condition.subject} to {condition.goal}; "
+                f"last seen: {_last_seen(evaluator)}"
+            )
         )
         raise
     if isinstance(verdict, Failed):
@@ -107,6 +171,46 @@ def wait_for_condition(
     return condition.result()
 
 
+def _last_seen(evaluator: Evaluator) -> str:
+    return evaluator.timeline.last or "nothing yet"
+
+
+def _fit_to_test(
+    session: Session, deadline: Deadline, settings: WaitSettings
+) -> tuple[Deadline, WaitSettings, str]:
+    """Return a deadline, and its settings, that end before the limit of the running test.
+
+    Bound waits are cut already, in tenths of a second.
+    """
+    time_budget, remaining = session.time_budget(), deadline.remaining
+    if time_budget is None or remaining <= time_budget.seconds + 0.1:
+        return deadline, settings, ""
+    _, note = time_budget.fit(round(settings.timeout, 1))
+    cut, _ = time_budget.fit(remaining)
+    limit = round(settings.timeout - remaining + cut, 1)
+    if remaining - cut < _NOTED:
+        # It was cut by its caller already.
+        note = ""
+    return Deadline.after(cut, session.clock), replace(settings, timeout=limit), note
+
+
+def _evaluate_last(
+    session: Session, evaluator: Evaluator, settings: WaitSettings, errors: ErrorLog
+) -> Verdict:
+    """Return the final verdict of one more round of lists, whichever mode was used.
+
+    Raises:
+        ClusterEnded: the cluster has ended.
+        DeadlineExceeded: the round ends nothing, or does not end in time.
+    """
+    if settings.timeout:
+        limit = Deadline.after(_LAST_ROUND, session.clock)
+        last = PollMode(session, evaluator, limit, errors).run_last_round()
+        if last is not None:
+            return last.verdict
+    raise DeadlineExceeded
+
+
 def _make_deferred_checks(
     session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
 ) -> list[DeferredCheck[Any]]:
@@ -114,17 +218,17 @@ def _make_deferred_checks(
         return []
     delay = settings.short_grace
     checks: list[DeferredCheck[Any]] = [
-        NamespaceTerminatingCheck(session, condition, deadline, delay)
+        NamespaceCheck(session, condition, deadline, delay),
+        VolumeMountCheck(session, condition, deadline, delay),
     ]
-    if hasattr(condition, "deferred_source"):
-        checks.append(
-            DeferredSourceCheck(session, cast("HasDeferredSource", condition), deadline, delay)
-        )
+    leaves: list[Any] = list(iterate_leaves(condition))
+    for leaf in leaves:
+        lead = f"{leaf.subject}: " if len(leaves) > 1 else ""
+        if hasattr(leaf, "deferred_source"):
+            checks.append(DeferredSourceCheck(session, leaf, deadline, delay, lead))
+        if hasattr(leaf, "deferred_conditions"):
+            checks.append(DeferredConditionCheck(session, leaf, deadline, delay, lead))
     return checks
-
-
-def _get_probe(condition: Condition) -> Probe | None:
-    return cast("Probe", condition) if hasattr(condition, "questions") else None
 
 
 def _make_report(
@@ -137,19 +241,518 @@ def _make_report(
     failed: Failed | None,
 ) -> WaitReport:
     elapsed = evaluator.elapsed
-    missing = [source for source in condition.sources() if source.name and not source.sink.uids()]
+    # Labels explain only a selector of the user's own.
+    selected = not condition.scope().objects
+    missing = [
+        source
+        for source in condition.sources()
+        if (source.name or (selected and source.selector)) and not source.sink.uids()
+    ]
+    findings = gather_evidence(session, condition.scope(), () if failed else missing)
+    reason = failed.reason if failed else evaluator.timeline.last
+    reason = name_claim_event(reason, findings.claims)
+    if failed is None and (outage := session.availability.describe_outage()):
+        reason = f"{outage}; last seen: {_last_seen(evaluator)}"
     report = WaitReport(
         subject=condition.subject,
         goal=condition.goal,
         failed=failed is not None,
-        reason=failed.reason if failed else evaluator.timeline.last,
+        reason=reason,
         limit=settings.timeout,
         elapsed=elapsed,
         mode=settings.mode,
-        seen=condition.seen(),
+        seen=condition.summarize(),
         timeline=evaluator.timeline,
-        findings=gather_evidence(session, condition.scope(), () if failed else missing),
+        findings=findings,
         last_error=str(errors.last or ""),
         errors=errors.count,
     )
     return report.redacted(make_redactor(session.credentials()))
+
+
+RELIST = 300.0
+"""Minimum seconds after which a source is listed again, in case an event was lost."""
+
+_BACKOFF_RESET = 120.0
+
+_CLOSE_PAUSE = 0.005
+"""Real seconds for which an ended wait stays subscribed, so that its caller returns first."""
+
+
+class _RetryPolicy:
+    """Retries the requests of a collection watch as those of a wait.
+
+    Args:
+        clock: the clock of its pauses.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._errors = ErrorLog(clock)
+        self._backoff = make_retry_backoff().delay_with_reset(clock, _BACKOFF_RESET)
+
+    def decide(self, outcome: Outcome) -> Recovery:
+        """Return the next step.
+
+        Raises:
+            ApiError: a final error.
+        """
+        error = outcome.error
+        if error is None:
+            if outcome.is_short:
+                return Recovery(pause=self._backoff())
+            if outcome.verb == "list":
+                self._errors.repeats = 0
+            else:
+                self._errors.record_success()
+            return Recovery()
+        if not isinstance(error, ApiError):
+            # A watch that ended at once without an event, or the deadlines of all have passed.
+            return Recovery(relist=True, pause=self._backoff())
+        action = self._errors.decide(error)
+        if action is ErrorAction.STOP:
+            raise error
+        pause = self._backoff() + (error.retry_after or 0.0)
+        return Recovery(relist=action is ErrorAction.RELIST, pause=pause)
+
+
+def subscribe(
+    session: Session, source: Source, subscriber: Subscriber, deadline: Deadline
+) -> Subscription:
+    """Subscribe to the list and watch of a source, shared by all waits on the same collection.
+
+    Each wait has its own deadline, verdict and errors.
+
+    Args:
+        session: the session of all requests.
+        source: the source to watch.
+        subscriber: receives lists, events and errors.
+        deadline: the deadline of the wait.
+    """
+
+    def make(lister_watcher: ListWatch) -> CollectionWatch:
+        return CollectionWatch(
+            lister_watcher,
+            send_list=lambda deadline: request_once(lister_watcher.list, deadline),
+            decide=_RetryPolicy(session.clock).decide,
+            relist_interval=jitter(RELIST, 0.2),
+            inactivity=collection_watch.WATCH_INACTIVITY,
+            in_batches=True,
+        )
+
+    return COLLECTION_WATCHES.subscribe(source.list_watch(session), make, subscriber, deadline)
+
+
+class SourceSubscriber:
+    """Queues the changes of one source, so that a busy wait does not delay others.
+
+    Args:
+        wait: the wait.
+        source: its source.
+    """
+
+    def __init__(self, wait: WatchMode, source: Source) -> None:
+        self._wait = wait
+        self._source = source
+
+    def on_list(self, items: Sequence[Item], resource_version: str, requested_at: float) -> None:
+        """Process a list."""
+        self._queue(self._wait.enter_list, items, requested_at)
+        self._wait.process_changes()
+
+    def on_events(self, events: Sequence[WatchEvent]) -> None:
+        """Process events."""
+        for event in events:
+            if event.type != "BOOKMARK":
+                self._queue(self._wait.enter_event, event)
+        self._wait.process_changes()
+
+    def on_error(self, verb: str, error: Exception) -> None:
+        """Record an API error."""
+        if isinstance(error, ApiError):
+            self._queue(self._wait.enter_error, error)
+            self._wait.process_changes()
+
+    def on_end(self, error: BaseException) -> None:
+        """End the source."""
+        self._queue(self._wait.enter_end, error)
+        self._wait.process_changes()
+
+    def _queue(self, enter: Callable[..., None], *args: object) -> None:
+        self._wait.inbox.append((enter, (self._source, *args)))
+
+
+class WatchMode:
+    """One wait over watches: evaluates their events, and runs the loop of its caller.
+
+    Events are evaluated in the thread that read them. The caller's thread wakes up only to end the
+    wait, to check an expired grace period, to run the probe and to run user code.
+
+    Args:
+        session: the session of all requests.
+        evaluator: evaluates the condition.
+        deadline: the deadline of the wait.
+        errors: the log of API errors.
+    """
+
+    def __init__(
+        self, session: Session, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
+    ) -> None:
+        self._session = session
+        self._evaluator = evaluator
+        self._condition = evaluator.condition
+        self._probe = get_probe(evaluator.condition)
+        self._poll = evaluator.settings.poll
+        self._deadline = deadline
+        self._errors = errors
+        self._unsubscribed = False
+        self._caller = threading.get_ident()
+        self._lock = threading.RLock()
+        self.inbox: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        """Calls of the methods `enter_…`, with their arguments, for `process_changes`."""
+        self._wake = threading.Event()
+        self._sources: Sequence[Source] = ()
+        self._subscriptions: dict[Source, Subscription] = {}
+        self._unlisted: set[Source] = set()
+        self._probing = False
+        self._skipped: set[Source] = set()
+        self._confirming: set[Source] | None = None
+        self._confirm_from = 0.0
+        self._evaluation: Evaluation | None = None
+        self._stale = False
+        self._over = False
+        self._error: BaseException | None = None
+        self._probe_at = -math.inf
+
+    def run(self) -> Evaluation:
+        """Return the final evaluation.
+
+        Raises:
+            ApiError: a final error of a watch or of the probe.
+            DeadlineExceeded: the deadline has passed.
+        """
+        try:
+            with self._session.availability.notifying(self._wake.set):
+                return self._run()
+        finally:
+            with self._lock:
+                self._over = True
+                unsubscribes, self._unsubscribed = not self._unsubscribed, True
+            if unsubscribes:
+                self._unsubscribe()
+
+    def _run(self) -> Evaluation:
+        with self._held():
+            self._follow_sources()
+            if not self._sources:
+                self._changed()  # nothing to list: only the probe
+        while True:
+            evaluation, pause = self._step()
+            if evaluation is not None:
+                return evaluation
+            if self._deadline.expired:
+                raise DeadlineExceeded
+            self._session.availability.check()
+            self._session.clock.wait(self._wake, min(pause, self._deadline.remaining))
+
+    @property
+    def is_blocked(self) -> bool:
+        """Return whether the first list of a source, or the probe, has no answer."""
+        return bool(self._unlisted) or self._probing
+
+    def process_changes(self) -> None:
+        """Process the queue, unless another thread does.
+
+        The other thread checks the queue again after it has released the lock. It may hold the
+        lock for long: user code runs in the caller's thread.
+        """
+        while self.inbox and self._lock.acquire(blocking=False):
+            try:
+                while self.inbox:
+                    enter, args = self.inbox.popleft()
+                    enter(*args)
+                self._evaluator.record_last()
+            except BaseException as error:  # raised by this wait; the watch continues for others
+                self._error = error
+                self._wake.set()
+            finally:
+                unsubscribes = self._over and not self._unsubscribed and not self._is_caller()
+                self._unsubscribed |= unsubscribes
+                self._lock.release()
+            if unsubscribes:
+                self._unsubscribe(_CLOSE_PAUSE)
+
+    def _is_caller(self) -> bool:
+        return threading.get_ident() == self._caller
+
+    def _unsubscribe(self, pause: float = 0.0) -> None:
+        """Unsubscribe from all sources; at once from those with other subscribers."""
+        last = [each for each in self._subscriptions.values() if not each.close_if_shared()]
+        if last and pause:
+            # Closing connections is slow, so the caller returns first.
+            SYSTEM_CLOCK.sleep(pause)
+        for subscription in last:
+            subscription.close()
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the lock, then process the events queued meanwhile."""
+        with self._lock:
+            yield
+        self.process_changes()
+
+    def enter_list(self, source: Source, items: Sequence[Item], requested_at: float) -> None:
+        """Take the objects of a list."""
+        if self._over or source not in self._subscriptions:
+            return
+        source.replace(items, self._session.clock.monotonic())
+        self._unlisted.discard(source)
+        if self._confirming is not None and requested_at >= self._confirm_from:
+            self._confirming.discard(source)
+            self._wake.set()
+        self._changed()
+
+    def enter_event(self, source: Source, event: WatchEvent) -> None:
+        """Take an event."""
+        if not self._over and source in self._subscriptions:
+            source.apply(event, self._session.clock.monotonic())
+            self._changed()
+
+    def enter_error(self, source: Source, error: ApiError) -> None:
+        """Take an error that is retried."""
+        self._errors.record_error(error)
+        if source in self._unlisted:
+            self._evaluator.record_text(f"cannot list {source.resource.qualified}: {error.message}")
+
+    def enter_end(self, source: Source, error: BaseException) -> None:
+        """Take the error that ended the watch of a source."""
+        if source not in self._subscriptions or self._over:
+            return
+        if source.optional and isinstance(error, ApiError):
+            self._errors.record_error(error)
+            self._skipped.add(source)
+            self._subscriptions.pop(source)
+            self._unlisted.discard(source)
+            if self._confirming is not None:
+                self._confirming.discard(source)
+            self._changed()
+            self._wake.set()
+            return
+        self._error = error
+        self._wake.set()
+
+    def _follow_sources(self) -> None:
+        sources = self._condition.sources()
+        if sources is self._sources:
+            return
+        self._sources = sources
+        for source in [source for source in self._subscriptions if source not in sources]:
+            self._subscriptions.pop(source).close()
+            self._unlisted.discard(source)
+        for source in sources:
+            if source not in self._subscriptions and source not in self._skipped:
+                self._unlisted.add(source)
+                self._subscriptions[source] = subscribe(
+                    self._session, source, SourceSubscriber(self, source), self._deadline
+                )
+
+    def _changed(self) -> None:
+        """Evaluate the condition, and wake the caller if it has work to do."""
+        self._follow_sources()
+        if self._unlisted:
+            return
+        if self._condition.runs_user_code:
+            self._stale = True
+            self._wake.set()
+            return
+        before = self._evaluation
+        # The condition may be met in between: evaluate every change, but describe only the last.
+        self._evaluate(in_passing=bool(self.inbox))
+        if (
+            self._over
+            or before is None
+            or self._evaluation is None
+            or (self._evaluation.due, self._evaluation.check_at) != (before.due, before.check_at)
+            or (self._probe is not None and self._probe.is_urgent())
+        ):
+            self._wake.set()
+
+    def _evaluate(
+        self, *, fresh: bool = False, may_check: bool = False, in_passing: bool = False
+    ) -> None:
+        self._evaluation = self._evaluator.evaluate(
+            fresh=fresh, may_check=may_check, in_passing=in_passing
+        )
+        self._stale = False
+        # Later events are ignored: the result is the state of the final verdict.
+        self._over = self._evaluation.final
+
+    def _step(self) -> tuple[Evaluation | None, float]:
+        """Do the due work; return the final evaluation, or the time of the next work."""
+        clock = self._session.clock
+        with self._held():
+            self._wake.clear()
+            if self._error is not None:
+                raise self._error
+            if self._evaluation is None and not self._stale:
+                return None, math.inf
+            if not self._over and (self._stale or self._is_check_due()):
+                self._evaluate(may_check=True)
+            if not self._over:
+                self._confirm()
+            if self._over:
+                return self._evaluation, 0.0
+        if self._probe is not None and self._run_probe(self._probe):
+            return self._evaluation, 0.0
+        with self._held():
+            until = math.inf
+            if self._evaluation is not None and self._confirming is None:
+                until = min(self._evaluation.due, self._evaluation.check_at)
+            if self._probe is not None and self._probe.probe_targets():
+                until = min(until, self._probe_at)
+        return None, until - clock.monotonic()
+
+    def _is_check_due(self) -> bool:
+        now = self._session.clock.monotonic()
+        return self._evaluation is not None and now >= self._evaluation.check_at
+
+    def _confirm(self) -> None:
+        """List everything again once a grace or stability period has expired, then evaluate."""
+        if self._evaluation is None or self._session.clock.monotonic() < self._evaluation.due:
+            self._confirming = None
+        elif self._confirming is None:
+            self._confirming = set(self._subscriptions)
+            self._confirm_from = self._session.clock.monotonic()
+            for subscription in self._subscriptions.values():
+                subscription.refresh()
+        elif not self._confirming & self._subscriptions.keys():
+            self._confirming = None
+            self._evaluate(fresh=True)
+
+    def _run_probe(self, probe: Probe) -> bool:
+        """Run the probe if it is due; return whether the wait is over."""
+        clock = self._session.clock
+        with self._held():
+            targets = probe.probe_targets()
+            if not targets or not (probe.is_urgent() or clock.monotonic() >= self._probe_at):
+                return False
+        answers = None
+        self._probing = True
+        try:
+            answers = probe.send_requests(targets, self._deadline)
+        except ApiError as error:
+            if self._errors.decide(error) is ErrorAction.STOP:
+                raise
+        else:
+            self._errors.record_success()
+        self._probing = False
+        with self._held():
+            self._probe_at = clock.monotonic() + self._poll
+            if answers is not None:
+                probe.record_answers(answers)
+            if not self._over:
+                self._evaluate()
+            return self._over
+
+
+class PollMode:
+    """One wait over repeated lists.
+
+    Args:
+        session: the session of all requests.
+        evaluator: evaluates the condition.
+        deadline: the deadline of the wait.
+        errors: the log of API errors.
+    """
+
+    def __init__(
+        self, session: Session, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
+    ) -> None:
+        self._session = session
+        self._evaluator = evaluator
+        self._condition = evaluator.condition
+        self._probe = get_probe(evaluator.condition)
+        self._poll = evaluator.settings.poll
+        self._deadline = deadline
+        self._errors = errors
+        self._blocked = False
+        self._skipped: set[Source] = set()
+        self._evaluation: Evaluation | None = None
+
+    def run(self) -> Evaluation:
+        """Return the final evaluation.
+
+        Raises:
+            ApiError: a final error of a list or of the probe.
+            DeadlineExceeded: the deadline has passed.
+        """
+        availability = self._session.availability
+        ctx = context_for_channel(availability.ended, self._deadline.clock)
+        timeout = self._deadline.remaining
+        try:
+            poll_until_context_timeout(ctx, self._poll, timeout, True, self._run_round)
+        except Canceled:
+            availability.check()
+            raise
+        if self._evaluation is None:
+            raise AssertionError("no round was evaluated")
+        return self._evaluation
+
+    def run_last_round(self) -> Evaluation | None:
+        """Return the evaluation of one round after the time is up, if it ends the wait.
+
+        Errors are recorded; none but the end of the cluster hides that the time is up.
+
+        Raises:
+            ClusterEnded: the cluster has ended.
+
+        Source: util/wait/poll.go poller, whose last tick comes at the timeout.
+        """
+        # Retry-After is not waited for: nothing follows.
+        ctx, cancel = with_cancel(background(self._deadline.clock))
+        cancel()
+        try:
+            return self._evaluation if self._run_round(ctx) else None
+        except ClusterEnded:
+            raise
+        except (ApiError, DeadlineExceeded):
+            return None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Return whether a request, or the pause that the server asked for, has not ended."""
+        return self._blocked
+
+    def _run_round(self, ctx: Context) -> bool:
+        self._blocked = True
+        try:
+            self._list_all()
+            if self._probe is not None and (targets := self._probe.probe_targets()):
+                self._probe.record_answers(self._probe.send_requests(targets, self._deadline))
+        except ApiError as error:
+            if self._errors.decide(error) is ErrorAction.STOP:
+                raise
+            self._blocked = bool(error.retry_after) and ctx.wait(error.retry_after)
+            return False
+        self._blocked = False
+        self._errors.record_success()
+        self._evaluation = self._evaluator.evaluate(fresh=True)
+        return self._evaluation.final
+
+    def _list_all(self) -> None:
+        """List all sources, including those that the condition adds meanwhile."""
+        seen = set(self._skipped)
+        while missing := [s for s in self._condition.sources() if s not in seen]:
+            for source in missing:
+                seen.add(source)
+                try:
+                    listed = request_once(source.list_watch(self._session).list, self._deadline)
+                except ApiError as error:
+                    if not source.optional or classify_error(error) is not ErrorAction.STOP:
+                        if not self._evaluator.is_started:
+                            text = f"cannot list {source.resource.qualified}: {error.message}"
+                            self._evaluator.record_text(text)
+                        raise
+                    self._errors.record_error(error)
+                    self._skipped.add(source)
+                    continue
+                source.replace(listed.items, self._session.clock.monotonic())

@@ -10,20 +10,37 @@ Source: kubernetes/test/e2e/framework/daemonset/fixtures.go and kubernetes/test/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_phase
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
-from pytest_kwait.client.resource import DAEMON_SETS, PODS
+from pytest_kwait.apimachinery.validation import check_namespace
+from pytest_kwait.client.resource import DAEMON_SETS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.condition import (
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_count
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_finished, is_terminating, node_of, phase_label
+from pytest_kwait.engine.pod_fields import (
+    is_finished,
+    is_terminating,
+    node_of,
+    phase_label,
+    readiness_label,
+)
+from pytest_kwait.framework.named_objects import (
+    BaseCondition,
+    controller_uid,
+    count_noun,
+    join_names,
+    parse_named_uids,
+)
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
@@ -31,7 +48,7 @@ from pytest_kwait.framework.workload.conditions import WorkloadCondition
 from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -59,7 +76,7 @@ class DaemonPods(ObjectCounter):
     Args:
         owner: the UID of the set.
         trait: predicate; pods that satisfy it count.
-        doom: returns the reason that a pod cannot get there.
+        detect: returns the reason that a pod cannot get there.
         nodes: the only nodes that must have a pod; None if the set decides.
     """
 
@@ -67,13 +84,13 @@ class DaemonPods(ObjectCounter):
         self,
         owner: str,
         trait: Callable[[dict[str, Any]], bool],
-        doom: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
+        detect: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
         nodes: Collection[str] | None = None,
     ) -> None:
         super().__init__(self._state)
         self._owner = owner
         self._trait = trait
-        self._doom = doom
+        self._detect = detect
         self._nodes = None if nodes is None else frozenset(nodes)
         self._node_of: dict[str, str] = {}
         self._on_node: Counter[str] = Counter()
@@ -128,12 +145,11 @@ class DaemonPods(ObjectCounter):
         if self._trait(pod):
             label = "ready" if is_running_and_ready(pod) else phase_label(pod)
             return ObjectState(label, (_MET,), keep=True)
-        label = phase_label(pod)
-        label = "Running, not ready" if label == "Running" else label
+        label = readiness_label(pod)
         # An ended pod is replaced; a pod on another node is not needed.
         needed = self._nodes is None or node_of(pod) in self._nodes
-        doom = self._doom(pod, before) if needed and not is_finished(pod) else None
-        return ObjectState(label, doom=doom)
+        terminal = self._detect(pod, before) if needed and not is_finished(pod) else None
+        return ObjectState(label, terminal_state=terminal)
 
 
 class _Spec(TypedDict, total=False):
@@ -191,9 +207,9 @@ class _DaemonSetCondition(WorkloadCondition):
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the source of its pods."""
-        doom = detect_not_running if self._trait is is_started else detect_owned_pod_failure
-        uid = next(iter(self.workload.uids()), "")
-        self._counted = DaemonPods(uid, self._noted, doom, self._nodes)
+        detect = detect_not_running if self._trait is is_started else detect_owned_pod_failure
+        uid = next(iter(self.object.uids()), "")
+        self._counted = DaemonPods(uid, self._noted, detect, self._nodes)
         return (
             Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
         )
@@ -214,13 +230,7 @@ class _DaemonSetCondition(WorkloadCondition):
 
     def _stuck(self) -> Failed | None:
         """Return the verdict if a pod is stuck: every required node needs its own."""
-        stuck = self._counted.nth_terminal(1) if self._counted is not None else None
-        if self._counted is None or stuck is None or stuck[0].state.doom is None:
-            return None
-        entry, patience, since = stuck
-        others = self._counted.doomed - 1
-        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
-        return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+        return None if self._counted is None else self._counted.terminal_verdict(1)
 
 
 class DaemonSetPods(_DaemonSetCondition):
@@ -248,22 +258,21 @@ class DaemonSetPods(_DaemonSetCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the status of the present generation, and by the pods on each node."""
-        unjudged = self.stale_status_verdict() or self.workload.ending()
+        undecided = self.stale_status_verdict() or self.object.ending()
         pods = self.tally
-        if unjudged is not None or pods is None:
-            return unjudged or Pending("its pods are not known yet")
+        if undecided is not None or pods is None:
+            return undecided or Pending("its pods are not known yet")
         desired = count_of(self.current, "desiredNumberScheduled")
         wanted = desired if self._nodes is None else len(self._nodes)
         if desired < self._least or desired != wanted:
-            noun = "node" if desired == 1 else "nodes"
-            return Failed(f"the set is to run on {desired} {noun}", Patience.LONG)
+            return Failed(f"the set is to run on {count_noun(desired, 'node')}", Grace.LONG)
         if pods.single == pods.occupied == pods.met == wanted:
             available = count_of(self.current, "numberAvailable")
             if self._trait is is_started or available == wanted:
                 return Met()
             return Pending(f"{available} of {wanted} pods available")
-        noun = "node" if wanted == 1 else "nodes"
-        text = f"{pods.single} of {wanted} {noun} with one pod: {pods.summary() or 'no pods'}"
+        rest = pods.summary() or "no pods"
+        text = f"{pods.single} of {count_noun(wanted, 'node')} with one pod: {rest}"
         if (elsewhere := pods.occupied - pods.single) > 0:
             text = f"{text}; {elsewhere} with more than one, or none awaited"
         return self._stuck() or Pending(text)
@@ -281,26 +290,24 @@ class DaemonSetStatus(_DaemonSetCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the status of the present generation, and by stuck pods."""
-        unjudged = self.stale_status_verdict()
-        if unjudged is not None:
-            return unjudged
+        undecided = self.stale_status_verdict()
+        if undecided is not None:
+            return undecided
         desired = count_of(self.current, "desiredNumberScheduled")
         there = count_of(self.current, "currentNumberScheduled")
         ready = count_of(self.current, "numberReady")
         if desired == there == ready:
             return Met()
         text = f"{there} of {desired} pods scheduled, {ready} ready"
-        return self.workload.ending() or self._stuck() or Pending(text)
+        return self.object.ending() or self._stuck() or Pending(text)
 
 
-class DaemonSets:
+class DaemonSets(BaseCondition):
     """All DaemonSets of a namespace have all but a few of their pods ready.
 
     Args:
         allowed: the number of pods of each that may be missing or not ready.
     """
-
-    runs_user_code = False
 
     def __init__(self, namespace: str, allowed: int) -> None:
         self.namespace = check_namespace(namespace)
@@ -320,10 +327,6 @@ class DaemonSets:
         but = f", all but {self._allowed} of each" if self._allowed else ""
         return f"have all pods ready{but}"
 
-    def sources(self) -> Sequence[Source]:
-        """Return the sets."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Decide by the counts of each set's present generation."""
         met, total = self._sets.count("met"), len(self._sets)
@@ -340,17 +343,13 @@ class DaemonSets:
         counts = ("met",) if desired - ready <= self._allowed else ()
         return ObjectState(f"{name} with {ready} of {desired} pods", counts, keep=True)
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the sets."""
         return self._sets.summary() or "no daemon sets"
 
     def result(self) -> list[dict[str, Any]]:
         """Return the sets, sorted by name."""
         return self._sets.objects(DAEMON_SETS)
-
-    def scope(self) -> EvidenceScope:
-        """Return the namespace."""
-        return EvidenceScope(self.namespace)
 
 
 @wait(
@@ -379,7 +378,7 @@ def wait_for_daemon_set_pods_on_nodes(
     client: ApiClient,
     namespace: str,
     daemon_set: str,
-    nodes: Sequence[str],
+    nodes: Any,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a set's pods once exactly one is available on each given node.
@@ -395,13 +394,9 @@ def wait_for_daemon_set_pods_on_nodes(
 
     Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
     """
-    given: object = nodes
-    if isinstance(given, str) or not isinstance(given, Sequence) or len(set(given)) < len(given):
-        raise InvalidArgument("nodes", given, "use a list of the nodes' names, each once")
-    names = [check_name("nodes", node) for node in given]
-    where = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    names = list(parse_named_uids("nodes", nodes, NODES.kind, empty=True))
     each = " each" if len(names) > 1 else ""
-    goal = f"have one available pod on {where}{each}, and nowhere else"
+    goal = f"have one available pod on {join_names(names)}{each}, and nowhere else"
     if not names:
         goal = "have no available pod"
     return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, nodes=names)
@@ -429,9 +424,9 @@ def wait_for_daemon_set_present_on_nodes(
     Source: daemonset/fixtures.go CheckPresentOnNodes.
     """
     number = check_count("count", count)
-    noun = "node" if number == 1 else "nodes"
-    goal = f"have one pod that has started on each node that it is to run on, {number} {noun} or"
-    return DaemonSetPods(namespace, daemon_set, f"{goal} more", is_started, least=number)
+    least = f"{count_noun(number, 'node')} or more"
+    goal = f"have one pod that has started on each node that it is to run on, {least}"
+    return DaemonSetPods(namespace, daemon_set, goal, is_started, least=number)
 
 
 @wait(limit="pod_start", summary="a daemon set that counts all its pods as scheduled and ready")

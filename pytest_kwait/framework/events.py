@@ -14,15 +14,23 @@ from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, EVENTS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Met,
+    ObjectReference,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import BaseCondition
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from kubernetes.client import ApiClient
 
@@ -153,7 +161,7 @@ class _Fields(TypedDict, total=False):
     involvedObject: _InvolvedObject | None
 
 
-class AwaitedEvent:
+class AwaitedEvent(BaseCondition):
     """An event with a reason or a message exists.
 
     It is the sink of its own source: events about other objects are ignored.
@@ -166,8 +174,6 @@ class AwaitedEvent:
             for any of the kind.
         kind: `Normal` or `Warning`; None for both.
     """
-
-    runs_user_code = False
 
     def __init__(
         self,
@@ -231,14 +237,10 @@ class AwaitedEvent:
     def goal(self) -> str:
         """The awaited event."""
         noun = f"a {self._kind} event" if self._kind else "an event"
-        said = [f"reason {self._reason}"] if self._reason is not None else []
+        parts = [f"reason {self._reason}"] if self._reason is not None else []
         if self._message is not None:
-            said.append(f"{self._message!r} in its message")
-        return f"have {noun}{' with ' if said else ''}{' and '.join(said)}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the events of the namespace."""
-        return self._sources
+            parts.append(f"{self._message!r} in its message")
+        return f"have {noun}{' with ' if parts else ''}{' and '.join(parts)}"
 
     def verdict(self) -> Verdict:
         """Decide by whether an event matches."""
@@ -246,12 +248,12 @@ class AwaitedEvent:
             return Met()
         others = len(self._events)
         if not others:
-            return Pending("no event yet")
+            return Pending("no event yet", absent=True)
         if self._near:
             return Pending(f"{self._reason} came with another message: {self._near}")
         return Pending(f"{others} {'other event' if others == 1 else 'other events'} so far")
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the recorded events."""
         return self._events.summary()
 

@@ -1,20 +1,20 @@
-"""Objects identified by name: conditions, UIDs, and `kind/name` targets of verbs."""
+"""Base classes of conditions; objects identified by name, their UIDs and `kind/name` targets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
-from pytest_kwait.client.resource import BUILT_IN
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.client.resource import BUILT_IN, PODS, split_api_version
+from pytest_kwait.engine.condition import EvidenceScope, Met, Pending, Source, Verdict
+from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.options import check_text, parse_target
 from pytest_kwait.engine.retry import request_with_retry
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import InvalidArgument, describe_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -25,14 +25,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbsentObject",
+    "BaseCondition",
     "NamedObject",
     "NamedObjectStore",
     "NamedTarget",
+    "ObjectCondition",
     "ObjectGoal",
+    "ProbeCondition",
     "controller_uid",
+    "count_noun",
+    "describe_deletion",
     "finalizer_goal",
+    "join_names",
     "parse_named_uids",
+    "parse_object_argument",
     "resolve_target",
+    "strip_kind",
 ]
 
 Obj: TypeAlias = "dict[str, Any]"
@@ -44,18 +52,109 @@ class ObjectGoal:
 
     Args:
         text: as a verb: `have a load balancer`.
-        judge: returns the verdict on an existing object.
+        evaluate: returns the verdict on an existing object.
         alive: whether an object that is being deleted can no longer reach the state.
         gone: whether a missing or replaced object counts as met.
     """
 
     text: str
-    judge: Callable[[Obj], Verdict]
+    evaluate: Callable[[Obj], Verdict]
     alive: bool = False
     gone: bool = False
 
 
-class NamedObject:
+class BaseCondition:
+    """Base of the conditions: it names only what most of them share."""
+
+    runs_user_code = False
+    awaits_absence = False
+    """True if a deleted object meets the condition; its identity is then its UID always."""
+    namespace: str | None = None
+    _sources: tuple[Source, ...] = ()
+
+    def sources(self) -> Sequence[Source]:
+        """Return the sources to watch now."""
+        return self._sources
+
+    def summarize(self) -> str:
+        """Return a one-line summary of the present objects; empty unless overridden."""
+        return ""
+
+    def scope(self) -> EvidenceScope:
+        """Return the namespace."""
+        return EvidenceScope(self.namespace)
+
+
+class ObjectCondition(BaseCondition):
+    """Base of the conditions on one named object.
+
+    Args:
+        resource: its kind.
+        namespace: its namespace; None for a cluster-scoped kind.
+        name: its name.
+        fields: the fields that the verdict reads; None for all.
+        uid: its UID; empty for the first one seen.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        fields: type[Any] | None = None,
+        uid: str = "",
+    ) -> None:
+        self.namespace = None if namespace is None else check_namespace(namespace)
+        self.object = SingleObject(resource, name, uid)
+        self._sources = (Source(resource, namespace, self.object, name, fields=fields),)
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.object.noun} {where}{self.object.name}"
+
+    def summarize(self) -> str:
+        """Return a note that the object exists; empty if it does not."""
+        return "" if self.object.current is None else "it is there"
+
+    def result(self) -> Any:
+        """Return the last version of the object."""
+        return self.object.object()
+
+    def scope(self) -> EvidenceScope:
+        """Return the object."""
+        is_pod = self.object.resource == PODS and self.object.current is not None
+        return EvidenceScope(
+            self.namespace,
+            objects=(self.object.reference(),),
+            pod_names=(self.object.name,) if is_pod else (),
+        )
+
+
+class ProbeCondition(BaseCondition):
+    """Base of the conditions with requests that are repeated every `poll`."""
+
+    session: Session | None = None
+    """The client for requests; set by the wait."""
+
+    @property
+    def client_session(self) -> Session:
+        """The client for requests.
+
+        Raises:
+            InvalidArgument: there is none.
+        """
+        if self.session is None:
+            raise InvalidArgument("session", None, "give one to ask with")
+        return self.session
+
+    def is_urgent(self) -> bool:
+        """Return whether to send requests before the end of the pause; False unless overridden."""
+        return False
+
+
+class NamedObject(ObjectCondition):
     """One object reaches the state of a goal.
 
     Args:
@@ -66,9 +165,6 @@ class NamedObject:
         label: returns a short description of the object, for the summary.
         fields: the fields that the goal reads; None for all.
         uid: its UID; empty for the first one seen.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
     runs_user_code = False
@@ -83,47 +179,30 @@ class NamedObject:
         fields: type[Any] | None = None,
         uid: str = "",
     ) -> None:
-        self.namespace = None if namespace is None else check_namespace(namespace)
         noun = resource.singular or resource.kind.lower()
-        self.object = SingleObject(resource, check_name(noun, name), uid)
+        super().__init__(resource, namespace, check_name(noun, name), fields, uid)
         self.goal = goal.text
         self._goal = goal
+        self.awaits_absence = goal.gone
         self._label = label
-        self._sources: tuple[Source, ...] = (
-            Source(resource, namespace, self.object, name, fields=fields),
-        )
-
-    @property
-    def subject(self) -> str:
-        """The object."""
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.object.noun} {where}{self.object.name}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the object."""
-        return self._sources
 
     def verdict(self) -> Verdict:
         """Decide by the goal, while the object exists."""
         absent = self.object.missing_verdict()
         if absent is not None:
             return Met() if self._goal.gone else absent
-        verdict = self._goal.judge(self.object.current or {})
+        verdict = self._goal.evaluate(self.object.current or {})
         if self._goal.alive and isinstance(verdict, Pending):
             return self.object.ending() or verdict
         return verdict
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a short description of the object."""
         return "" if self.object.current is None else self._label(self.object.current)
 
     def result(self) -> Any:
         """Return the last version of the object; None once it is gone."""
         return self.object.object() if self.object.missing_verdict() is None else None
-
-    def scope(self) -> EvidenceScope:
-        """Return the object."""
-        return EvidenceScope(self.namespace, objects=(self.object.reference(),))
 
 
 class AbsentObject(NamedObject):
@@ -139,9 +218,6 @@ class AbsentObject(NamedObject):
             unknown.
         undeleted: returns the message for an object that is not being deleted.
         fields: the fields that these read; None for all.
-
-    Raises:
-        InvalidArgument: the name or UID is invalid.
     """
 
     def __init__(
@@ -152,27 +228,52 @@ class AbsentObject(NamedObject):
         uid: str | None,
         label: Callable[[Obj], str],
         holder: Callable[[Obj, str], str] = lambda obj, finalizer: "",
-        undeleted: Callable[[Obj], str] = lambda obj: "nobody is deleting it",
+        undeleted: Callable[[Obj], str] = lambda obj: "not being deleted",
         fields: type[Any] | None = None,
     ) -> None:
         self._holder = holder
         self._undeleted = undeleted
-        goal = ObjectGoal("go away", self._judge, gone=True)
+        goal = ObjectGoal("go away", self._evaluate, gone=True)
         meant = "" if uid is None else check_text("uid", uid)
         super().__init__(resource, namespace, name, goal, label, fields, meant)
 
-    def _judge(self, obj: Obj) -> Verdict:
-        metadata = obj["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            return Pending(f"still there, {self._undeleted(obj)}")
-        holders = []
-        for finalizer in metadata.get("finalizers") or ():
-            why = self._holder(obj, finalizer)
-            holders.append(f"{finalizer} ({why})" if why else str(finalizer))
-        return Pending(f"being deleted{', held by ' if holders else ''}{' and '.join(holders)}")
+    def _evaluate(self, obj: Obj) -> Verdict:
+        return Pending(describe_deletion(obj, self._holder, self._undeleted))
 
     def result(self) -> None:
         """Return None: the object is gone."""
+
+
+def describe_deletion(
+    obj: Obj,
+    holder: Callable[[Obj, str], str] = lambda obj, finalizer: "",
+    undeleted: Callable[[Obj], str] = lambda obj: "not being deleted",
+) -> str:
+    """Return the reason that an object still exists, with its finalizers.
+
+    Args:
+        holder: returns the reason for a finalizer; empty if unknown.
+        undeleted: returns the reason for an object that is not being deleted.
+    """
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        return f"still there, {undeleted(obj)}"
+    holders = []
+    for finalizer in metadata.get("finalizers") or ():
+        why = holder(obj, finalizer)
+        holders.append(f"{finalizer} ({why})" if why else str(finalizer))
+    return f"being deleted{', held by ' if holders else ''}{' and '.join(holders)}"
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def join_names(names: Sequence[str], limit: int = 3) -> str:
+    """Return the first names and the number of the others: `a, b, c and 2 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"
 
 
 def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
@@ -181,7 +282,7 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
     A missing object has none.
     """
 
-    def judge(obj: Obj) -> Verdict:
+    def evaluate(obj: Obj) -> Verdict:
         there = obj["metadata"].get("finalizers") or ()
         if (finalizer in there) == present:
             return Met()
@@ -190,7 +291,7 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
 
     text = f"have finalizer {finalizer}" if present else f"lose finalizer {finalizer}"
     # A terminating object gets no new finalizers.
-    return ObjectGoal(text, judge, alive=present, gone=not present)
+    return ObjectGoal(text, evaluate, alive=present, gone=not present)
 
 
 class NamedObjectStore:
@@ -228,25 +329,69 @@ class NamedObjectStore:
         return self._named.values()
 
 
-def parse_named_uids(what: str, given: object) -> dict[str, str]:
+def parse_named_uids(what: str, given: object, kind: str, *, empty: bool = False) -> dict[str, str]:
     """Return the UIDs of objects by their names; empty if only the name is given.
 
     Args:
         what: the name of the argument.
-        given: a non-empty list of objects in their API form, or of their names.
+        given: objects as the API returns them or as models of the official client, or their names;
+            a list of these, such as a PodList, or one of them.
+        kind: the kind of the objects.
+        empty: whether an empty list is valid.
 
     Raises:
         InvalidArgument: `given` has another form.
     """
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise InvalidArgument(what, given, "use a list of objects or names, at least one")
     named: dict[str, str] = {}
-    for each in given:
-        metadata = each.get("metadata") if isinstance(each, Mapping) else {"name": each}
-        if not isinstance(metadata, Mapping):
-            raise InvalidArgument(what, each, "use objects as the API has them, or their names")
-        named[check_name(what, metadata.get("name"))] = str(metadata.get("uid") or "")
+    for each in _list_objects(what, given, kind):
+        metadata = {"name": each} if isinstance(each, str) else _member(each, "metadata")
+        name = None if metadata is None else _member(metadata, "name")
+        if name is None or _member(each, "kind") not in (None, kind):
+            raise InvalidArgument(what, _Short(each), _usage(kind))
+        named[check_name(what, name)] = str(_member(metadata, "uid") or "")
+    if not named and not empty:
+        raise InvalidArgument(what, [], f"at least one {kind} is needed")
     return named
+
+
+def _list_objects(what: str, given: object, kind: str) -> Iterable[object]:
+    """Return the single objects or names of an argument."""
+    if isinstance(given, str):
+        return [given]
+    items = _member(given, "items")
+    if isinstance(items, list) and _member(given, "kind") in (None, "List", f"{kind}List"):
+        return items
+    if _member(given, "metadata") is not None:
+        return [given]
+    is_model = hasattr(type(given), "openapi_types")
+    if is_model or isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        raise InvalidArgument(what, _Short(given), _usage(kind))
+    return given
+
+
+def _member(value: object, name: str) -> Any:
+    """Return a field of an object in its API form or of a model; None without it."""
+    if isinstance(value, Mapping):
+        return value.get(name)
+    return getattr(value, name, None) if hasattr(type(value), "openapi_types") else None
+
+
+def _usage(kind: str) -> str:
+    return f"use names or objects of kind {kind}, or a list of these, such as a {kind}List"
+
+
+class _Short:
+    """An object or model in a message: its kind and name instead of all of its fields."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        is_model = hasattr(type(self._value), "openapi_types")
+        if not isinstance(self._value, Mapping) and not is_model:
+            return describe_value(self._value, 80)
+        name = _member(_member(self._value, "metadata"), "name")
+        return f"<{_kind_of(self._value) or 'object'} {name or 'without a name'}>"
 
 
 class NamedTarget(NamedTuple):
@@ -278,6 +423,136 @@ def resolve_target(session: Session, target: object, deadline: Deadline) -> Name
     return NamedTarget(
         request_with_retry(lambda left: session.resolve(kind, deadline=left), deadline), name
     )
+
+
+_ARGUMENT_KINDS = {
+    "attachment": "volumeattachment",
+    "attachments": "volumeattachment",
+    "claim": "persistentvolumeclaim",
+    "claims": "persistentvolumeclaim",
+    "volume": "persistentvolume",
+    "volumes": "persistentvolume",
+}
+"""Kinds of arguments that are not named as their kind."""
+
+
+def strip_kind(argument: str, value: Any) -> Any:
+    """Return the name in `kind/name`, or in each of a list of them.
+
+    Any other value, and one with another kind than the argument's, is returned unchanged.
+
+    Args:
+        argument: the name of the argument, for example `job` or `stateful_set`.
+    """
+    if isinstance(value, list | tuple):
+        return type(value)(strip_kind(argument, each) for each in value)
+    kind, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or "/" in name:
+        return value
+    expected = _argument_resource(argument)
+    is_same = expected is not None and match_resource(BUILT_IN.values(), kind) == expected
+    return name if is_same else value
+
+
+_TARGETS = frozenset({"about", "controller", "target", "webhook"})
+"""Arguments that take `kind/name`."""
+
+_MODEL_VERSION = re.compile(r"^(?:Core)?V\d+(?:(?:alpha|beta)\d+)?")
+
+
+class ObjectArgument(NamedTuple):
+    """An argument that was given as an object, as the name that its function takes.
+
+    Args:
+        value: the name, or `kind/name`; a list of these for a list of objects.
+        namespaces: the namespaces of the objects, by their names in messages.
+        uid: the UID of a single object; empty if unknown.
+    """
+
+    value: Any
+    namespaces: Mapping[str, str]
+    uid: str
+
+
+def parse_object_argument(argument: str, value: object) -> ObjectArgument | None:
+    """Return the name in place of an object, or of each of a list; None for any other value.
+
+    Args:
+        argument: the name of the argument, for example `job` or `target`.
+        value: an object as the API returns it or as a model of the official client; for a
+            `target` also a list of these and of names, such as a PodList.
+
+    Raises:
+        InvalidArgument: the object has no name, or another kind than the argument's.
+    """
+    items = _member(value, "items")
+    if isinstance(items, list) and argument == "target":
+        listed = _kind_of(value).removesuffix("List")
+        version = _member(value, "apiVersion") or _member(value, "api_version") or ""
+        return _join_arguments([_parse_object(argument, one, listed, version) for one in items])
+    if isinstance(value, list | tuple) and argument == "target":
+        parsed = [
+            ObjectArgument(one, {}, "")
+            if _member(one, "metadata") is None
+            else _parse_object(argument, one)
+            for one in value
+        ]
+        return _join_arguments(parsed)
+    if _member(value, "metadata") is None:
+        return None
+    expected = _argument_resource(argument)
+    if expected is None and argument not in _TARGETS:
+        return None
+    return _parse_object(argument, value)
+
+
+def _join_arguments(parsed: Sequence[ObjectArgument]) -> ObjectArgument:
+    namespaces = {name: found for each in parsed for name, found in each.namespaces.items()}
+    return ObjectArgument([each.value for each in parsed], namespaces, "")
+
+
+def _parse_object(
+    argument: str, value: object, kind: str = "", version: str = ""
+) -> ObjectArgument:
+    metadata = _member(value, "metadata")
+    name = _member(metadata, "name")
+    kind = _kind_of(value) or kind
+    version = _member(value, "apiVersion") or _member(value, "api_version") or version
+    expected = _argument_resource(argument)
+    if expected is not None and kind not in ("", expected.kind):
+        valid = f"use a {expected.kind}, or its name"
+        raise InvalidArgument(argument, _Short(value), valid)
+    if not isinstance(name, str) or not name or (expected is None and not kind):
+        valid = "use an object with a name and a kind, or 'kind/name'"
+        if expected is not None:
+            valid = f"use a {expected.kind} with a name, or its name"
+        raise InvalidArgument(argument, _Short(value), valid)
+    result = name
+    if expected is None:
+        group, version = split_api_version(version) if version else ("", "")
+        result = f"{kind.lower()}{f'.{version}.{group}' if group else ''}/{name}"
+    namespace = _member(metadata, "namespace")
+    return ObjectArgument(
+        result,
+        {f"{kind or 'object'} {name}": str(namespace)} if namespace else {},
+        str(_member(metadata, "uid") or ""),
+    )
+
+
+def _kind_of(value: object) -> str:
+    """Return the kind of an object; of a model by its type, as those in lists name none."""
+    if isinstance(value, Mapping):
+        return str(value.get("kind") or "")
+    named = str(_member(value, "kind") or "")
+    return named or _MODEL_VERSION.sub("", type(value).__name__)
+
+
+def _argument_resource(argument: str) -> Resource | None:
+    """Return the kind that an argument names; None if it names none."""
+    if argument in _TARGETS:
+        return None
+    kind = _ARGUMENT_KINDS.get(argument, argument.replace("_", ""))
+    return match_resource(BUILT_IN.values(), kind)
 
 
 def controller_uid(obj: dict[str, Any]) -> str:

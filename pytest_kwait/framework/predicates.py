@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.json_path import JsonPath
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import describe_deletion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +64,13 @@ class HeldPredicate:
         held = format_duration(self.seconds)
         return f"{self.test.goal} {f'from now for {held}' if self.from_now else f'for {held}'}"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Decide by how long the object has satisfied the test."""
-        return self._timed(self.test.judge(obj))
+        return self._timed(self.test.evaluate(obj))
 
-    def judge_absent(self, absence: Pending | Failed) -> Verdict:
+    def evaluate_absent(self, absence: Pending | Failed) -> Verdict:
         """Decide by how long the object's absence has satisfied the test."""
-        return self._timed(self.test.judge_absent(absence))
+        return self._timed(self.test.evaluate_absent(absence))
 
     def started(self, timers: Timers) -> HeldPredicate:
         """Return a copy with a timer, for one wait."""
@@ -78,7 +79,7 @@ class HeldPredicate:
     def _timed(self, verdict: Verdict) -> Verdict:
         if self.timer is None:
             raise AssertionError("a description holds for no time")
-        return self.timer.judge(verdict)
+        return self.timer.evaluate(verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +100,18 @@ class NotHeldPredicate:
         """The awaited state, as a verb."""
         return f"not {self.held.goal}"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the opposite verdict."""
-        verdict = self.held.judge(obj)
+        verdict = self.held.evaluate(obj)
         if isinstance(verdict, Met):
             text = f"it does {self.held.goal}"
             return Failed(text) if self.held.from_now else Pending(text)
         open_still = self.held.from_now and isinstance(verdict, Pending)
         return verdict if open_still else Met()
 
-    def judge_absent(self, absence: Pending | Failed) -> Verdict:
+    def evaluate_absent(self, absence: Pending | Failed) -> Verdict:
         """Return the verdict on absence unchanged; absence interrupts the duration."""
-        self.held.judge_absent(absence)
+        self.held.evaluate_absent(absence)
         return absence
 
 
@@ -120,6 +121,7 @@ _VALID_FORMS = (
     "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
     "'jsonpath={.path}=value', a callable or a combinator"
 )
+_STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 _EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
 _NOUNS = {dict: "an object", list: "a list"}
 
@@ -134,7 +136,7 @@ class ListPredicate(Protocol):
         """The awaited state, as a verb."""
         ...
 
-    def judge(self, subject: Any) -> Verdict:
+    def evaluate(self, subject: Any) -> Verdict:
         """Return the verdict on the list."""
         ...
 
@@ -144,7 +146,7 @@ class _PresentPredicate:
 
     __slots__ = ()
 
-    def judge_absent(self, absence: Absence) -> Verdict:
+    def evaluate_absent(self, absence: Absence) -> Verdict:
         """Return the verdict on absence: pending before the first sight, else failed."""
         return absence
 
@@ -164,17 +166,13 @@ class Existence:
         """The awaited state, as a verb."""
         return "get created" if self.wanted else "get deleted"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the verdict on an existing object."""
         if self.wanted:
             return Met()
-        metadata = obj["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            return Pending("still there, nobody is deleting it")
-        finalizers = ", ".join(metadata.get("finalizers") or ())
-        return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
+        return Pending(describe_deletion(obj))
 
-    def judge_absent(self, absence: Absence) -> Verdict:
+    def evaluate_absent(self, absence: Absence) -> Verdict:
         """Return Met if deletion is awaited."""
         return absence if self.wanted else Met()
 
@@ -196,14 +194,16 @@ class ConditionStatus(_PresentPredicate):
         """The awaited state, as a verb."""
         return f"have condition {self.kind}={self.value}"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Decide by the first condition of the type that is up to date.
 
         Source: kubectl pkg/cmd/wait/condition.go, checkCondition.
         """
         condition = self._first(obj)
         if condition is None:
-            return Pending(f"no condition {self.kind} yet")
+            there = self._others(obj)
+            others = f" (there is: {there})" if there else ""
+            return Pending(f"no condition {self.kind} yet{others}")
         behind = self.generation_lag_verdict(obj)
         if behind is not None:
             return behind
@@ -224,6 +224,12 @@ class ConditionStatus(_PresentPredicate):
             kind = condition.get("type") or self.kind
             return Pending(f"{kind} is of generation {observed}, not yet of {generation}")
         return None
+
+    def _others(self, obj: dict[str, Any]) -> str:
+        """Return the types of the conditions that there are."""
+        conditions = (obj.get("status") or {}).get("conditions")
+        found = [c for c in conditions or () if isinstance(c, dict) and c.get("type")]
+        return ", ".join(str(condition["type"]) for condition in found)
 
     def _first(self, obj: dict[str, Any]) -> dict[str, Any] | None:
         status = obj.get("status")
@@ -251,12 +257,18 @@ class JsonPathValue(_PresentPredicate):
     secret: bool = False
 
     @property
+    def status_field(self) -> str:
+        """The field of the status that the path leads to; empty for any other path."""
+        found = _STATUS_FIELD.fullmatch(self.path.standard)
+        return found[1] if found else ""
+
+    @property
     def goal(self) -> str:
         """The awaited state, as a verb."""
         value = "(hidden)" if self.secret else repr(self.value)
         return f"have {self.path.text}{'' if self.value is None else f' equal to {value}'}"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Decide by the one value that the path leads to.
 
         Source: kubectl pkg/cmd/wait/json.go, checkCondition.
@@ -282,6 +294,23 @@ class JsonPathValue(_PresentPredicate):
         return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
 
 
+_COUNTS = frozenset({"active", "failed", "ready", "replicas", "succeeded", "terminating"})
+_COUNT = re.compile(r"(\w+Replicas|number\w+|\w+Number\w*)$")
+
+
+def _missing_field_verdict(error: Exception) -> Pending | None:
+    """Return the verdict on an error by a field that is not there yet; None for other errors."""
+    if isinstance(error, KeyError) and error.args:
+        key = error.args[0]
+        is_count = isinstance(key, str) and (key in _COUNTS or _COUNT.match(key))
+        why = "left out while 0" if is_count else "not there yet"
+        return Pending(f"condition raised KeyError {key!r} ({why}; use .get)")
+    of_none = isinstance(error, TypeError | AttributeError) and "NoneType" in str(error)
+    if of_none or isinstance(error, IndexError):
+        return Pending(f"condition raised {type(error).__name__}: {error} (not there yet?)")
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class UserPredicate(_PresentPredicate):
     """A user's callable decides on an object, or on a list of objects.
@@ -302,13 +331,23 @@ class UserPredicate(_PresentPredicate):
         """The awaited state, as a verb."""
         return f"satisfy {self.name}"
 
-    def judge(self, subject: Any) -> Verdict:
-        """Return the callable's verdict; its exceptions propagate.
+    def ask(self, subject: Any) -> object:
+        """Return the callable's answer; pending if it reads a field that is not there yet."""
+        try:
+            return self.call(subject)
+        except (LookupError, TypeError, AttributeError) as error:
+            missing = _missing_field_verdict(error)
+            if missing is None:
+                raise
+            return missing
+
+    def evaluate(self, subject: Any) -> Verdict:
+        """Return the callable's verdict; exceptions propagate, but for fields not there yet.
 
         Raises:
             InvalidArgument: it returned neither a bool nor a verdict.
         """
-        answer = self.call(subject)
+        answer = self.ask(subject)
         if isinstance(answer, Met | Pending | Failed):
             return answer
         if not isinstance(answer, bool):
@@ -333,13 +372,13 @@ class Negated(_PresentPredicate):
         """The awaited state, as a verb."""
         return f"not {self.test.goal}"
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the opposite verdict; pending for a status of an older generation."""
         if isinstance(self.test, ConditionStatus):
             behind = self.test.generation_lag_verdict(obj)
             if behind is not None:
                 return behind
-        verdict = self.test.judge(obj)
+        verdict = self.test.evaluate(obj)
         return Pending(f"it does {self.test.goal}") if isinstance(verdict, Met) else Met()
 
 
@@ -358,13 +397,13 @@ class AllOf:
         """The awaited state, as a verb."""
         return " and ".join(part.goal for part in self.parts)
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the worst verdict of the parts."""
-        return self._all([part.judge(obj) for part in self.parts])
+        return self._all([part.evaluate(obj) for part in self.parts])
 
-    def judge_absent(self, absence: Absence) -> Verdict:
+    def evaluate_absent(self, absence: Absence) -> Verdict:
         """Return the worst verdict of the parts on absence."""
-        return self._all([part.judge_absent(absence) for part in self.parts])
+        return self._all([part.evaluate_absent(absence) for part in self.parts])
 
     def _all(self, verdicts: list[Verdict]) -> Verdict:
         for verdict in verdicts:
@@ -391,13 +430,13 @@ class AnyOf:
         """The awaited state, as a verb."""
         return " or ".join(part.goal for part in self.parts)
 
-    def judge(self, obj: dict[str, Any]) -> Verdict:
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the best verdict of the parts."""
-        return self._any([part.judge(obj) for part in self.parts])
+        return self._any([part.evaluate(obj) for part in self.parts])
 
-    def judge_absent(self, absence: Absence) -> Verdict:
+    def evaluate_absent(self, absence: Absence) -> Verdict:
         """Return the best verdict of the parts on absence."""
-        return self._any([part.judge_absent(absence) for part in self.parts])
+        return self._any([part.evaluate_absent(absence) for part in self.parts])
 
     def _any(self, verdicts: list[Verdict]) -> Verdict:
         reasons = []
@@ -410,9 +449,9 @@ class AnyOf:
         if len(lost) < len(verdicts):
             pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
             return Pending(text, absent=all(verdict.absent for verdict in pending))
-        # The failure with the longest patience decides.
-        order = list(Patience)
-        return Failed(text, max((part.patience for part in lost), key=order.index))
+        # The failure with the longest grace decides.
+        order = list(Grace)
+        return Failed(text, max((part.grace for part in lost), key=order.index))
 
 
 ObjectPredicate: TypeAlias = (
@@ -481,7 +520,7 @@ def conceal_secret_values(test: ObjectPredicate) -> ObjectPredicate:
 
 
 def runs_user_code(test: ObjectPredicate) -> bool:
-    """Return whether a test runs user code, which must run in the calling thread."""
+    """Return whether a test runs user code, which is abandoned at the limit."""
     if isinstance(test, AllOf | AnyOf):
         return any(runs_user_code(part) for part in test.parts)
     if isinstance(test, HeldPredicate):

@@ -16,17 +16,24 @@ from pytest_kwait.client.resource import (
     REPLICATION_CONTROLLERS,
 )
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.condition import (
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_count
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_finished, is_terminating, phase_label
+from pytest_kwait.engine.pod_fields import is_finished, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import controller_uid, count_noun
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
-from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, detect_stuck_pods
 from pytest_kwait.framework.workload.fields import (
     count_of,
     desired_pods,
@@ -89,7 +96,7 @@ class _Controlled(WorkloadCondition):
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # The pods of a Deployment are controlled by its ReplicaSets.
-        if self.workload.resource != DEPLOYMENTS and controller_uid(pod) != self.workload.uid:
+        if self.object.resource != DEPLOYMENTS and controller_uid(pod) != self.object.uid:
             return ObjectState("of another owner")
         if is_terminating(pod):
             return ObjectState("being deleted")
@@ -98,21 +105,21 @@ class _Controlled(WorkloadCondition):
         if get_phase(pod) == "Running":
             return ObjectState("Running", (ALIVE, _RUNNING), keep=True)
         return ObjectState(
-            phase_label(pod), (ALIVE,), doom=detect_not_running(pod, before), keep=True
+            phase_label(pod), (ALIVE,), terminal_state=detect_not_running(pod, before), keep=True
         )
 
     def _lag(self) -> Pending | Failed | None:
         """Return the verdict while its status is of an older generation; else None."""
         # Jobs do not report an observed generation.
-        if self.workload.resource == JOBS:
-            return self.workload.missing_verdict()
+        if self.object.resource == JOBS:
+            return self.object.missing_verdict()
         return self.stale_status_verdict()
 
     def _refused(self, wanted: int) -> Failed | None:
-        if self.workload.resource not in _REFUSABLE or self._counted.count(ALIVE) >= wanted:
+        if self.object.resource not in _REFUSABLE or self._counted.count(ALIVE) >= wanted:
             return None
-        doom = detect_replica_failure(self.current)
-        return None if doom is None else Failed(doom.reason, doom.patience)
+        terminal = detect_replica_failure(self.current)
+        return None if terminal is None else Failed(terminal.reason, terminal.grace)
 
     def result(self) -> Any:
         """Return the pods, sorted by name."""
@@ -127,13 +134,13 @@ class AnyPod(_Controlled):
 
     def verdict(self) -> Verdict:
         """Decide by the pods; the controller reports why the first is not created."""
-        absent = self.workload.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         if self._counted.count(ALIVE):
             return Met()
-        hindrance = self._lag() or self.workload.ending() or self._refused(1)
-        return hindrance or Pending(f"pods: {self._counted.summary() or 'none'}")
+        failed = self._lag() or self.object.ending() or self._refused(1)
+        return failed or Pending(f"pods: {self._counted.summary() or 'none'}")
 
 
 class RunningPods(_Controlled):
@@ -161,25 +168,25 @@ class RunningPods(_Controlled):
 
     def verdict(self) -> Verdict:
         """Decide by the pods; its spec and its stuck pods limit the reachable number."""
-        absent = self.workload.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         running, desired = self._counted.count(_RUNNING), 0
         if self._exactly is not None and running == self._exactly:
-            return Met()
-        if (lag := self._lag() or self.workload.ending()) is not None:
+            final = self._lag() is None and self.object.ending() is None
+            return Met(settled=final and desired_pods(self.object) == running)
+        if (lag := self._lag() or self.object.ending()) is not None:
             return lag
-        desired = desired_pods(self.workload)
+        desired = desired_pods(self.object)
         if self._exactly is None and running >= desired > 0:
             return Met()
         wanted = desired if self._exactly is None else self._exactly
         if desired < max(wanted, 0 if self._exactly == 0 else 1):
-            noun = "pod" if desired == 1 else "pods"
-            return Failed(f"it is to have {desired} {noun}", Patience.LONG)
+            return Failed(f"it is to have {count_noun(desired, 'pod')}", Grace.LONG)
         if running < wanted:
-            hindrance = self._refused(wanted) or judge_stuck_pods(self._counted, wanted)
-            if hindrance is not None:
-                return hindrance
+            failed = self._refused(wanted) or detect_stuck_pods(self._counted, wanted)
+            if failed is not None:
+                return failed
         return Pending(f"{running} of {wanted} Running: {self._counted.summary() or 'no pods'}")
 
     def result(self) -> Any:
@@ -209,20 +216,20 @@ class StableController(_Controlled):
         wanted, there = replicas_of(self.current), count_of(self.current, "replicas")
         if there == wanted:
             return Met()
-        if (ending := self.workload.ending()) is not None:
+        if (ending := self.object.ending()) is not None:
             return ending
-        doom = detect_replica_failure(self.current)
-        if doom is not None and there < wanted:
-            return Failed(doom.reason, doom.patience)
+        terminal = detect_replica_failure(self.current)
+        if terminal is not None and there < wanted:
+            return Failed(terminal.reason, terminal.grace)
         return Pending(f"{there} of {wanted} replicas")
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return that it exists."""
-        return "" if self.workload.current is None else "it is there"
+        return "" if self.object.current is None else "it is there"
 
     def result(self) -> Any:
         """Return the last controller seen."""
-        return self.workload.object()
+        return self.object.object()
 
 
 @wait(limit="controlled_pods", summary="a pod of any controller")

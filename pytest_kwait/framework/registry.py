@@ -11,7 +11,8 @@ fixture, its marker, its public export and its row in the docs follow from the d
 declared function sends no request and leaves `client` and `options` alone: markers call it
 without a client to check their arguments.
 
-All waits take these arguments and raise these errors; their docstrings say only what is special:
+All waits and verbs take these arguments and raise these errors; their docstrings name only the
+special ones:
 
 - `client`: the official client.
 - `namespace`: the namespace of the objects.
@@ -28,13 +29,13 @@ imports of `pytest_kwait` from the declarations.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import InvalidArgument, describe_value
 from pytest_kwait.framework.wait_names import VERB_MODULES, WAIT_MODULES
 
 if TYPE_CHECKING:
@@ -119,18 +120,40 @@ class Wait:
 
         options = {name: kwargs.pop(name) for name in WaitOptions.__annotations__ if name in kwargs}
         resolve_options(options, timeout=self.timeout, poll=self.poll)
+        bound = self.check_arguments(args, kwargs)
+        if bound is not None:
+            self.make_condition(*bound.args, **bound.kwargs)
+
+    def check_arguments(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> inspect.BoundArguments | None:
+        """Return the arguments by name, with a namespace; None if they are not declared.
+
+        Args:
+            args: the arguments after client and namespace.
+            kwargs: keyword arguments, without options.
+
+        Raises:
+            InvalidArgument: an argument is missing or unknown.
+        """
+        if self.make_condition is None and not self.is_verb:
+            return None
+        from pytest_kwait.engine.options import WaitOptions
+
         first = ("default",) if self.namespaced else ()
         try:
-            bound = self.signature.bind(*first, *args, **kwargs)
+            return self.signature.bind(*first, *args, **kwargs)
         except TypeError as error:
-            given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+            given = [
+                *map(describe_value, args),
+                *(f"{name}={describe_value(value)}" for name, value in kwargs.items()),
+            ]
             raise InvalidArgument(
                 f"arguments of {self.name}",
                 f"({', '.join(given)})",
                 f"{error}; use {self.name}({self.usage}) and the options of every wait: "
                 f"{', '.join(WaitOptions.__annotations__)}",
             ) from None
-        self.make_condition(*bound.args, **bound.kwargs)
 
 
 DECLARED: dict[str, Wait] = {}
@@ -149,13 +172,15 @@ def wait(
     """
 
     def declare(declared: Callable[P, ConditionOf[R]]) -> Callable[P, R]:
-        entry = _declare(declared, limit, summary, poll)
+        make: Callable[..., Any] = _taking_objects(declared, checks_namespace=False)
+        entry = _declare(declared, limit, summary, poll, make_condition=partial(make, None))
+        called = _taking_objects(declared)
         named = {*entry.signature.parameters, "client"}
 
         @wraps(declared)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             __tracebackhide__ = True
-            condition = declared(*args, **kwargs)
+            condition = called(*args, **kwargs)
             client = args[0] if args else kwargs["client"]
             options = {name: value for name, value in kwargs.items() if name not in named}
             return cast("R", _run(client, condition, options, entry))
@@ -178,8 +203,9 @@ def custom_wait(
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        _declare(function, limit, summary, make_condition=condition)
-        return function
+        make = _taking_objects(condition, checks_namespace=False)
+        _declare(function, limit, summary, make_condition=make)
+        return _taking_objects(function)
 
     return declare
 
@@ -194,7 +220,7 @@ def verb(*, limit: str, summary: str) -> Callable[[Callable[P, R]], Callable[P, 
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
         _declare(function, limit, summary, is_verb=True, make_condition=None)
-        return function
+        return _taking_objects(function)
 
     return declare
 
@@ -230,6 +256,65 @@ def _declare(
     return entry
 
 
+def _taking_objects(function: Callable[P, R], *, checks_namespace: bool = True) -> Callable[P, R]:
+    """Return a function that takes objects, and `kind/name`, wherever a name is taken.
+
+    An argument `uid` that is not given is that of the object.
+
+    Args:
+        function: the function.
+        checks_namespace: whether an object of another namespace is an error; False where the
+            namespace is not known yet.
+    """
+    parameters = inspect.signature(function).parameters
+    names = tuple(parameters)
+    named = {name for name, each in parameters.items() if str(each.annotation) in _NAME_TYPES}
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> R:
+        __tracebackhide__ = True
+        if not any(map(_is_special, (*args, *kwargs.values()))):
+            return function(*args, **kwargs)
+        from pytest_kwait.framework.named_objects import parse_object_argument, strip_kind
+
+        # Python reports arguments beyond those that there are.
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        values = {name: strip_kind(name, value) for name, value in given.items()}
+        for name in named & given.keys():
+            parsed = parse_object_argument(name, given[name])
+            if parsed is None:
+                continue
+            values[name] = parsed.value
+            if checks_namespace and name != "namespace":
+                _check_namespaces(name, parsed.namespaces, values.get("namespace"))
+            if parsed.uid and "uid" in parameters and values.get("uid") is None:
+                values["uid"] = parsed.uid
+        positional = [values.pop(name) for name in names[: len(args)]]
+        twice = {name: kwargs[name] for name in names[: len(args)] if name in kwargs}
+        return function(*positional, *args[len(names) :], **values, **twice)
+
+    return cast("Callable[P, R]", call)
+
+
+_NAME_TYPES = frozenset({"str", "str | None", "str | Sequence[str]"})
+
+
+def _is_special(value: object) -> bool:
+    """Return whether a value may be an object, or a text with a kind, or have one of them."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_special, value))
+    if isinstance(value, str):
+        return "/" in value
+    return isinstance(value, Mapping) or hasattr(type(value), "openapi_types")
+
+
+def _check_namespaces(name: str, namespaces: Mapping[str, str], namespace: object) -> None:
+    for which, found in namespaces.items():
+        if namespace is not None and found != namespace:
+            valid = f"its namespace is {found!r}, and namespace={namespace!r} is given"
+            raise InvalidArgument(name, which, valid)
+
+
 def _result_signature(declared: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(declared)
     result = str(signature.return_annotation).removeprefix("ConditionOf[").removesuffix("]")
@@ -241,10 +326,11 @@ def _run(client: Any, condition: Condition, options: Mapping[str, Any], entry: W
     from pytest_kwait.engine.options import resolve_options
     from pytest_kwait.engine.waiter import wait_for_condition
 
-    settings = resolve_options(options, timeout=entry.timeout, poll=entry.poll)
     if getattr(condition, "is_trivial", False):
+        resolve_options(options, timeout=entry.timeout, poll=entry.poll)
         return condition.result()
     session = Session.of(client)
+    settings = resolve_options(options, timeout=entry.timeout, poll=entry.poll, session=session)
     if hasattr(condition, "session"):
         condition.session = session
     return wait_for_condition(session, condition, settings)

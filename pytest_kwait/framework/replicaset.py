@@ -12,15 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.client.resource import REPLICA_SETS
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import WaitOptions, check_count
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.named_objects import count_noun
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
 from pytest_kwait.framework.workload.conditions import (
     ALIVE,
     OwnedPods,
     WorkloadCondition,
-    judge_stuck_pods,
+    detect_stuck_pods,
 )
 from pytest_kwait.framework.workload.fields import (
     ReplicaSetFields,
@@ -68,11 +69,11 @@ class _ReplicaSetCondition(WorkloadCondition):
         found = ", ".join(f"{count_of(self.current, name)} {word}" for name, word in names.items())
         return f"{replicas_of(self.current)} wanted: {found}"
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of its counts and its pods."""
-        if self.workload.current is None:
+        if self.object.current is None:
             return ""
-        pods = f"; {super().seen()}" if self.pods is not None else ""
+        pods = f"; {super().summarize()}" if self.pods is not None else ""
         return f"{self.counts()}{pods}"
 
     def pending(self) -> Pending:
@@ -88,18 +89,20 @@ class _ReplicaSetCondition(WorkloadCondition):
             needed: the number of pods that it must have.
             spare: the number of them that need not become ready.
         """
-        ending = self.workload.ending()
+        ending = self.object.ending()
         if ending is not None:
             return ending
         tally = self.tally
-        stuck = None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
+        stuck = (
+            None if tally is None else detect_stuck_pods(tally, replicas_of(self.current), spare)
+        )
         if stuck is not None:
             return stuck
         there = count_of(self.current, "replicas") if tally is None else tally.count(ALIVE)
         refused = detect_replica_failure(self.current)
         if refused is None or there == needed:
             return None
-        return Failed(refused.reason, refused.patience)
+        return Failed(refused.reason, refused.grace)
 
 
 class ReadyReplicaSet(_ReplicaSetCondition):
@@ -127,8 +130,7 @@ class AvailableReplicas(_ReplicaSetCondition):
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
-        noun = "pod" if target == 1 else "pods"
-        goal = f"have exactly {target} {noun} available"
+        goal = f"have exactly {count_noun(target, 'pod')} available"
         super().__init__(namespace, replica_set, goal, pods=True)
         self._target = target
 
@@ -139,12 +141,11 @@ class AvailableReplicas(_ReplicaSetCondition):
             return before
         available, wanted = count_of(self.current, "availableReplicas"), replicas_of(self.current)
         if available == self._target:
-            return Met()
+            return Met(settled=wanted == available and self.object.ending() is None)
         if available > self._target:
-            return self.workload.ending() or self.pending()
+            return self.object.ending() or self.pending()
         if wanted < self._target:
-            noun = "pod" if wanted == 1 else "pods"
-            return Failed(f"the replicaset is to have {wanted} {noun}", Patience.LONG)
+            return Failed(f"the replicaset is to have {count_noun(wanted, 'pod')}", Grace.LONG)
         return self._out_of_reach(wanted) or self.pending()
 
     def _out_of_reach(self, wanted: int) -> Failed | None:
@@ -180,8 +181,9 @@ class SpecReplicas(_ReplicaSetCondition):
     """
 
     def __init__(self, namespace: str, replica_set: str, target: int) -> None:
-        noun = "replica" if target == 1 else "replicas"
-        super().__init__(namespace, replica_set, f"get scaled to {target} {noun}", pods=False)
+        super().__init__(
+            namespace, replica_set, f"get scaled to {count_noun(target, 'replica')}", pods=False
+        )
         self._target = target
 
     def verdict(self) -> Verdict:
@@ -191,7 +193,7 @@ class SpecReplicas(_ReplicaSetCondition):
             return before
         if replicas_of(self.current) == self._target:
             return Met()
-        return self.workload.ending() or self.pending()
+        return self.object.ending() or self.pending()
 
 
 class ObservedReplicaSet(_ReplicaSetCondition):
@@ -204,11 +206,11 @@ class ObservedReplicaSet(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the observed generation of its status."""
-        absent = self.workload.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         lag = describe_generation_lag(self.current, self._generation)
-        return (self.workload.ending() or Pending(lag)) if lag else Met()
+        return (self.object.ending() or Pending(lag)) if lag else Met()
 
 
 @wait(limit="replica_set", summary="a replica set whose pods are all ready")

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.durations import format_duration
-from pytest_kwait.engine.object_counter import ObjectCounter
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.object_sinks import ObjectCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.engine.object_counter import ObjectState, TerminalState
+    from pytest_kwait.engine.condition import TerminalState
+    from pytest_kwait.engine.object_sinks import ObjectState
 
 __all__ = ["TimedTally", "Timer", "Timers"]
 
@@ -114,7 +115,7 @@ class Timer:
         self._held.discard(key)
         self._broken.pop(key, None)
 
-    def judge(self, verdict: Verdict) -> Verdict:
+    def evaluate(self, verdict: Verdict) -> Verdict:
         """Return the verdict on a test, given how long it has held.
 
         Args:
@@ -126,7 +127,7 @@ class Timer:
         if self._from_now and key in self._held:
             return Met()
         if isinstance(verdict, Met):
-            return self._judge_met(verdict, key, now)
+            return self._evaluate_met(verdict, key, now)
         since = self._since.pop(key, None)
         self._held.discard(key)
         if not self._from_now:
@@ -137,15 +138,15 @@ class Timer:
         broken = self._broken[key] = Failed(f"{text}: {verdict.reason}")
         return broken
 
-    def _judge_met(self, verdict: Met, key: str, now: float) -> Verdict:
+    def _evaluate_met(self, verdict: Met, key: str, now: float) -> Verdict:
         if key in self._held:
-            return verdict
+            return Met(verdict.objects)
         since = self._since.setdefault(key, now)
         # Objects seen before a connection broke do not show that the test still holds.
         if self._timers.fresh and now >= since + self._seconds:
             del self._since[key]
             self._held.add(key)
-            return verdict
+            return Met(verdict.objects)
         return Pending(f"it holds, and must for {format_duration(self._seconds)}")
 
 
@@ -153,14 +154,16 @@ class TimedTally(ObjectCounter):
     """A counter of many objects, each with its own timers.
 
     Args:
-        judge: returns an object's state from its fields and its terminal state so far.
+        classify: returns an object's state from its fields and its terminal state so far.
         timers: the timers; `key` is set to the object being evaluated.
     """
 
     def __init__(
-        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState], timers: Timers
+        self,
+        classify: Callable[[dict[str, Any], TerminalState | None], ObjectState],
+        timers: Timers,
     ) -> None:
-        super().__init__(judge)
+        super().__init__(classify)
         self._timers = timers
         self._running: dict[str, tuple[dict[str, Any], bytes]] = {}
 

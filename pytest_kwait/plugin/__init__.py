@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,8 +41,8 @@ _KWAIT_MARKER = (
     "these tests; the marker nearest to the test wins, timeouts are merged name by name."
 )
 _MANIFESTS_MARKER = (
-    "manifests(*files): apply manifests in the test's namespace before it starts; paths are "
-    "relative to the test's file, then to rootdir."
+    "manifests(*files, validate='strict'): apply manifests in the test's namespace before it "
+    "starts; paths are relative to the test's file, then to rootdir."
 )
 _SIMPLE_MARKERS = (
     "serial: run alone on the cluster; the test waits until no other test uses it.",
@@ -65,6 +67,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         )
         parser.addini(definition.ini, definition.help, type="string", default=None)
     register(pluginmanager, ("pytest_kwait.plugin.run",))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    """Refuse a run whose rootdir was taken from an option's value."""
+    if any(
+        name.startswith("--") and not value.startswith("-") and Path(value).exists()
+        for name, value in pairwise(args)
+    ) or any(each.startswith("@") for each in args):
+        from pytest_kwait.plugin.settings import check_rootdir
+
+        check_rootdir(early_config, parser, args)
 
 
 @pytest.hookimpl(tryfirst=True)

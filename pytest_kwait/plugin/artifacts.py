@@ -14,7 +14,6 @@ artifacts are written before it does.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -35,17 +34,24 @@ from pytest_kwait.plugin.failures import (
     redaction_of,
 )
 from pytest_kwait.plugin.live_status import write_line
-from pytest_kwait.plugin.run import format_shard, run_of, running_item, time_left, without_timeout
+from pytest_kwait.plugin.run import (
+    format_shard,
+    guard_report,
+    run_of,
+    running_item,
+    time_left,
+)
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from concurrent.futures import ThreadPoolExecutor
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
     from pytest_kwait.suite.report.records import NamespaceUse, WaitRecorder
+    from pytest_kwait.temp_dir import TempDir
 
 __all__ = [
     "ArtifactCollector",
@@ -65,7 +71,7 @@ CRASH_DUMP_TIMEOUT = 15.0
 CRASH_DUMPS_TIMEOUT = 600.0
 """Seconds for the dumps of all crashed workers."""
 
-_journal_folder_key = pytest.StashKey[Path]()
+_journal_folder_key: pytest.StashKey[TempDir] = pytest.StashKey()
 _recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
 _crash_dumper_key = pytest.StashKey["CrashDumper"]()
 
@@ -123,8 +129,10 @@ def pytest_configure_node(node: Any) -> None:
     if run_settings(config).artifacts is None:
         return
     if _journal_folder_key not in config.stash:
-        config.stash[_journal_folder_key] = Path(tempfile.mkdtemp(prefix="kwait-workers-"))
-    node.workerinput["kwait_words"] = str(config.stash[_journal_folder_key])
+        from pytest_kwait.temp_dir import TempDir
+
+        config.stash[_journal_folder_key] = TempDir("workers-")
+    node.workerinput["kwait_words"] = str(config.stash[_journal_folder_key].path)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -173,7 +181,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if _crash_dumper_key in config.stash:
         config.stash[_crash_dumper_key].finish(patient=False)
     if _journal_folder_key in config.stash:
-        shutil.rmtree(config.stash[_journal_folder_key], ignore_errors=True)
+        config.stash[_journal_folder_key].remove()
 
 
 def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
@@ -206,7 +214,7 @@ def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
 
     if _journal_folder_key not in config.stash:
         return CrashJournal()
-    return read_crash_journal(_journal_path(config.stash[_journal_folder_key], worker))
+    return read_crash_journal(_journal_path(config.stash[_journal_folder_key].path, worker))
 
 
 def crash_dumper_of(config: pytest.Config) -> CrashDumper:
@@ -291,6 +299,7 @@ class ArtifactCollector:
         self._trouble = ""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -308,7 +317,7 @@ class ArtifactCollector:
             # Namespaces of a failed teardown were dumped during it.
             seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
             failure.namespaces = tuple(dict.fromkeys(seen))
-            with without_timeout(item), self._writing(item) as folder:
+            with self._writing(item) as folder:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
                     folder.write(f"failure{part}.txt", _plain_longrepr(report))
@@ -335,6 +344,7 @@ class ArtifactCollector:
         yield
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Count the folders of all processes; write those of crashed workers."""
         if not hasattr(self._config, "workerinput"):
@@ -591,7 +601,7 @@ def _on_timeout(item: pytest.Item, settings: Any, collector: ArtifactCollector) 
 
 def _timeout_message(seconds: float) -> str:
     """Return the stack of the test, in place of a failure."""
-    from pytest_kwait.apimachinery.durations import format_duration
+    from pytest_kwait.apimachinery.times import format_duration
 
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _lines_key = pytest.StashKey[list[str]]()
 _crashed_key = pytest.StashKey[bool]()
 _remaining_key = pytest.StashKey[list[str]]()
+_shared_key = pytest.StashKey[bool]()
 _terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
 
 _CONTROLLER = 0
@@ -27,6 +28,8 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     output = getattr(node, "workeroutput", None)
     if error is not None or output is None:
         node.config.stash[_crashed_key] = True
+    if (output or {}).get("kwait_shared"):
+        record_shared(node.config)
     record_terminating(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
     node.config.stash.setdefault(_remaining_key, []).extend((output or {}).get("kwait_stayed", []))
 
@@ -38,6 +41,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     output = getattr(config, "workeroutput", None)
     if output is not None:
         output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
+        output["kwait_shared"] = config.stash.get(_shared_key, False)
         output["kwait_stayed"] = config.stash.get(_remaining_key, [])
     # An interrupted run does not wait for deletions.
     patient = exitstatus != pytest.ExitCode.INTERRUPTED
@@ -67,6 +71,11 @@ def record_terminating(config: pytest.Config, place: int, going: Mapping[str, st
         config.stash.setdefault(_terminating_key, {}).setdefault(place, {}).update(going)
 
 
+def record_shared(config: pytest.Config) -> None:
+    """Record that objects of the session were left to the end of the run."""
+    config.stash[_shared_key] = True
+
+
 def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
     """Record objects that remained after a test, for the summary.
 
@@ -88,9 +97,17 @@ def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
     from pytest_kwait.plugin.run_lease import registrations_of
 
     untidy = config.stash.get(_crashed_key, False)
-    told = config.stash.get(_terminating_key, {})
+    terminating = config.stash.get(_terminating_key, {})
     for place, registration in registrations_of(config).items():
-        going = {**told.get(place, {}), **told.get(_CONTROLLER, {})}
+        going = {**terminating.get(place, {}), **terminating.get(_CONTROLLER, {})}
         yield from registration.end(
-            untidy=untidy, kept=bool(kept_lines(config)), going=going, patient=patient
+            untidy=untidy,
+            kept=bool(kept_lines(config)),
+            shared=config.stash.get(_shared_key, False) and not _is_worker(config),
+            going=going,
+            patient=patient,
         )
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")

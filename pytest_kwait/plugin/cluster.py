@@ -7,7 +7,8 @@ requests it. Without pytest-xdist the process owns it.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -18,13 +19,24 @@ from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
-    from pytest_kwait.clusters.provider import Cluster
+    from collections.abc import Iterator
+
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
+    from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
 
-__all__ = ["check_rights", "cluster_of", "uses_cluster"]
+__all__ = [
+    "check_rights",
+    "cluster_of",
+    "is_cluster_overridden",
+    "map_images",
+    "mapped_images",
+    "uses_cluster",
+]
 
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
+_mapped_key: pytest.StashKey[dict[str, ImageMapping]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,23 +44,23 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = run_settings(config)
     handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait")
 
-    def asked() -> ClusterSource:
+    def make_remote_source() -> ClusterSource:
         from pytest_kwait.plugin.cluster_source import RemoteSource
 
         assert handed is not None  # noqa: S101 - only a worker asks
         return RemoteSource(handed["port"], handed["secret"], worker)
 
-    def owned() -> ClusterSource:
+    def make_owned_source() -> ClusterSource:
         from pytest_kwait.plugin.cluster_source import OwnedSource
 
         return OwnedSource(settings)
 
     if handed is not None:
         worker: str = config.workerinput["workerid"]  # type: ignore[attr-defined] # pytest-xdist's own way to hand things to a worker
-        config.stash[run_key] = Run(handed["run"], worker, asked)
+        config.stash[run_key] = Run(handed["run"], worker, make_remote_source)
     else:
         name = settings.run_id or os.urandom(3).hex()
-        config.stash[run_key] = Run(name, "", owned)
+        config.stash[run_key] = Run(name, "", make_owned_source)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,14 +76,34 @@ def pytest_configure_node(node: Any) -> None:
 
             return registration_of(config, cluster)
 
-        def told(worker: str, line: str) -> None:
+        def show_line(worker: str, line: str) -> None:
             from pytest_kwait.plugin.live_status import show_worker_status
 
             show_worker_status(config, worker, line)
 
-        config.stash[_server_key] = ClusterServer(run.source, registration, told)
+        config.stash[_server_key] = ClusterServer(run.source, registration, show_line)
     server = config.stash[_server_key]
     node.workerinput["kwait"] = {"run": run.id, "port": server.port, "secret": server.secret}
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """List what is not isolated of programs in pods, if a setting maps images."""
+    if not _is_isolation_in_header(config):
+        return []
+    from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
+
+    try:
+        missing = detect_isolation().missing
+    except OSError:
+        return []  # events of pods say why programs cannot be run
+    return [f"kwait: programs in pods: {line}" for line in missing]
+
+
+def _is_isolation_in_header(config: pytest.Config) -> bool:
+    """Return whether the header says what is not isolated; else lines at the end do."""
+    settings = run_settings(config)
+    has_header = config.option.verbose >= 0 and not config.option.no_header
+    return bool(settings.image) and not settings.is_existing and has_header
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -113,6 +145,24 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test at once if its cluster has ended."""
+    outage = run_of(item.config).outage
+    if outage and uses_cluster(item) and not is_cluster_overridden(item):
+        pytest.fail(outage, pytrace=False)
+    if uses_cluster(item) and _overrides_images(item):
+        # Of a conftest below the first one that the cluster was used from.
+        function = cast("pytest.Function", item)
+        function.fixturenames = list(dict.fromkeys(("_kwait_images", *function.fixturenames)))
+
+
+def _overrides_images(item: pytest.Item) -> bool:
+    """Return whether a conftest or module overrides the mappings for a test."""
+    manager = item.session._fixturemanager
+    return len(manager.getfixturedefs("kwait_images", item) or ()) > 1
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the cluster that was started for the run, after the last worker has ended."""
     if _server_key in config.stash:
@@ -142,6 +192,62 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
         registration.place()
 
 
+@contextmanager
+def mapped_images(config: pytest.Config, cluster: Cluster, given: object) -> Iterator[None]:
+    """Map the images of the run until its end.
+
+    Args:
+        given: the value of the fixture as the first test sees it.
+
+    Raises:
+        InvalidArgument: the fixture's value is invalid.
+        ApiError: another process maps a pattern to another program.
+    """
+    map_images(config, cluster, given)
+    try:
+        yield
+    finally:
+        _note_ignored(config, cluster)
+        images = vars(cluster).get("images")
+        if images is not None and not images.ignored and not _is_isolation_in_header(config):
+            # A cluster that has ended has no restrictions to report.
+            with suppress(KwaitError):
+                for line in images.list_missing_isolation():
+                    run_of(config).source.add_note(f"programs in pods: {line}")
+        if images is not None:
+            images.close()
+
+
+def map_images(config: pytest.Config, cluster: Cluster, given: object) -> None:
+    """Map the images of a fixture's value; a setting replaces its mapping of the same pattern.
+
+    Raises:
+        InvalidArgument: the value is invalid.
+        ApiError: a pattern is mapped to another program, by another process or conftest.
+    """
+    settings = run_settings(config).image
+    if not given and not settings:
+        return
+    from pytest_kwait.clusters.images import read_fixture
+
+    mapped = config.stash.setdefault(_mapped_key, {})
+    mappings = {mapping.pattern: mapping for mapping in (*read_fixture(given), *settings)}
+    for pattern, mapping in mappings.items():
+        if mapped.get(pattern) != mapping:
+            cluster.images.add(mapping)
+            mapped[pattern] = mapping
+
+
+def _note_ignored(config: pytest.Config, cluster: Cluster) -> None:
+    """Add a line to the end of the run if the cluster does not use mappings."""
+    images = vars(cluster).get("images")
+    if images is not None and images.ignored:
+        from pytest_kwait.clusters.images import describe_ignored_images
+
+        line = describe_ignored_images(images.ignored, cluster.server)
+        run_of(config).source.add_note(line)
+
+
 def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
@@ -151,6 +257,12 @@ def _names_cluster(config: pytest.Config) -> bool:
     return any(
         settings.source(name) != DEFAULT_SOURCE for name in ("cluster", "kubeconfig", "context")
     )
+
+
+def is_cluster_overridden(item: pytest.Item) -> bool:
+    """Return whether a conftest overrides the cluster fixture; its cluster is not yet known."""
+    fixtures: Any = item.session._fixturemanager
+    return len(fixtures.getfixturedefs("kwait_cluster", item) or ()) != 1
 
 
 def _has_namespace(item: pytest.Item) -> bool:
@@ -172,4 +284,6 @@ def uses_cluster(item: pytest.Item) -> bool:
     fixtures = set(getattr(item, "fixturenames", ()))
     marks = {mark.name for mark in item.iter_markers()}
     ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
-    return bool(ours - {"kwait_timeouts"} or (fixtures | marks) & {"manifests", *WAIT_NAMES})
+    return bool(
+        ours - {"kwait_images", "kwait_timeouts"} or (fixtures | marks) & {"manifests", *WAIT_NAMES}
+    )

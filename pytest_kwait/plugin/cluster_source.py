@@ -21,7 +21,8 @@ from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.clusters.provider import Cluster, Provider
+    from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.clusters.provider import Provider
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.namespaces.permissions import MissingRights
@@ -124,11 +125,23 @@ class ClusterSource(Protocol):
         """Return why tests may not use the running cluster; empty if they may."""
         ...
 
+    def outage(self) -> str:
+        """Return why no request is sent to the running cluster any more; empty if it is usable."""
+        ...
+
+    def wait_for_outage(self, known: str) -> str:
+        """Return the outage of the running cluster once it differs from the known one; blocks."""
+        ...
+
     def notes(self) -> list[str]:
         """Return lines about the cluster for the end of the run.
 
         A line that begins with a blank continues the one before.
         """
+        ...
+
+    def add_note(self, line: str) -> None:
+        """Add a line about the cluster for the end of the run, once."""
         ...
 
     def show(self, line: str) -> None:
@@ -147,6 +160,7 @@ class OwnedSource:
         self._failure: KwaitError | None = None
         self._lack: MissingRights | None = None
         self._readiness: Readiness | None = None
+        self._notes: list[str] = []
 
     def provider(self) -> Provider:
         """Return the provider of the cluster; nothing is started.
@@ -168,6 +182,8 @@ class OwnedSource:
                 context_source=settings.source("context"),
                 timing=settings.timing,
                 timing_source=settings.given_source("timing"),
+                api_only=settings.api_only,
+                api_only_source=settings.source("api_only"),
             )
             check_context(provider, settings)
             self._provider = provider
@@ -225,13 +241,37 @@ class OwnedSource:
                 self._readiness = Readiness(self._cluster, self._settings, keep)
         return self._readiness.problem(test)
 
+    def outage(self) -> str:
+        """Return the problem that the monitor of the cluster has reported."""
+        return _outage_of(self._cluster)
+
+    def wait_for_outage(self, known: str) -> str:
+        """Wait for a report of the monitor of the cluster."""
+        from pytest_kwait.client.availability import availability_of
+
+        return availability_of(self.cluster().server).wait_for_change(known)
+
     def notes(self) -> list[str]:
-        """Return lines about missing rights and about readiness."""
+        """Return lines about missing rights and about readiness, and added ones."""
         lost = [] if self._lack is None else self._lack.losses
-        return [*lost, *([] if self._readiness is None else self._readiness.notes)]
+        readiness = [] if self._readiness is None else self._readiness.notes
+        return [*lost, *readiness, *self._notes]
+
+    def add_note(self, line: str) -> None:
+        """Add a line, once."""
+        if line not in self._notes:
+            self._notes.append(line)
 
     def show(self, line: str) -> None:
         """Do nothing: this process shows its own waits."""
+
+
+def _outage_of(cluster: Cluster | None) -> str:
+    if cluster is None:
+        return ""
+    from pytest_kwait.client.availability import availability_of
+
+    return availability_of(cluster.server).problem
 
 
 class RemoteSource:
@@ -259,10 +299,30 @@ class RemoteSource:
         if self._cluster is None:
             from pytest_kwait.clusters.provider import connect
 
-            answer = self._ask()
+            answer = self._request()
             self._missing = answer.pop("missing")
             self._cluster = connect(**answer)
+            if answer["provider"] == "embedded":
+                from pytest_kwait.client.availability import availability_of
+
+                availability_of(self._cluster.server).is_watched = True
+                threading.Thread(
+                    target=self._follow_outages,
+                    args=(self._cluster.server,),
+                    name="kwait cluster monitor",
+                    daemon=True,
+                ).start()
         return self._cluster
+
+    def _follow_outages(self, server: str) -> None:
+        """Take over each problem of the cluster that the controller reports."""
+        from pytest_kwait.client.availability import availability_of
+
+        availability = availability_of(server)
+        # A controller that has ended takes this worker with it.
+        with contextlib.suppress(ClusterError):
+            while True:
+                availability.report_problem(self.wait_for_outage(availability.problem))
 
     def missing(self, cluster: Cluster) -> str:
         """Return the controller's result."""
@@ -273,26 +333,39 @@ class RemoteSource:
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
         """Return a registration through the controller, if the cluster is the controller's."""
-        return RemoteRegistration(self._ask) if cluster is self._cluster else None
+        return RemoteRegistration(self._request) if cluster is self._cluster else None
 
     def problem(self, test: str) -> str:
         """Return the controller's result, which is shared by all workers."""
         if self._ready:
             return ""
-        problem = str(self._ask("ready", quote(test[:_MAX_NAME_LENGTH]))["problem"])
+        problem = str(self._request("ready", quote(test[:_MAX_NAME_LENGTH]))["problem"])
         self._ready = not problem
         return problem
+
+    def outage(self) -> str:
+        """Return the problem that the controller has reported."""
+        return _outage_of(self._cluster)
+
+    def wait_for_outage(self, known: str) -> str:
+        """Wait for the controller's next report."""
+        return str(self._request("outage", quote(known))["problem"])
 
     def notes(self) -> list[str]:
         """Return nothing: the controller reports them."""
         return []
 
+    def add_note(self, line: str) -> None:
+        """Send the line to the controller."""
+        with contextlib.suppress(ClusterError):
+            self._request("note", quote(line))
+
     def show(self, line: str) -> None:
         """Send the line to the controller; a lost line does not matter."""
         with contextlib.suppress(ClusterError):
-            self._ask("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
+            self._request("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
 
-    def _ask(self, *words: str) -> dict[str, Any]:
+    def _request(self, *words: str) -> dict[str, Any]:
         try:
             with socket.create_connection(("127.0.0.1", self._port)) as connection:
                 connection.sendall(" ".join((self._secret, *words)).encode() + b"\n")
@@ -315,59 +388,62 @@ class RemoteRegistration:
     """The controller's registration of the run, which outlives this worker.
 
     Args:
-        ask: sends a request to the controller and returns its response.
+        request: sends a request to the controller and returns its response.
     """
 
-    def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
-        self._ask = ask
+    def __init__(self, request: Callable[..., dict[str, Any]]) -> None:
+        self._request = request
         self._place: str | None = None
         self._kinds: set[str] = set()
 
     def place(self) -> str:
         """Return namespace/name of the Lease; empty if there is none."""
         if self._place is None:
-            self._place = str(self._ask("registration")["place"])
+            self._place = str(self._request("registration")["place"])
         return self._place
 
     def record(self, kind: str) -> None:
         """Record a kind before its first object is created."""
         if kind not in self._kinds:
-            self._ask("registration", kind)
+            self._request("registration", kind)
             self._kinds.add(kind)
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return "" once the namespace may be created, or the refusal after `seconds`."""
-        return str(self._ask("turn", name, repr(seconds))["reason"])
+        return str(self._request("turn", name, repr(seconds))["reason"])
 
 
 class ClusterServer:
     """The controller's side: serves workers that know the secret.
 
     A request is the secret alone (the cluster), or the secret and `registration` with an optional
-    kind, `ready` and a test, `show`, a worker and a line, or `turn`, a name and seconds for the
-    quota of namespaces.
+    kind, `ready` and a test, `note` and a line, `show`, a worker and a line, `turn`, a name and
+    seconds for the quota of namespaces, or `outage` and the known one, whose answer waits for
+    another.
 
     Args:
         source: the cluster.
         registration: returns the run's registration in a cluster; None if it needs none.
-        told: called with a line for each wait of a worker.
+        show_line: called with a line for each wait of a worker.
     """
 
     def __init__(
         self,
         source: ClusterSource,
         registration: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
-        told: Callable[[str, str], None] = lambda worker, line: None,
+        show_line: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
         self._source = source
         self._registration = registration
-        self._told = told
+        self._show_line = show_line
         self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
             b"": self._cluster_facts,
             b"registration": self._register,
             b"ready": self._problem,
+            b"note": self._add_note,
             b"show": self._show,
             b"turn": self._acquire_quota,
+            b"outage": self._wait_for_outage,
         }
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
@@ -406,8 +482,8 @@ class ClusterServer:
                 connection.settimeout(_REQUEST_TIMEOUT)
                 with connection.makefile("rb") as stream:
                     greeting = stream.readline(_MAX_REQUEST_SIZE).split()
-                said, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
-                if hmac.compare_digest(said, self.secret.encode()):
+                secret, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
+                if hmac.compare_digest(secret, self.secret.encode()):
                     connection.settimeout(None)
                     answer = self._replies[bytes(topic)](*words)
                     connection.sendall(json.dumps(answer).encode() + b"\n")
@@ -440,8 +516,15 @@ class ClusterServer:
     def _problem(self, test: bytes) -> dict[str, Any]:
         return {"problem": self._source.problem(unquote(test.decode()))}
 
+    def _wait_for_outage(self, known: bytes = b"") -> dict[str, Any]:
+        return {"problem": self._source.wait_for_outage(unquote(known.decode()))}
+
+    def _add_note(self, line: bytes) -> dict[str, Any]:
+        self._source.add_note(unquote(line.decode()))
+        return {}
+
     def _show(self, worker: bytes, line: bytes = b"") -> dict[str, Any]:
-        self._told(worker.decode(), unquote(line.decode()))
+        self._show_line(worker.decode(), unquote(line.decode()))
         return {}
 
     def _cluster_facts(self) -> dict[str, Any]:
@@ -449,10 +532,13 @@ class ClusterServer:
             cluster = self._source.cluster()
         except KwaitError as error:
             return {"error": str(error)}
+        if outage := self._source.outage():
+            return {"error": outage}
         return {
             "provider": cluster.provider,
             "kubeconfig": str(cluster.kubeconfig),
             "context": cluster.context,
             "time_scale": cluster.time_scale,
+            "has_controllers": cluster.has_controllers,
             "missing": self._source.missing(cluster),
         }

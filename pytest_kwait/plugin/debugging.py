@@ -26,7 +26,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
         # Another debugger: it is unknown when it shows its prompt.
         return
 
-    def ask() -> None:
+    def enter_prompt() -> None:
         suspend_status(config)
         TEST_CLOCK.stop()
 
@@ -34,7 +34,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
 
     def before_the_prompt() -> None:
         preloop()
-        ask()
+        enter_prompt()
 
     def before_a_command(line: str) -> str:
         TEST_CLOCK.resume()
@@ -43,7 +43,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
     def after_a_command(stop: bool, line: str) -> bool:
         over = postcmd(stop, line)
         if not over:
-            ask()
+            enter_prompt()
         return over
 
     # These methods belong to this stop at the prompt and those that follow from it.

@@ -5,20 +5,26 @@ A report arrives in the controller even if the worker that made it dies later.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
-from pytest_kwait.plugin.run import uses_plugin
+from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
+from pytest_kwait.plugin.run import guard_report, run_of, time_left, uses_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 __all__ = ["Failure", "client_of", "failed_waits_in", "failure_of", "namespaces_of", "redaction_of"]
 
+_reported_outages_key = pytest.StashKey[set[str]]()
+
 _ATTRIBUTE = "kwait_failure"
 _MAX_LENGTH = 500
+
+_SECRETS_PART = 0.5
+"""Part of the time until the test's own timeout that a list of its Secrets may take."""
 
 
 class Failure:
@@ -52,6 +58,7 @@ class Failure:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+@guard_report
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -67,7 +74,104 @@ def pytest_runtest_makereport(
         headline = redact(_format_headline(error))[:_MAX_LENGTH] if error is not None else "failed"
         awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
         Failure(headline, awaited, tuple(namespaces_of(item))).attach(report)
+        shown = _shown_error(error)
+        if shown is not None:
+            _set_summary(report, redact(_format_summary(shown))[:_MAX_LENGTH])
+    _mask_secret_values(report)
     return report
+
+
+@pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_runtest_makereport")
+@guard_report
+def pytest_runtest_makereport_once(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Pass a teardown whose only errors are an end of the cluster that is reported already."""
+    report = yield
+    if not report.failed or call.excinfo is None:
+        return report
+    reported = item.config.stash.setdefault(_reported_outages_key, set())
+    outage = run_of(item.config).outage
+    leaves = list(_leaves_of(call.excinfo.value))
+    known = [_outage_in(each, outage) in reported for each in leaves]
+    if report.when == "teardown" and all(known):
+        report.outcome, report.longrepr = "passed", None
+        return report
+    shown = report.longreprtext
+    ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
+    reported.update(text for text in ends if text in shown)
+    return report
+
+
+def _leaves_of(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves_of(each)
+    else:
+        yield error
+
+
+def _outage_in(error: BaseException, outage: str) -> str:
+    """Return the end of the cluster that an error is; empty for any other error."""
+    text = _text_of(error)
+    if text != outage and not (isinstance(error, ApiError) and error.reason == "ClusterEnded"):
+        return ""
+    # An error that was raised while another one was handled would hide it.
+    context = error.__context__
+    if context is not None and not error.__suppress_context__ and not _outage_in(context, outage):
+        return ""
+    return text
+
+
+def _shown_error(error: BaseException | None) -> KwaitError | None:
+    """Return the error of this package whose text a report shows, if any."""
+    if isinstance(error, pytest.fail.Exception):
+        cause = error.__context__
+        return cause if isinstance(cause, KwaitError) and str(cause) == str(error) else None
+    return error if isinstance(error, KwaitError) else None
+
+
+def _set_summary(report: pytest.TestReport, text: str) -> None:
+    """Show a text in pytest's short summary and in JUnit, without the module of the error."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and text:
+        crash.message = text
+
+
+def _format_summary(error: KwaitError) -> str:
+    if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
+        return error.report.summary
+    summary = getattr(error, "summary", "")
+    if summary:
+        return str(summary)
+    first, _, rest = str(error).strip().partition("\n")
+    # A line that introduces a list says nothing without the list's first line.
+    return f"{first} {rest.strip().partition(chr(10))[0]}" if first.endswith(":") else first
+
+
+def _mask_secret_values(report: pytest.TestReport) -> None:
+    """Hide values of Secrets in a report, for the terminal, JUnit and every other reader."""
+    redaction: Any = sys.modules.get("pytest_kwait.engine.failure.redaction")
+    if redaction is None:
+        # No value has been read.
+        return
+    mask, seen = redaction.SECRET_VALUES.mask, set[int]()
+
+    def masked(value: Any) -> Any:
+        if isinstance(value, str):
+            return mask(value)
+        if isinstance(value, tuple):
+            return tuple([masked(each) for each in value])
+        if isinstance(value, list):
+            value[:] = [masked(each) for each in value]
+        elif type(value).__module__.startswith("_pytest.") and id(value) not in seen:
+            seen.add(id(value))
+            for name, each in vars(value).items():
+                setattr(value, name, masked(each))
+        return value
+
+    report.longrepr = masked(report.longrepr)
+    report.sections = masked(report.sections)
 
 
 def failure_of(report: object) -> Failure:
@@ -108,8 +212,8 @@ def client_of(item: pytest.Item) -> Any:
 
 
 def redaction_of(item: pytest.Item) -> Callable[[str], str]:
-    """Return the function that redacts secrets from texts of a test."""
-    from pytest_kwait.engine.failure.redaction import make_redactor
+    """Return the function that redacts secrets, those of a test's namespaces too."""
+    from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
 
     client = client_of(item)
     if client is None:
@@ -117,10 +221,15 @@ def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     from pytest_kwait.client.session import Session
 
     try:
-        return make_redactor(Session.of(client).credentials())
+        session = Session.of(client)
     except KwaitError:
         # A conftest's fixture may return any object.
         return make_redactor(())
+    left = time_left(item)
+    # Not longer than the test may last: pytest-timeout's thread method would end the process.
+    limit = None if left is None else left * _SECRETS_PART
+    learn_secrets(session, namespaces_of(item), limit=limit)
+    return make_redactor(session.credentials())
 
 
 def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
@@ -141,11 +250,19 @@ def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitF
 def _format_headline(error: BaseException) -> str:
     if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
         return error.report.headline
-    lines = str(error).strip().splitlines()
+    lines = _text_of(error).strip().splitlines()
     name = type(error).__name__
     if isinstance(error, pytest.fail.Exception) and lines:
         return lines[0]
     return f"{name}: {lines[0]}" if lines else name
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the message of an error; empty for a class of the user whose `__str__` raises."""
+    try:
+        return str(error)
+    except Exception:  # user code may raise anything
+        return ""
 
 
 def _format_awaited(wait: WaitTimeout | WaitFailed) -> str:

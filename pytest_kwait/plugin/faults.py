@@ -12,8 +12,8 @@ from pytest_kwait.plugin.run import running_item
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.clusters.faults import FaultScope
-    from pytest_kwait.clusters.provider import Cluster
 
 __all__ = ["end_faults_with_tests"]
 

@@ -17,16 +17,17 @@ from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import activate, is_active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.client.session import TimeBudget
+    from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.engine.options import Timeouts
     from pytest_kwait.plugin.informers import InformersFactory
     from pytest_kwait.plugin.schedulers import SchedulerFactory
-    from pytest_kwait.suite.bound_wait import BoundWait, TimeBudget
+    from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.election.candidates import Candidates
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
@@ -88,10 +89,18 @@ def _scope(
 
 
 @pytest.fixture(scope="session")
-def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Give the cluster of the run, the same for all: .kubeconfig, .provider, .nodes, .faults."""
+def kwait_images() -> Mapping[str, object]:
+    """Give the programs that images are mapped to: override it; commands by pattern of an image."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kwait_cluster(
+    request: pytest.FixtureRequest, kwait_images: Mapping[str, object]
+) -> Iterator[Cluster]:
+    """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images."""
     activate(request.config)
-    from pytest_kwait.plugin.cluster import cluster_of
+    from pytest_kwait.plugin.cluster import cluster_of, mapped_images
     from pytest_kwait.plugin.faults import end_faults_with_tests
     from pytest_kwait.plugin.readiness import check_ready
     from pytest_kwait.plugin.run import running_item
@@ -101,17 +110,35 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     # No collected test requested the cluster beforehand.
     check_ready(request.config, item.nodeid if item is not None else "")
     end_faults_with_tests(request.config, cluster)
-    return cluster
+    with mapped_images(request.config, cluster, kwait_images):
+        yield cluster
+
+
+@pytest.fixture
+def _kwait_images(
+    request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_images: Mapping[str, object]
+) -> None:
+    """Map the images that a conftest or module overrides for its tests."""
+    from pytest_kwait.plugin.cluster import map_images
+
+    map_images(request.config, kwait_cluster, kwait_images)
 
 
 @pytest.fixture(scope="session")
-def kwait_client(kwait_cluster: Cluster) -> Iterator[ApiClient]:
+def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iterator[ApiClient]:
     """Give a kubernetes.client.ApiClient for the cluster of the run."""
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import TEST_CLOCK
+    from pytest_kwait.plugin.markers import settings_in_force
+    from pytest_kwait.plugin.run import running_item, time_budget_of
 
     client = kwait_cluster.client()
-    Session.of(client).clock = TEST_CLOCK
+    session = Session.of(client)
+    session.clock = TEST_CLOCK
+    # Functions that are called in a test, or in the set-up of a fixture of any scope.
+    config, node = request.config, request.session
+    session.time_budget = lambda: time_budget_of(running_item(config))
+    session.default_options = lambda *names: settings_in_force(config, node).wait_options(*names)
     yield client
     client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 
@@ -153,14 +180,20 @@ def kwait_namespace(
 
 
 @pytest.fixture(scope=_scope)
-def kwait(
+def kwait(_kwait: Kwait) -> Kwait:
+    """Return the `Kwait` of this test: apply, create, get, list, delete, logs, events, wait_for."""
+    return _kwait
+
+
+@pytest.fixture(scope=_scope)
+def _kwait(
     request: pytest.FixtureRequest,
     kwait_cluster: Cluster,
     kwait_client: ApiClient,
     kwait_namespace: str,
     _kwait_namespaces: Namespaces,
 ) -> Iterator[Kwait]:
-    """Return the `Kwait` of this test: apply, create, get, list, delete, logs, events, wait_for."""
+    """Make the `Kwait` of this test, which markers use whatever `kwait` is (internal)."""
     from pytest_kwait.plugin.namespaces import make_kwait, make_owner
 
     timeouts = None
@@ -177,10 +210,19 @@ def kwait(
         kwait_client,
         _kwait_namespaces,
         timeouts,
-    ) as bench:
+    ) as kwait_object:
         for _, mark in reversed(list(request.node.iter_markers_with_node("manifests"))):
-            bench.apply(*mark.args)
-        yield bench
+            kwait_object.apply(*mark.args, **mark.kwargs)
+        yield kwait_object
+
+
+@pytest.fixture
+def _kwait_waits(request: pytest.FixtureRequest) -> Callable[[str], BoundWait]:
+    """Bind waits of markers, whatever the fixture of their name is (internal)."""
+    from pytest_kwait.framework.registry import WAITS
+    from pytest_kwait.plugin.namespaces import bind_wait
+
+    return lambda name: bind_wait(WAITS[name], request)
 
 
 @pytest.fixture(scope="session")
@@ -208,9 +250,9 @@ def kwait_factory(
                 kwait_cluster,
                 kwait_client,
                 _kwait_namespaces,
-            ) as bench,
+            ) as kwait_object,
         ):
-            yield bench
+            yield kwait_object
 
     return factory
 

@@ -13,10 +13,10 @@ import pytest
 
 from pytest_kwait.plugin.artifacts import artifacts_path, relative_path
 from pytest_kwait.plugin.failures import failure_of
-from pytest_kwait.plugin.run import run_of
+from pytest_kwait.plugin.run import guard_report, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pytest_kwait.suite.report.github import FailedTest
 
@@ -63,14 +63,17 @@ class FailureCollector:
         self._ours = artifacts_path(config) is not None
         self._trouble = ""
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Collect a failure."""
         category = self._config.hook.pytest_report_teststatus(report=report, config=self._config)[0]
         if category:
             self._counts[category] = self._counts.get(category, 0) + 1
         self._ours = self._ours or bool(vars(report).get("kwait_asked"))
         if report.failed:
-            self._failed.append(self._told(report))
+            self._failed.append(self._summarize(report))
+        return (yield)
 
     def lines(self) -> Iterator[str]:
         """Return the annotations, and why there is no summary."""
@@ -102,7 +105,7 @@ class FailureCollector:
         except OSError as error:
             self._trouble = str(error)
 
-    def _told(self, report: pytest.TestReport) -> FailedTest:
+    def _summarize(self, report: pytest.TestReport) -> FailedTest:
         failure = failure_of(report)
         file, line = self._line(report)
         phase = f" ({report.when})" if report.when in ("setup", "teardown") else ""

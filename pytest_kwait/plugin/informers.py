@@ -10,12 +10,10 @@ from pytest_kwait.plugin.namespaces import bind_wait
 from pytest_kwait.suite.informers import RecordedInformers
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import pytest
 
-    from pytest_kwait.apimachinery.durations import Duration
-    from pytest_kwait.apimachinery.labels import Selector
+    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.factory import TweakListOptions
     from pytest_kwait.cache.transform import TransformFunc
 
@@ -90,12 +88,7 @@ class InformersFactory:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop all informers."""
         for informers in self._made:
             informers.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kwait.plugin.artifacts import relative_path
 from pytest_kwait.plugin.failures import failure_of
-from pytest_kwait.plugin.run import run_of
+from pytest_kwait.plugin.run import guard_report, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+@guard_report
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -52,12 +53,16 @@ class _Attacher:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Add the links to a test's output, before its last report completes it."""
         folder = failure_of(report).folder if report.failed else ""
-        if not folder:
-            return
+        if folder:
+            self._attach(report, folder)
+        return (yield)
+
+    def _attach(self, report: pytest.TestReport, folder: str) -> None:
         phase = "-teardown" if report.when == "teardown" else ""
         links = [
             f"[[ATTACHMENT|{relative_path(self._config, str(path))}]]"

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
+from pytest_kwait.plugin.run import guard_report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -113,6 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+@guard_report
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.apimachinery.durations import format_duration
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.plugin.run import near_limit, running_item
+from pytest_kwait.plugin.run import guard_report, near_limit, running_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -229,7 +229,7 @@ class StatusReporter:
             else:
                 self._writer.erase()
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a permanent line."""
         with self._lock:
             self._writer.lines(line)
@@ -254,6 +254,9 @@ class StatusReporter:
     def _run(self) -> None:
         while True:
             self._clock.wait(self._wake, self._pause())
+            if self._is_due():
+                for wait in self._pending.waits():
+                    wait.learn_secrets(None)
             with self._lock:
                 self._wake.clear()
                 waits = self._pending.waits()
@@ -273,6 +276,15 @@ class StatusReporter:
             else now + _LIMIT_POLL_INTERVAL
         )
         return max(0.01, min(self._write_at, near, now + _LIMIT_POLL_INTERVAL) - now)
+
+    def _is_due(self) -> bool:
+        """Return whether a text of the active waits is to be shown now."""
+        now = self._clock.monotonic()
+        if self._writer.live:
+            return now >= self._draw_at and not self._hushed
+        limit = self._limit()
+        near = limit is not None and limit[0].expired and limit[0] is not self._warned
+        return near or (self._writer.periodic and now >= self._write_at)
 
     def _show_waits(self, waits: list[ActiveWait]) -> None:
         now = self._clock.monotonic()
@@ -323,11 +335,11 @@ class SignalHandler:
     `faulthandler.register`.
 
     Args:
-        tell: called in the main thread at any point: it must take no lock.
+        show_waits: called in the main thread at any point: it must take no lock.
     """
 
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self._show_waits: Callable[[], object] | None = tell
+    def __init__(self, show_waits: Callable[[], object]) -> None:
+        self._show_waits: Callable[[], object] | None = show_waits
         self._handler: int | None = None
 
     def install(self) -> None:
@@ -341,7 +353,7 @@ class SignalHandler:
             or _handler_of(number) != 0
         ):
             return
-        signal.signal(number, self._told)
+        signal.signal(number, self._handle_signal)
         self._handler = _handler_of(number)
 
     def restore(self) -> None:
@@ -350,11 +362,11 @@ class SignalHandler:
         if self._handler is None:
             return
         # Compare bound methods by equality, not identity.
-        ours = signal.getsignal(signal.SIGUSR1) == self._told
+        ours = signal.getsignal(signal.SIGUSR1) == self._handle_signal
         if ours and _handler_of(signal.SIGUSR1) == self._handler:
             signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
-    def _told(self, number: int, frame: Any) -> None:
+    def _handle_signal(self, number: int, frame: Any) -> None:
         if self._show_waits is not None:
             self._show_waits()
 
@@ -388,8 +400,8 @@ class LiveStatus:
         self._signal: SignalHandler | None = None
         self.quiet = True
         """True while pytest prints to the terminal."""
-        self._told: dict[str, str] = {}
-        self._told_lock = threading.Lock()
+        self._lines: dict[str, str] = {}
+        self._lines_lock = threading.Lock()
 
     def on_start(self, wait: ActiveWait) -> None:
         """Handle the start of a wait."""
@@ -436,15 +448,15 @@ class LiveStatus:
         if self._signal is not None:
             self._signal.install()
 
-    def told(self, worker: str, line: str) -> None:
+    def show_line(self, worker: str, line: str) -> None:
         """Show the status of a worker; called by the thread that receives it."""
-        with self._told_lock:
-            self._told.pop(worker, None)
+        with self._lines_lock:
+            self._lines.pop(worker, None)
             if line:
-                self._told[worker] = line
-            first = next(iter(sorted(self._told)), "")
-            text = f"[{first}] {self._told[first]}" if first else ""
-            others = len(self._told) - 1
+                self._lines[worker] = line
+            first = next(iter(sorted(self._lines)), "")
+            text = f"[{first}] {self._lines[first]}" if first else ""
+            others = len(self._lines) - 1
             if others > 0:
                 text = f"{others} more {'worker waits' if others == 1 else 'workers wait'}, {text}"
             self.reporter().show(text)
@@ -484,6 +496,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
     config = session.config
+    if _live_status_key in config.stash:
+        # `activate` has called this while pytest was being configured.
+        return
     # A worker's standard output is the channel to its controller; its standard error goes to the
     # controller's.
     worker = hasattr(config, "workerinput")
@@ -513,13 +528,13 @@ def showing_status(config: pytest.Config) -> Iterator[None]:
 def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
     """Show the status of a worker."""
     if _live_status_key in config.stash:
-        config.stash[_live_status_key].told(worker, line)
+        config.stash[_live_status_key].show_line(worker, line)
 
 
 def write_line(config: pytest.Config, line: str) -> None:
     """Write a permanent line, from any thread."""
     if _live_status_key in config.stash:
-        config.stash[_live_status_key].reporter().say(line)
+        config.stash[_live_status_key].reporter().write_line(line)
 
 
 def suspend_status(config: pytest.Config) -> None:
@@ -545,6 +560,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+@guard_report
 def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
     """Stop drawing while the controller prints the outcome of a test."""
     # `node` is set by pytest-xdist on reports that a controller receives.
@@ -588,6 +604,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+@guard_report
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Stop drawing after each phase of a test: pytest prints its outcome next."""
     suspend_status(item.config)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.plugin.cluster import cluster_of, uses_cluster
+from pytest_kwait.plugin.cluster import cluster_of, is_cluster_overridden, uses_cluster
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
 from pytest_kwait.plugin.run import run_of
 from pytest_kwait.plugin.settings import run_settings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.lock.lock import ClusterLock, LockRenewer
 
 __all__ = ["LockHolder", "lock_holder_of"]
@@ -38,7 +38,7 @@ class LockHolder:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._renewer: LockRenewer | None = None
-        self._asked = False
+        self._is_resolved = False
         self._problem: KwaitError | None = None
         self._refusal = ""
         self._lost = False
@@ -105,9 +105,10 @@ class LockHolder:
             self.lines.append(f"kwait: {problem}")
 
     def _acquire(self, lock: ClusterLock, item: pytest.Item) -> None:
+        from pytest_kwait.client.availability import ClusterEnded
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-        from pytest_kwait.engine.failure.timeline import Timeline
+        from pytest_kwait.engine.failure.wait_report import Timeline
         from pytest_kwait.plugin.live_status import showing_status
         from pytest_kwait.suite.lock.lock import LockTimeout
 
@@ -124,7 +125,7 @@ class LockHolder:
         )
         with ExitStack() as shown:
 
-            def tell(reason: str) -> None:
+            def report(reason: str) -> None:
                 first = not timeline.last
                 timeline.record(SYSTEM_CLOCK.monotonic() - started, reason)
                 if first:
@@ -133,7 +134,7 @@ class LockHolder:
 
             try:
                 (lock.acquire_exclusive if serial else lock.acquire_shared)(
-                    item.nodeid, deadline, tell
+                    item.nodeid, deadline, report
                 )
                 wait.outcome = "met"
             except LockTimeout as error:
@@ -142,6 +143,9 @@ class LockHolder:
                 raise KwaitError(
                     f"lock {lock.place} did not become free for {what} within {limit}: {error}"
                 ) from None
+            except ClusterEnded as error:
+                wait.outcome, wait.trouble = "error", str(error)
+                raise
             except ApiError as error:
                 wait.outcome, wait.trouble = "error", str(error)
                 self._refusal = f"lock {lock.place} cannot be used: {error}"
@@ -159,7 +163,7 @@ class LockHolder:
         """Return the deadline for the lock, and the reason for it."""
         from pytest_timeout import SESSION_EXPIRE_KEY
 
-        from pytest_kwait.apimachinery.durations import format_duration
+        from pytest_kwait.apimachinery.times import format_duration
         from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
         seconds = settings_of(item).timeouts()["serial"]
@@ -171,10 +175,10 @@ class LockHolder:
 
     def _found(self, item: pytest.Item) -> LockRenewer | None:
         """Return the lock of the cluster; None if no other process can use the cluster."""
-        if not self._asked:
-            if _is_overridden(item):
+        if not self._is_resolved:
+            if is_cluster_overridden(item):
                 return None
-            self._asked = True
+            self._is_resolved = True
             if self._is_needed(item.session):
                 self._renewer = self._started()
         return self._renewer
@@ -213,7 +217,7 @@ class LockHolder:
         from pytest_kwait.client.session import Session
         from pytest_kwait.clock import Deadline
         from pytest_kwait.plugin.run_lease import registration_of
-        from pytest_kwait.wait.errors import DeadlineExceeded
+        from pytest_kwait.wait.context import DeadlineExceeded
 
         registration = registration_of(self._config, cluster)
         namespace, _, name = (registration.place() if registration is not None else "").partition(
@@ -299,9 +303,3 @@ def _is_serial(item: pytest.Item) -> bool:
     """Return whether a test must run alone on the cluster."""
     marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
     return marked and uses_cluster(item)
-
-
-def _is_overridden(item: pytest.Item) -> bool:
-    """Return whether a conftest overrides the cluster fixture; its cluster is not yet known."""
-    fixtures: Any = item.session._fixturemanager
-    return len(fixtures.getfixturedefs("kwait_cluster", item) or ()) != 1

@@ -9,28 +9,40 @@ so that objects made by the user's fixtures can be awaited.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.plugin.run import namespace_node
+from pytest_kwait.plugin.run import is_built_on_library, namespace_node, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.suite.config.parsers import suggest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
-    from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.config.options import SettingDefinition
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.kwait import Kwait
 
-__all__ = ["InvalidMarker", "check_markers", "check_node", "manifest_folders", "settings_of"]
+_MAX_VALUE_LENGTH = 72
+"""Characters of one argument of a marker in its error."""
+
+__all__ = [
+    "InvalidMarker",
+    "check_markers",
+    "check_node",
+    "manifest_folders",
+    "settings_in_force",
+    "settings_of",
+]
+
+_shared_nodes_key = pytest.StashKey[list[Any]]()
 
 
 class InvalidMarker(KwaitError, ValueError):
@@ -40,26 +52,40 @@ class InvalidMarker(KwaitError, ValueError):
         mark: the marker.
         nodeid: the node that carries it.
         problem: the problem, and what is valid.
+        summary: the problem for pytest's short summary; None for the same.
     """
 
-    def __init__(self, mark: pytest.Mark, nodeid: str, problem: str) -> None:
+    def __init__(
+        self, mark: pytest.Mark, nodeid: str, problem: str, summary: str | None = None
+    ) -> None:
         super().__init__(mark, nodeid, problem)
         self.mark = mark
         self.nodeid = nodeid
         self.problem = problem
+        self.summary = _to_printable(problem if summary is None else summary)
 
     def __str__(self) -> str:
-        return f"marker {_format_mark(self.mark)} of {self.nodeid}: {self.problem}"
+        return _to_printable(f"marker {_format_mark(self.mark)} of {self.nodeid}: {self.problem}")
 
 
 class InvalidMarkers(pytest.Collector):
     """Replaces a test with invalid markers; fails when it is collected."""
 
-    problem: str
+    error: InvalidMarker
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Raise the problems of the markers."""
-        raise self.CollectError(self.problem)
+        """Raise the problem of a marker."""
+        pytest.fail(str(self.error), pytrace=False)
+
+    def repr_failure(  # type: ignore[override] # as in pytest's own collectors
+        self, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> Any:
+        """Return the problem; unlike a `CollectError`, it is in pytest's short summary."""
+        shown = super().repr_failure(excinfo)
+        crash = getattr(shown, "reprcrash", None)
+        if crash is not None:
+            crash.message = self.error.summary
+        return shown
 
 
 def check_node(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
@@ -71,7 +97,7 @@ def check_node(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Col
     except InvalidMarker as error:
         assert node.parent is not None  # noqa: S101 - only the session has none
         stand_in: InvalidMarkers = InvalidMarkers.from_parent(node.parent, name=node.name)
-        stand_in.problem = str(error)
+        stand_in.error = error
         return stand_in
     return node
 
@@ -84,13 +110,17 @@ def check_markers(item: pytest.Item) -> None:
     """
     for node, mark in item.iter_markers_with_node():
         if mark.name == "manifests":
-            _check_manifests(item, node, mark)
+            with _marker_errors(mark, node):
+                _check_manifests(item, node, mark)
         elif mark.name in WAIT_NAMES:
-            _check_wait(node, mark)
+            with _marker_errors(mark, node):
+                _check_wait(mark)
         else:
             continue
         if not isinstance(item, pytest.Function):
-            raise InvalidMarker(mark, node.nodeid, "it can be on test functions alone")
+            raise InvalidMarker(
+                mark, node.nodeid, "waits and manifests can be on test functions alone"
+            )
     settings_of(item)
 
 
@@ -102,14 +132,47 @@ def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
     """
     settings = run_settings(node.config)
     for owner, mark in reversed(list(node.iter_markers_with_node("kwait"))):
-        given = _kwait_arguments(owner, mark)
         source = f"marker of {owner.nodeid}"
-        timeouts = given.pop("timeouts", None)
-        try:
+        with _marker_errors(mark, owner):
+            given = _kwait_arguments(owner, mark)
+            timeouts = given.pop("timeouts", None)
             settings = settings.merged(given, partial(_fixed_source, source), timeouts)
-        except InvalidArgument as error:
-            raise InvalidMarker(mark, owner.nodeid, _without_source(error)) from None
     return settings
+
+
+def settings_in_force(config: pytest.Config, node: Any) -> Settings:
+    """Return the settings of what runs now: the test, or the scope of a fixture that it shares.
+
+    Args:
+        node: the node whose settings apply between tests.
+    """
+    shared = config.stash.get(_shared_nodes_key, None)
+    return settings_of(shared[-1] if shared else running_item(config) or node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Let a fixture of a wider scope than a test's follow the markers of its module or class.
+
+    Which test runs first, and is last, must not matter to it.
+    """
+    if fixturedef.scope == "function":
+        return (yield)
+    nodes = request.config.stash.setdefault(_shared_nodes_key, [])
+
+    def enter() -> None:
+        nodes.append(request.node)
+
+    # Finalizers are called in reverse order.
+    fixturedef.addfinalizer(nodes.pop)
+    enter()
+    try:
+        return (yield)
+    finally:
+        nodes.pop()
+        fixturedef.addfinalizer(enter)
 
 
 def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
@@ -147,40 +210,72 @@ def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
     return dict(mark.kwargs)
 
 
-def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
-    from pytest_kwait.suite.manifests import InvalidManifest, read_manifests
+@contextmanager
+def _marker_errors(mark: pytest.Mark, node: Any) -> Iterator[None]:
+    """Raise anything but an interrupt as the error of a marker."""
+    from pytest_kwait.suite.manifests import InvalidManifest
 
-    if mark.kwargs or not mark.args:
-        raise InvalidMarker(mark, node.nodeid, "give files, for example manifests('job.yaml')")
     try:
-        read_manifests(mark.args, manifest_folders(item))
+        yield
+    except InvalidMarker:
+        raise
+    except InvalidArgument as error:
+        without_source = InvalidArgument(error.what, error.value, error.valid)
+        raise InvalidMarker(
+            mark, node.nodeid, str(without_source), without_source.summary
+        ) from None
     except InvalidManifest as error:
         raise InvalidMarker(mark, node.nodeid, str(error)) from None
+    except Exception as error:
+        # Raised by an object of the user, or by a check that did not expect it.
+        name, text = type(error).__name__, _format_error(error)
+        problem = f"cannot be checked: {name}: {text}" if text else f"cannot be checked: {name}"
+        raise InvalidMarker(mark, node.nodeid, problem) from error
 
 
-def _check_wait(node: Any, mark: pytest.Mark) -> None:
+def _format_error(error: Exception) -> str:
+    try:
+        return str(error).strip().partition("\n")[0]
+    except Exception:
+        return ""
+
+
+def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
+    from pytest_kwait.client.write_options import parse_field_validation
+    from pytest_kwait.suite.manifests import read_manifests
+
+    if not mark.kwargs.keys() <= {"validate"} or not mark.args:
+        raise InvalidMarker(
+            mark,
+            node.nodeid,
+            "give files, for example manifests('job.yaml'), and nothing else but validate",
+        )
+    parse_field_validation(mark.kwargs.get("validate", True))
+    read_manifests(mark.args, manifest_folders(item))
+
+
+def _check_wait(mark: pytest.Mark) -> None:
     from pytest_kwait.suite.bound_wait import check_call
 
-    try:
-        check_call(mark.name, mark.args, mark.kwargs)
-    except InvalidArgument as error:
-        raise InvalidMarker(mark, node.nodeid, _without_source(error)) from None
-    except TypeError as error:
-        raise InvalidMarker(mark, node.nodeid, str(error)) from None
+    check_call(mark.name, mark.args, mark.kwargs)
 
 
 def _fixed_source(source: str, _definition: SettingDefinition) -> str:
     return source
 
 
-def _without_source(error: InvalidArgument) -> str:
-    return str(InvalidArgument(error.what, error.value, error.valid))
+def _to_printable(text: str) -> str:
+    """Return a text that a report can carry to the controller of pytest-xdist."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _format_mark(mark: pytest.Mark) -> str:
     arguments = [
-        *(repr(value) for value in mark.args),
-        *(f"{name}={value!r}" for name, value in mark.kwargs.items()),
+        *(describe_value(value, _MAX_VALUE_LENGTH) for value in mark.args),
+        *(
+            f"{name}={describe_value(value, _MAX_VALUE_LENGTH)}"
+            for name, value in mark.kwargs.items()
+        ),
     ]
     return f"{mark.name}({', '.join(arguments)})"
 
@@ -198,17 +293,37 @@ class Preconditions:
     def __bool__(self) -> bool:
         return bool(self.waits or self.manifests)
 
+    def fixtures(self, item: pytest.Item) -> list[str]:
+        """Return the names of the fixtures that the markers need."""
+        kwait = "kwait" if is_built_on_library(item, "kwait") else "_kwait"
+        waits = (mark.name for mark in self.waits)
+        return [kwait, *(name for name in waits if is_built_on_library(item, name))]
+
     def fulfil(self, item: pytest.Function) -> None:
         """Apply and wait, with the fixtures of the test."""
-        bench = cast("Kwait", item.funcargs["kwait"])
+        from pytest_kwait.suite.kwait import Kwait
+
+        kwait = item.funcargs.get("kwait")
+        if not isinstance(kwait, Kwait):
+            kwait = cast("Kwait", item._request.getfixturevalue("_kwait"))
         # Manifests of a shared namespace were applied when it was created; only this test's own are
         # applied now.
         shared = set(namespace_node(item).listchain())
         for node, mark in reversed(self.manifests):
             if node not in shared:
-                bench.apply(*mark.args)
+                kwait.apply(*mark.args, **mark.kwargs)
         for mark in reversed(self.waits):
-            cast("BoundWait", item.funcargs[mark.name])(*mark.args, **mark.kwargs)
+            _wait_of_marker(item, mark.name)(*mark.args, **mark.kwargs)
+
+
+def _wait_of_marker(item: pytest.Function, name: str) -> Callable[..., Any]:
+    from pytest_kwait.suite.bound_wait import BoundWait
+
+    value = item.funcargs.get(name)
+    if isinstance(value, BoundWait) or (callable(value) and is_built_on_library(item, name)):
+        return value
+    bind: Callable[[str], BoundWait] = item._request.getfixturevalue("_kwait_waits")
+    return bind(name)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -223,8 +338,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     except InvalidMarker as error:
         pytest.fail(str(error), pytrace=False)
     function = cast("pytest.Function", item)
-    waits = (mark.name for mark in preconditions.waits)
-    function.fixturenames = list(dict.fromkeys([*function.fixturenames, "kwait", *waits]))
+    names = [*function.fixturenames, *preconditions.fixtures(item)]
+    function.fixturenames = list(dict.fromkeys(names))
     item.stash[_preconditions_key] = preconditions
 
 

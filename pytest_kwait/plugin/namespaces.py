@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
-from pytest_kwait.plugin.cleanup import record_remaining, record_terminating
+from pytest_kwait.plugin.cleanup import record_remaining, record_shared, record_terminating
 from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.kept_namespaces import (
     NamespaceInUse,
@@ -17,8 +17,15 @@ from pytest_kwait.plugin.kept_namespaces import (
     namespaces_in_use,
     report_kept,
 )
-from pytest_kwait.plugin.markers import manifest_folders, settings_of
-from pytest_kwait.plugin.run import format_shard, run_of, running_item, time_budget_of
+from pytest_kwait.plugin.markers import manifest_folders, settings_in_force, settings_of
+from pytest_kwait.plugin.run import (
+    format_shard,
+    is_built_on_library,
+    is_ending,
+    run_of,
+    running_item,
+    time_budget_of,
+)
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.framework.registry import Wait
     from pytest_kwait.suite.bound_wait import BoundWait, WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import Owner
@@ -63,7 +70,17 @@ def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     )
     if wait.bound:
         return BoundWait(wait, defaults)
-    return BoundCacheSync(wait, defaults, lambda: request.getfixturevalue("kwait").informers)
+    return BoundCacheSync(wait, defaults, lambda: _kwait_of(request).informers)
+
+
+def _kwait_of(request: pytest.FixtureRequest) -> Kwait:
+    """Return the test's `Kwait`, also where a fixture of that name of the project returns other."""
+    from pytest_kwait.suite.kwait import Kwait
+
+    found = None
+    if is_built_on_library(request.node, "kwait"):
+        found = request.getfixturevalue("kwait")
+    return found if isinstance(found, Kwait) else request.getfixturevalue("_kwait")
 
 
 def _wait_defaults(
@@ -74,14 +91,16 @@ def _wait_defaults(
     timeouts: Mapping[str, float] | None,
 ) -> WaitDefaults:
     from pytest_kwait.suite.bound_wait import WaitDefaults
+    from pytest_kwait.suite.config.parsers import complete_timeouts
 
     item = running_item(config)
-    settings = settings_of(item if item is not None else node)
+    settings = settings_in_force(config, node)
+    table = settings.timeouts()
     return WaitDefaults(
         client,
         namespace,
         settings,
-        timeouts if timeouts is not None else settings.timeouts(),
+        table if timeouts is None else complete_timeouts(timeouts, table),
         lambda: time_budget_of(item),
     )
 
@@ -118,13 +137,18 @@ def make_namespaces(
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
     settings = run_settings(config)
+    has_controllers = getattr(cluster, "has_controllers", True)
     namespaces = Namespaces(
         client,
         settings.timeouts(),
         settings.pod_security,
         lambda: time_budget_of(running_item(config)),
+        has_controllers=has_controllers,
     )
     yield namespaces
+    if not has_controllers:
+        # No controller removes what is in them, nor their finalizer.
+        return
     record_terminating(
         config, id(cluster) if id(cluster) in registrations_of(config) else 0, namespaces.going
     )
@@ -160,7 +184,7 @@ def make_namespace(
     settings = run_settings(config)
     name = namespaces.make(
         owner,
-        {"poll": settings.poll, "mode": settings.mode},
+        {"poll": settings.poll, "mode": settings.mode, "stable_for": 0},
         labels=request.labels if request is not None else None,
         pod_security=request.pod_security if request is not None else None,
     )
@@ -184,8 +208,32 @@ def make_namespace(
                 "" if cluster.provider == "embedded" else namespaces.removal_command(owner.run)
             )
             report_kept(config, str(placement), removal)
+        elif _is_left_to_run(config, node, owner, cluster):
+            namespaces.release(name)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
+
+
+def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Cluster) -> bool:
+    """Return whether objects of the session stay until the run ends; records that if so.
+
+    Other workers or shards may still use them.
+    """
+    if not (isinstance(node, pytest.Session) and is_ending(config)):
+        return False
+    if hasattr(config, "workerinput"):
+        if cluster.provider == "embedded":
+            return True
+        if run_of(config).source.registration(cluster) is None:
+            # A cluster of a conftest, which this worker alone knows.
+            return False
+    elif not format_shard(config):
+        return False
+    if owner.registration is None or not owner.registration.place():
+        # Without a Lease the run cannot be recognised as alive.
+        return False
+    record_shared(config)
+    return True
 
 
 @contextmanager
@@ -217,7 +265,7 @@ def make_kwait(
             make_kwait(config, node, beside, name, cluster, client, namespaces, timeouts)
         )
 
-    bench = Kwait(
+    kwait = Kwait(
         cluster,
         client,
         namespace,
@@ -230,11 +278,19 @@ def make_kwait(
     benches = ExitStack()
     try:
         with benches:
-            yield bench
+            yield kwait
     finally:
         kept = is_kept(config, node, settings_of(node))
-        problems = bench.close(keep=kept)
-        record_remaining(config, owner.test, bench.left)
+        problems = kwait.close(
+            keep=kept, leave=not kept and _is_left_to_run(config, node, owner, cluster)
+        )
+        record_remaining(config, owner.test, kwait.left)
+        outage = run_of(config).outage
+        if outage and all(problem.endswith(outage) for problem in problems):
+            # It is gone with its cluster.
+            problems = [outage] if problems else []
+        if problems == [outage]:
+            pytest.fail(outage, pytrace=False)
         if problems:
             left = (
                 "kept, though the cluster does not say for how long"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.run import format_shard, run_of, running_item
+from pytest_kwait.plugin.run import format_shard, guard_report, run_of, running_item
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class OutcomeRecorder:
             self._uncollected.add(report.nodeid)
             self._write(report.nodeid, "", "error", report.longreprtext, 0.0)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Record a phase of a test, in whichever process it ran."""
         node = getattr(report, "node", None)
         worker = "" if node is None else str(node.gateway.id)
@@ -65,6 +67,7 @@ class OutcomeRecorder:
             self._open[key] = (outcome, text, seconds)
         else:
             self._write(report.nodeid, worker, outcome, text, seconds)
+        return (yield)
 
     def _write(self, test: str, worker: str, outcome: str, text: str, seconds: float) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
@@ -157,6 +160,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+@guard_report
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:

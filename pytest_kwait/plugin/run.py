@@ -7,22 +7,24 @@ the start: a limit is set before it is known whether the test will wait.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+import sys
 import threading
-from contextlib import contextmanager
+import traceback
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
+    from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clock import Deadline
     from pytest_kwait.plugin.cluster_source import ClusterSource
-    from pytest_kwait.suite.bound_wait import TimeBudget
 
 __all__ = [
     "FIXTURES",
@@ -30,7 +32,10 @@ __all__ = [
     "Run",
     "activate",
     "format_shard",
+    "guard_report",
     "is_active",
+    "is_built_on_library",
+    "is_ending",
     "namespace_node",
     "near_limit",
     "register",
@@ -43,7 +48,6 @@ __all__ = [
     "time_budget_of",
     "time_left",
     "uses_plugin",
-    "without_timeout",
 ]
 
 FIXTURES = "pytest_kwait.plugin.fixtures"
@@ -82,7 +86,10 @@ shard_key = pytest.StashKey[str]()
 
 _item_key = pytest.StashKey[pytest.Item]()
 _limit_key = pytest.StashKey["_TestTimeout"]()
+_alarm_key = pytest.StashKey["_Alarm"]()
+_outer_phases_key = pytest.StashKey[int]()
 _in_teardown_key = pytest.StashKey[bool]()
+_is_ending_key = pytest.StashKey[bool]()
 
 _RESERVED_SECONDS = 10.0
 """Seconds of a test's limit that are reserved for evidence and teardown."""
@@ -92,9 +99,6 @@ _RESERVED_PART = 0.2
 
 _TEARDOWN_PART = 0.2
 """The part of the reserve that waits in teardown leave unused."""
-
-_MIN_REMAINING = 1.0
-"""Minimum seconds of a test whose suspended limit is resumed."""
 
 
 # A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
@@ -127,10 +131,53 @@ class _TestTimeout:
         return self.in_debuggers or not is_debugging()
 
 
+class _Alarm:
+    """The handler of pytest-timeout's signal, deferred between the phases of a test.
+
+    The handler raises wherever the test is. Outside of a phase, for example while a report is
+    made, that would end the whole run.
+
+    Args:
+        raise_timeout: pytest-timeout's own handler.
+        outer_phases: the phases around the whole test: a run may be inside of a test.
+    """
+
+    def __init__(
+        self, raise_timeout: Callable[[int, FrameType | None], object], outer_phases: int
+    ) -> None:
+        self._raise_timeout = raise_timeout
+        self._outer_phases = outer_phases
+        self._deferred = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Raise the timeout within a phase; otherwise defer it to the next one."""
+        if _count_phases(frame) > self._outer_phases:
+            self._raise_timeout(number, frame)
+        else:
+            self._deferred = True
+
+    def raise_deferred(self) -> None:
+        """Raise the timeout if it was deferred."""
+        if self._deferred:
+            self._deferred = False
+            self._raise_timeout(signal.SIGALRM, None)
+
+
+def _count_phases(frame: FrameType | None) -> int:
+    """Count the phases of tests that a frame is in: pytest reports what is raised in one."""
+    phase = pytest.CallInfo.from_call.__code__
+    count = 0
+    while frame is not None:
+        count += frame.f_code is phase
+        frame = frame.f_back
+    return count
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Record the current test from before its setup until after its teardown."""
     item.config.stash[_item_key] = item
+    item.stash[_outer_phases_key] = _count_phases(sys._getframe())
     try:
         return (yield)
     finally:
@@ -148,14 +195,48 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     item.stash[_limit_key] = _TestTimeout(deadline, near, settings.timeout, in_debuggers)
 
 
+@pytest.hookimpl(optionalhook=True, wrapper=True, specname="pytest_timeout_set_timer")
+def pytest_timeout_defer_alarm(item: pytest.Item, settings: Any) -> Generator[None, object, object]:
+    """Defer the alarm of pytest-timeout's signal method between phases."""
+    result = yield
+    # As in pytest-timeout: only the main thread gets signals.
+    if settings.method == "signal" and threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGALRM)
+        if callable(handler):
+            alarm = item.stash[_alarm_key] = _Alarm(handler, item.stash.get(_outer_phases_key, 0))
+            signal.signal(signal.SIGALRM, alarm)
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test whose time was up before its setup."""
+    _raise_deferred_alarm(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Fail a test whose time was up between its setup and its call."""
+    _raise_deferred_alarm(item)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Let waits in teardown use most of the reserve."""
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Let waits in teardown use most of the reserve; record the last teardown.
+
+    A test whose time was up before its teardown fails after it.
+    """
     item.stash[_in_teardown_key] = True
+    if nextitem is None:
+        item.config.stash[_is_ending_key] = True
     try:
-        return (yield)
+        result = yield
     finally:
         del item.stash[_in_teardown_key]
+    _raise_deferred_alarm(item)
+    return result
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -164,23 +245,81 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
     # Also called with nodes that are not tests and never had a timer.
     if _limit_key in item.stash:
         del item.stash[_limit_key]
+    if _alarm_key in item.stash:
+        del item.stash[_alarm_key]
 
 
-@contextmanager
-def without_timeout(item: pytest.Item) -> Iterator[None]:
-    """Suspend pytest-timeout's alarm during the block.
+def _raise_deferred_alarm(item: pytest.Item) -> None:
+    alarm = item.stash.get(_alarm_key, None)
+    if alarm is not None:
+        alarm.raise_deferred()
 
-    For code between the phases of a test, where the alarm would end the whole run.
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Record the teardown of fixtures after an interrupt."""
+    session.config.stash[_is_ending_key] = True
+
+
+def is_ending(config: pytest.Config) -> bool:
+    """Return whether the last fixtures of this process are torn down."""
+    return _is_ending_key in config.stash
+
+
+def guard_report(
+    hook: Callable[..., Generator[None, Any, Any]],
+) -> Callable[..., Generator[None, Any, Any]]:
+    """Turn errors of a hook wrapper into failures of the report that it completes.
+
+    For wrappers of `pytest_runtest_makereport` and `pytest_runtest_logreport`, where an error
+    would end the whole run.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    left = interval = 0.0
-    if in_main and _limit_key in item.stash and hasattr(signal, "setitimer"):
-        left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
-    try:
-        yield
-    finally:
-        if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left, _MIN_REMAINING), interval)
+
+    @functools.wraps(hook)
+    def guarded(*args: Any) -> Generator[None, Any, Any]:
+        # The argument of one of the hooks, and the result of the other one.
+        given = next((each for each in args if isinstance(each, pytest.TestReport)), None)
+        wrapper = hook(*args)
+        try:
+            next(wrapper)
+        except _ERRORS as error:
+            if given is not None:
+                _add_error(given, error)
+            result = yield
+            if given is None:
+                _add_error(result, error)
+            return result
+        try:
+            result = yield
+        except BaseException as error:
+            wrapper.throw(error)
+            raise
+        try:
+            wrapper.send(result)
+        except StopIteration as end:
+            return end.value
+        except _ERRORS as error:
+            _add_error(given or result, error)
+        return result
+
+    return guarded
+
+
+_ERRORS = (Exception, pytest.fail.Exception)
+
+
+def _add_error(report: pytest.TestReport, error: BaseException) -> None:
+    """Fail a report that could not be completed; a failure of the test stays in front."""
+    from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+
+    text = SECRET_VALUES.mask(
+        "pytest-kwait could not complete the report of this test:\n\n"
+        + "".join(traceback.format_exception(error))
+    )
+    if report.failed:
+        report.sections.append(("kwait", text))
+    else:
+        report.outcome, report.longrepr = "failed", text
 
 
 def running_item(config: pytest.Config) -> pytest.Item | None:
@@ -196,8 +335,8 @@ def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
     limit = None if item is None else item.stash.get(_limit_key, None)
     if item is None or limit is None or not limit.holds:
         return None
-    from pytest_kwait.apimachinery.durations import format_duration
-    from pytest_kwait.suite.bound_wait import TimeBudget
+    from pytest_kwait.apimachinery.times import format_duration
+    from pytest_kwait.client.session import TimeBudget
 
     kept = _reserve(limit.seconds) * (_TEARDOWN_PART if _in_teardown_key in item.stash else 1.0)
     return TimeBudget(
@@ -248,6 +387,11 @@ class Run:
         if self._source is None:
             self._source = self._make_source()
         return self._source
+
+    @property
+    def outage(self) -> str:
+        """Why the running cluster cannot be used any more; empty if it can, or none was started."""
+        return self._source.outage() if self._source is not None else ""
 
     def end(self) -> None:
         """Stop a cluster that was started here."""
@@ -334,6 +478,16 @@ def register_fixtures(pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the fixtures if they are not registered yet."""
     if not pluginmanager.hasplugin(FIXTURES):
         register(pluginmanager, (FIXTURES,))
+
+
+def is_built_on_library(node: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is the plugin's, or overrides it and requests it.
+
+    A project's own fixture of the same name has nothing to do with this plugin.
+    """
+    manager: Any = node.session._fixturemanager
+    _, *overrides = manager.getfixturedefs(name, node)
+    return all(name in each.argnames for each in overrides)
 
 
 def uses_plugin(node: object) -> bool:

@@ -22,14 +22,14 @@ from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, RunLeaseRenewer
 from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.cleanup.janitor import SweepResult
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
 
 _registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
+
+_lock = threading.Lock()
+"""Held while the registrations of a run change."""
 
 _SWEEP_TIMEOUT = 30.0
 """Seconds for the janitor's search, beside the tests."""
@@ -55,7 +58,7 @@ class OwnedRegistration:
         run: the id of the run.
         nonce: distinguishes runs with the same id.
         shard: the part of the suite that this machine runs; empty without shards.
-        tell: called with a status line for the user.
+        report: called with a status line for the user.
     """
 
     def __init__(
@@ -66,15 +69,17 @@ class OwnedRegistration:
         settings: Settings,
         *,
         shard: str = "",
-        tell: Callable[[str], object] = lambda line: None,
+        report: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._run = run
         self._nonce = nonce
         # Keeps the cluster alive, so that its identity is not reused.
         self.cluster = cluster
+        # A conftest may return any object.
+        self._has_controllers = getattr(cluster, "has_controllers", True)
         self._settings = settings
         self._shard = shard
-        self._tell_now = tell
+        self._report_now = report
         self._clash = ""
         self._quota: NamespaceQuota | None = None
         self._lock = threading.Lock()
@@ -104,13 +109,20 @@ class OwnedRegistration:
         return self._quota.acquire(name, seconds) if self._quota is not None else ""
 
     def end(
-        self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool
+        self,
+        *,
+        untidy: bool,
+        kept: bool,
+        shared: bool = False,
+        going: Mapping[str, str],
+        patient: bool,
     ) -> list[str]:
         """Remove the run's leftovers and its Lease; does nothing without a Lease.
 
         Args:
             untidy: whether a process may have left objects.
             kept: whether objects were kept on purpose.
+            shared: whether objects of the session were left to the end of the run.
             going: UIDs, by name, of namespaces whose deletion was requested.
             patient: whether to wait until they are gone.
 
@@ -128,7 +140,9 @@ class OwnedRegistration:
         if patient and going:
             self._await(going)
         # Objects kept outside of namespaces are found through the Lease alone.
-        renewer.end(leave=bool(renewer.kinds) and (kept or untidy))
+        renewer.end(leave=bool(renewer.kinds) and (kept or untidy), shared=shared)
+        if shared or self._shard:
+            self._remove_shared(patient=patient)
         if renewer.problem is not None:
             self._lines.append(f"kwait: {renewer.problem}")
         if self._quota is not None and self._quota.problem is not None:
@@ -146,7 +160,7 @@ class OwnedRegistration:
                     self._run,
                     self._nonce,
                     interval=self._settings.heartbeat,
-                    namespace=self._home,
+                    namespace=self._lease_namespace,
                     shard=self._shard,
                 )
                 self._clash = self._find_duplicate(self._client, self._renewer.place())
@@ -159,6 +173,7 @@ class OwnedRegistration:
                         self._settings.source("namespace_limit"),
                         self._settings.source("namespace_rate"),
                     ),
+                    has_controllers=self._has_controllers,
                 )
                 if self._settings.janitor and not self._clash:
                     self._janitor = threading.Thread(
@@ -176,7 +191,7 @@ class OwnedRegistration:
         limit = Deadline.after(_DUPLICATE_TIMEOUT)
         session = Session.of(client)
         duplicate = find_duplicate_run(
-            session, self._run, self._shard, place, limit, self._tell_now
+            session, self._run, self._shard, place, limit, self._report_now
         )
         return duplicate.message(self._run, self._settings.source("run_id")) if duplicate else ""
 
@@ -186,28 +201,30 @@ class OwnedRegistration:
             return
         from pytest_kwait.suite.namespaces.namespaces import NamespaceDeletions
 
-        lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._tell_now)
+        lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._report_now)
         self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]
 
     @property
-    def _home(self) -> str:
+    def _lease_namespace(self) -> str:
         return self._settings.namespace or LEASE_NAMESPACE
 
     def _sweep(self, client: ApiClient) -> None:
         try:
-            sweep = Janitor(client, namespace=self._home).sweep(Deadline.after(_SWEEP_TIMEOUT))
+            sweep = Janitor(client, namespace=self._lease_namespace).sweep(
+                Deadline.after(_SWEEP_TIMEOUT)
+            )
         except (KwaitError, DeadlineExceeded) as error:
             self._lines.append(
                 f"kwait: the janitor could not look for what dead runs left: {error}"
             )
         else:
-            self._tell(sweep)
+            self._report(sweep)
 
     def _clean_up(self, renewer: RunLeaseRenewer) -> None:
         if self._client is None or not renewer.place():
             return
         try:
-            sweep = Janitor(self._client, namespace=self._home).sweep_own(
+            sweep = Janitor(self._client, namespace=self._lease_namespace).sweep_own(
                 renewer.place(),
                 renewer.kinds,
                 Deadline.after(_CLEANUP_TIMEOUT),
@@ -216,12 +233,30 @@ class OwnedRegistration:
         except (KwaitError, DeadlineExceeded) as error:
             self._lines.append(f"kwait: the janitor could not look for what this run left: {error}")
         else:
-            self._tell(sweep)
+            self._report(sweep)
             if sweep.kept and self._settings.keep != "never":
                 names = ", ".join(map(str, sweep.kept))
                 self._lines.append(f"kwait: kept of workers that died: {names}")
 
-    def _tell(self, sweep: SweepResult) -> None:
+    def _remove_shared(self, *, patient: bool) -> None:
+        """Remove what all shards of the run have left, unless another one lives."""
+        if self._client is None:
+            return
+        janitor = Janitor(self._client, namespace=self._lease_namespace, run=self._run)
+        limit = self._settings.deletion_wait if patient and self._has_controllers else 0.0
+        try:
+            sweep = janitor.sweep(Deadline.after(_CLEANUP_TIMEOUT))
+            if limit:
+                janitor.wait(sweep, Deadline.after(limit))
+        except (KwaitError, DeadlineExceeded) as error:
+            self._lines.append(f"kwait: the janitor could not look for what this run left: {error}")
+        else:
+            self._lines += [
+                f"kwait: {each} is still there: {each.blocked or 'no reason is given'}"
+                for each in sweep.staying
+            ]
+
+    def _report(self, sweep: SweepResult) -> None:
         summary = sweep.summary()
         if summary:
             self._lines.append(f"kwait: the janitor {summary}")
@@ -239,7 +274,7 @@ def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration 
     if id(cluster) not in known:
         reporter = config.pluginmanager.getplugin("terminalreporter")
 
-        def tell(line: str) -> None:
+        def report(line: str) -> None:
             if reporter is not None and config.get_verbosity() > -2:
                 reporter.ensure_newline()
                 # Under pytest-xdist the terminal reporter does not know that a line is unfinished.
@@ -247,17 +282,21 @@ def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration 
                     reporter.line("")
                 reporter.write_line(f"kwait: {line}")
 
-        known[id(cluster)] = OwnedRegistration(
+        registration = OwnedRegistration(
             run.id,
             run.nonce,
             cluster,
             run_settings(config),
             shard=format_shard(config),
-            tell=tell,
+            report=report,
         )
+        # Workers ask at the same time, each in a thread.
+        with _lock:
+            return known.setdefault(id(cluster), registration)
     return known[id(cluster)]
 
 
 def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
     """Return the registrations of this process, by cluster."""
-    return config.stash.setdefault(_registrations_key, {})
+    with _lock:
+        return config.stash.setdefault(_registrations_key, {})

@@ -12,11 +12,10 @@ from pytest_kwait.suite.schedulers import RunningScheduler, choose_algorithm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.scheduler import Binder, SchedulingAlgorithm
-    from pytest_kwait.scheduler.plugins.registry import Predicate
+    from pytest_kwait.scheduler.algorithm import Predicate
     from pytest_kwait.suite.schedulers import PlacementFunction
 
 __all__ = ["SchedulerFactory"]
@@ -85,12 +84,7 @@ class SchedulerFactory:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop all schedulers; raise if one has stopped by itself."""
         problems = [problem for made in self._made if (problem := made.stop()) is not None]
         if problems:

@@ -7,6 +7,8 @@ The header names each setting that differs from its default, with its source.
 from __future__ import annotations
 
 import os
+from inspect import signature
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,13 @@ from pytest_kwait.suite.config.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ignores_kubeconfig", "read_settings", "run_settings", "run_settings_key"]
+__all__ = [
+    "check_rootdir",
+    "ignores_kubeconfig",
+    "read_settings",
+    "run_settings",
+    "run_settings_key",
+]
 
 run_settings_key = pytest.StashKey[Settings]()
 
@@ -57,6 +65,71 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
         )
     except InvalidArgument as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
+    """Refuse a run whose rootdir or ini file was taken from the value of an option.
+
+    pytest searches its ini file before it knows the options of plugins: the value behind a space
+    is an argument to it, and an existing path moves rootdir. Options of other plugins are refused
+    where the ini file that was not read has settings of this plugin.
+
+    Args:
+        config: the configuration, with rootdir and ini file.
+        parser: the parser, with the options of all plugins.
+        args: the arguments, with those of the environment and of the ini file.
+
+    Raises:
+        pytest.UsageError: names the option, its value, both places and the form that works.
+    """
+    from _pytest.config import findpaths
+
+    # The ini file's own arguments were not known when it was searched.
+    given = _expand_files(args)[len(config.getini("addopts")) :]
+    known = parser.parse_known_args(given)
+    setup = {
+        "inifile": known.inifilename,
+        "override_ini": known.override_ini,
+        "args": known.file_or_dir,
+        "rootdir_cmd_arg": known.rootdir or None,
+        "invocation_dir": config.invocation_params.dir,
+    }
+    accepted = signature(findpaths.determine_setup).parameters
+    values: Any = {name: value for name, value in setup.items() if name in accepted}
+    rootdir, ini_file, ini_values, *_ = findpaths.determine_setup(**values)
+    if (rootdir, ini_file) == (config.rootpath, config.inipath):
+        return
+    flags = [each.flag for each in OPTIONS]
+    guarded = any(name.startswith("kwait_") for name in ini_values)
+    for option, value in pairwise(given):
+        if (
+            not option.startswith("--")
+            or "=" in option
+            or value in known.file_or_dir
+            or not (config.invocation_params.dir / value).exists()
+        ):
+            continue
+        if guarded or any(flag.startswith(option) for flag in flags):
+            raise pytest.UsageError(
+                f"option {option}: pytest took its value {value} for the path of tests, so "
+                f"rootdir is {_format_rootdir(config.rootpath, config.inipath)} instead of "
+                f"{_format_rootdir(rootdir, ini_file)}; write {option}={value}"
+            )
+
+
+def _expand_files(args: list[str]) -> list[str]:
+    """Return the arguments with those in `@file` in their place, a line each, as argparse does."""
+    expanded = []
+    for each in args:
+        file = Path(each[1:])
+        expanded += file.read_text().splitlines() if each[0:1] == "@" and file.is_file() else [each]
+    return expanded
+
+
+def _format_rootdir(rootdir: Path, ini_file: Path | None) -> str:
+    if ini_file is None:
+        return f"{rootdir} (no ini file)"
+    return f"{rootdir} (ini file {ini_file.name if ini_file.parent == rootdir else ini_file})"
 
 
 def ignores_kubeconfig(settings: Settings) -> bool:

@@ -156,7 +156,7 @@ def _read_sharding(config: pytest.Config) -> Sharding:
     from pytest_kwait.suite.shards.split import Shard
 
     setting = run_settings(config).setting("shard")
-    asked = setting.value
+    given_shard = setting.value
     if config.getoption("splits", None):
         raise InvalidArgument(
             "shard",
@@ -165,11 +165,13 @@ def _read_sharding(config: pytest.Config) -> Sharding:
             "them",
             setting.source,
         )
-    if asked.index is None:
-        shard, said = read_ci_shard(os.environ, asked.total, setting.given, setting.source)
-        origin = f"{said}; {setting.source}"
+    if given_shard.index is None:
+        shard, ci_source = read_ci_shard(
+            os.environ, given_shard.total, setting.given, setting.source
+        )
+        origin = f"{ci_source}; {setting.source}"
     else:
-        shard, origin = Shard(asked.index, asked.total), setting.source
+        shard, origin = Shard(given_shard.index, given_shard.total), setting.source
     durations, basis = _read_durations(config)
     if durations is None:
         return Sharding(shard, "", {}, origin, basis)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.plugin.run import guard_report
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
@@ -49,7 +51,7 @@ class WaitCount:
         return [self.waits, self.seconds, self.failed_early, self.retries]
 
     def __str__(self) -> str:
-        from pytest_kwait.apimachinery.durations import format_duration
+        from pytest_kwait.apimachinery.times import format_duration
 
         digits = 3 if self.seconds < 1 else 1 if self.seconds < 10 else 0
         waited = format_duration(round(self.seconds, digits))
@@ -96,6 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+@guard_report
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -113,11 +116,14 @@ class _Adder:
     def __init__(self, total: WaitCount) -> None:
         self._total = total
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Add the counts of a phase, in whichever process it ran."""
         numbers = getattr(report, "kwait_waits", None)
         if numbers is not None:
             self._total.add(numbers)
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

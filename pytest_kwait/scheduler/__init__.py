@@ -2,7 +2,7 @@
 
 - `algorithm`, `framework` and `plugins` decide; the embedded cluster shares them, so they do not
   depend on how objects are read or written.
-- `scheduler`, created by `config_factory`, takes pods from the queue, runs the algorithm and binds.
+- `scheduler` takes pods from the queue and runs the algorithm; `schedule_one` binds them.
 - Event handlers fill the queue and the cache; other modules write bindings, conditions and events.
 - `command` is the program.
 
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm import Algorithm, FitError
-    from pytest_kwait.scheduler.binding import Binder
-    from pytest_kwait.scheduler.config_factory import (
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.metrics import SchedulerMetrics
+    from pytest_kwait.scheduler.schedule_one import Binder
+    from pytest_kwait.scheduler.scheduler import (
         DEFAULT_SCHEDULER,
         Config,
         ConfigFactory,
+        Scheduler,
         SchedulingAlgorithm,
     )
-    from pytest_kwait.scheduler.framework.node_info import NodeInfo
-    from pytest_kwait.scheduler.metrics import SchedulerMetrics
-    from pytest_kwait.scheduler.scheduler import Scheduler
 
 __all__ = [
     "DEFAULT_SCHEDULER",
@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DEFAULT_SCHEDULER": "config_factory",
+    "DEFAULT_SCHEDULER": "scheduler",
     "Algorithm": "algorithm",
-    "Binder": "binding",
-    "Config": "config_factory",
-    "ConfigFactory": "config_factory",
+    "Binder": "schedule_one",
+    "Config": "scheduler",
+    "ConfigFactory": "scheduler",
     "FitError": "algorithm",
     "NodeInfo": "framework.node_info",
-    "SchedulingAlgorithm": "config_factory",
+    "SchedulingAlgorithm": "scheduler",
     "Scheduler": "scheduler",
     "SchedulerMetrics": "metrics",
 }

@@ -1,5 +1,7 @@
 """The scheduling algorithm: filter nodes by predicates, then score them by priorities.
 
+Predicates and priorities are upstream's plugins, by name, and custom ones.
+
 Pure: no requests and no clock. The only state kept between calls is the sums in `NodeInfo` and the
 node at which an `Algorithm` starts its next search. `FitError` has the text of the
 FailedScheduling event and of the PodScheduled condition.
@@ -11,43 +13,46 @@ Source: kube-scheduler, schedule_one.go (`schedulePod`), framework/types.go (`Fi
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.scheduler.framework.cycle_state import (
     CycleState,
+    NodeCheck,
     NodeLister,
     NoNodeError,
     PerPod,
+    PredicatePerPod,
     PreFilterResult,
+    PriorityPerPod,
     Rejection,
 )
-from pytest_kwait.scheduler.framework.invalid_objects import InvalidNode, InvalidObject, InvalidPod
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.framework.object_fields import InvalidNode, InvalidObject, InvalidPod
 from pytest_kwait.scheduler.framework.pod_info import PodInfo
-from pytest_kwait.scheduler.plugins.registry import (
-    DEFAULT_PREDICATES,
-    DEFAULT_PRIORITIES,
-    Predicate,
-    predicate_names,
-    priority_names,
-    register_predicate,
-    register_priority,
-    resolve_predicate,
-    resolve_priority,
+from pytest_kwait.scheduler.plugins import predicates, priorities
+from pytest_kwait.scheduler.plugins.inter_pod_affinity import (
+    pod_affinity_holds,
+    score_inter_pod_affinity,
+)
+from pytest_kwait.scheduler.plugins.pod_topology_spread import (
+    pods_are_spread,
+    score_pod_topology_spread,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pytest_kwait.scheduler.framework.cycle_state import NodeCheck
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "DEFAULT_PREDICATES",
     "DEFAULT_PRIORITIES",
     "NO_NODES",
     "Algorithm",
+    "AlgorithmError",
     "CycleState",
     "FitError",
     "InvalidNode",
@@ -58,14 +63,257 @@ __all__ = [
     "NodeLister",
     "PerPod",
     "PreFilterResult",
+    "Predicate",
+    "Priority",
     "Rejection",
     "format_fit_error",
-    "format_gates_message",
     "predicate_names",
     "priority_names",
     "register_predicate",
     "register_priority",
+    "resolve_predicate",
+    "resolve_priority",
 ]
+
+_Function = TypeVar("_Function")
+
+# `(pod, node)`: None if the pod fits, else the reason; a string counts as resolvable by
+# preemption.
+Predicate = Callable[[dict[str, Any], NodeInfo], Rejection | str | None] | PerPod[PredicatePerPod]
+# `(pod, node)`: 0 to 100.
+Priority = Callable[[dict[str, Any], NodeInfo], int] | PerPod[PriorityPerPod]
+
+_PREDICATES: dict[str, PredicatePerPod] = {
+    "NodeUnschedulable": predicates.node_is_schedulable,
+    "NodeName": predicates.node_has_requested_name,
+    "TaintToleration": predicates.taints_are_tolerated,
+    "NodeAffinity": predicates.node_is_selected,
+    "NodePorts": predicates.host_ports_are_free,
+    "NodeResourcesFit": predicates.resources_suffice,
+    "PodTopologySpread": pods_are_spread,
+    "InterPodAffinity": pod_affinity_holds,
+}
+_PRIORITIES: dict[str, PriorityPerPod] = {
+    "TaintToleration": priorities.score_taint_toleration,
+    "NodeAffinity": priorities.score_node_affinity,
+    "NodeResourcesFit": priorities.score_least_allocated,
+    "PodTopologySpread": score_pod_topology_spread,
+    "InterPodAffinity": score_inter_pod_affinity,
+    "NodeResourcesBalancedAllocation": priorities.score_balanced_allocation,
+    "ImageLocality": priorities.score_image_locality,
+}
+
+DEFAULT_PREDICATES: tuple[str, ...] = tuple(_PREDICATES)
+"""The predicates of kube-scheduler's default profile, in its order.
+
+Those of volumes and resource claims are missing, as they need objects besides pods and nodes.
+
+Source: kube-scheduler, apis/config/v1/default_plugins.go.
+"""
+
+DEFAULT_PRIORITIES: Mapping[str, int] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+"""The priorities of kube-scheduler's default profile and their weights."""
+
+
+def predicate_names() -> list[str]:
+    """Return the known names, sorted."""
+    return sorted(_PREDICATES)
+
+
+def priority_names() -> list[str]:
+    """Return the known names, sorted."""
+    return sorted(_PRIORITIES)
+
+
+def register_predicate(name: str, function: Predicate) -> None:
+    """Register a predicate by name, replacing one of the same name.
+
+    Args:
+        name: its name in algorithms and scheduler configurations.
+        function: called with the pod (a dict) and a `NodeInfo`; returns None if the pod fits, else
+            the reason as a string or a `Rejection`. Wrapped in `PerPod`, it is called once per pod.
+
+    Raises:
+        InvalidArgument: an empty name, or no callable.
+    """
+    _PREDICATES[_validate_name(name)] = _wrap_predicate(name, function)
+
+
+def register_priority(name: str, function: Priority) -> None:
+    """Register a priority by name, replacing one of the same name.
+
+    Args:
+        name: its name in algorithms and scheduler configurations.
+        function: called with the pod (a dict) and a `NodeInfo`; returns its score from 0 to 100.
+            Wrapped in `PerPod`, it is called once per pod.
+
+    Raises:
+        InvalidArgument: an empty name, or no callable.
+    """
+    _PRIORITIES[_validate_name(name)] = _wrap_priority(name, function)
+
+
+def resolve_predicate(given: str | Predicate) -> tuple[str, PredicatePerPod]:
+    """Return the name and the function of a predicate given by either.
+
+    Raises:
+        InvalidArgument: an unknown name.
+    """
+    if isinstance(given, str):
+        return given, _find(_PREDICATES, "predicate", given)
+    return _name_of(given), _wrap_predicate(_name_of(given), given)
+
+
+def resolve_priority(given: str | Priority) -> tuple[str, PriorityPerPod]:
+    """Return the name and the function of a priority given by either.
+
+    Raises:
+        InvalidArgument: an unknown name.
+    """
+    if isinstance(given, str):
+        return given, _find(_PRIORITIES, "priority", given)
+    return _name_of(given), _wrap_priority(_name_of(given), given)
+
+
+def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
+    found = known.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, known, n=3)
+        valid = f"near it: {', '.join(near)}" if near else f"use one of {', '.join(sorted(known))}"
+        raise InvalidArgument(what, name, valid)
+    return found
+
+
+def _validate_name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument("name", name, "use a string that is not empty")
+    return name
+
+
+def _name_of(given: object) -> str:
+    function = given.function if isinstance(given, PerPod) else given
+    return str(getattr(function, "__name__", function))
+
+
+class AlgorithmError(KwaitError):
+    """An error of a predicate, a priority or an algorithm of the user, or its invalid answer."""
+
+
+def _wrap_predicate(name: str, given: Predicate) -> PredicatePerPod:
+    if not (isinstance(given, PerPod) or callable(given)):
+        raise InvalidArgument("predicate", given, "use a name or a function")
+    function = given
+
+    def prepare(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
+        if not isinstance(function, PerPod):
+            return _checked(name, cycle, lambda info: function(cycle.pod.pod, info))
+        with _named_errors("predicate", name, cycle):
+            found: Any = function.function(cycle)
+        if found is None:
+            return None
+        if isinstance(found, PreFilterResult):
+            check = None if found.check is None else _checked(name, cycle, found.check)
+            return PreFilterResult(found.names, check)
+        if not callable(found):
+            valid = "a predicate per pod returns a function of a node, a PreFilterResult or None"
+            raise _invalid_answer("predicate", name, cycle, found, valid)
+        return _checked(name, cycle, found)
+
+    return prepare
+
+
+def _checked(name: str, cycle: CycleState, check: Callable[[NodeInfo], Any]) -> NodeCheck:
+    """Return the check of a user's predicate, with a clear error for what is no answer."""
+
+    def checked(info: NodeInfo) -> Rejection | None:
+        with _named_errors("predicate", name, cycle, info):
+            answer = check(info)
+        if answer is None or isinstance(answer, Rejection):
+            return answer
+        if not isinstance(answer, str) or not answer:
+            valid = "a predicate returns None if the pod fits, else the reason or a Rejection"
+            raise _invalid_answer("predicate", name, cycle, answer, valid, info)
+        return Rejection((answer,), resolvable=True)
+
+    return checked
+
+
+def _wrap_priority(name: str, given: Priority) -> PriorityPerPod:
+    if not (isinstance(given, PerPod) or callable(given)):
+        raise InvalidArgument("priority", given, "use a name or a function")
+    function = given
+
+    def prepare(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+        if not isinstance(function, PerPod):
+            return [score(cycle, info) for info in fitting]
+        with _named_errors("priority", name, cycle):
+            scores: Any = function.function(cycle, fitting)
+        if scores is None:
+            return None
+        if not isinstance(scores, Sequence) or len(scores) != len(fitting):
+            valid = f"a priority per pod returns {len(fitting)} scores, one for each node, or None"
+            raise _invalid_answer("priority", name, cycle, scores, valid)
+        return [valid_score(cycle, *each) for each in zip(scores, fitting, strict=True)]
+
+    def score(cycle: CycleState, info: NodeInfo) -> int:
+        plain: Any = function
+        with _named_errors("priority", name, cycle, info):
+            answer = plain(cycle.pod.pod, info)
+        return valid_score(cycle, answer, info)
+
+    def valid_score(cycle: CycleState, answer: object, info: NodeInfo) -> int:
+        if (
+            isinstance(answer, bool)
+            or not isinstance(answer, int)
+            or not 0 <= answer <= priorities.MAX_NODE_SCORE
+        ):
+            valid = f"a priority returns a whole number from 0 to {priorities.MAX_NODE_SCORE}"
+            raise _invalid_answer("priority", name, cycle, answer, valid, info)
+        return answer
+
+    return prepare
+
+
+@contextlib.contextmanager
+def _named_errors(
+    what: str, name: str, cycle: CycleState, info: NodeInfo | None = None
+) -> Iterator[None]:
+    """Name the function, pod and node of an error in a user's predicate or priority."""
+    try:
+        yield
+    except (KwaitError, NoNodeError):
+        # Such as an invalid object, or the reason that no node is tried.
+        raise
+    except Exception as error:
+        text = f"{what} {name} raised {describe_value(error)} for {_describe(cycle, info)}"
+        raise AlgorithmError(text) from error
+
+
+def _invalid_answer(
+    what: str,
+    name: str,
+    cycle: CycleState,
+    answer: object,
+    valid: str,
+    info: NodeInfo | None = None,
+) -> AlgorithmError:
+    shown = describe_value(answer)
+    return AlgorithmError(f"{what} {name} returned {shown} for {_describe(cycle, info)}; {valid}")
+
+
+def _describe(cycle: CycleState, info: NodeInfo | None) -> str:
+    metadata = cycle.pod.pod.get("metadata") or {}
+    pod = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name')}"
+    return pod if info is None else f"{pod} on node {info.name}"
+
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -103,11 +351,6 @@ class FitError(KwaitError):
         return format_fit_error(
             list(self.rejections.values()), reason=self.reason, may_preempt=self.may_preempt
         )
-
-
-def format_gates_message(gates: Sequence[str]) -> str:
-    """Return the message about a pod with scheduling gates; upstream only logs it."""
-    return f"waiting for scheduling gates: [{' '.join(gates)}]"
 
 
 def _histogram(reasons: Counter[str], nodes: int) -> str:
@@ -334,8 +577,8 @@ class Algorithm:
         looked = 0
         for info in nodes:
             looked += 1
-            for name, ask in checks:
-                rejection = ask(info)
+            for name, check in checks:
+                rejection = check(info)
                 if rejection is not None:
                     refused[info.name] = rejection
                     by.add(name)

@@ -80,6 +80,7 @@ class APIDispatcher:
         self._lock = threading.Lock()
         self._busy: dict[str, APICall | None] = {}
         self._closed = False
+        self._run = wait.background(clock)
         self._ctx, self._end = wait.with_cancel(wait.background(clock))
         self._last, end_last = wait.with_cancel(wait.background(clock))
         end_last()
@@ -93,8 +94,13 @@ class APIDispatcher:
         """True if `start` was called."""
         return self._threads[-1].ident is not None
 
-    def start(self) -> None:
-        """Begin to send."""
+    def start(self, run: wait.Context | None = None) -> None:
+        """Begin to send.
+
+        Args:
+            run: once it is done, no waiting call is sent except within `flush`; None for `close`.
+        """
+        self._run = run or self._run
         for thread in self._threads:
             thread.start()
 
@@ -161,7 +167,7 @@ class APIDispatcher:
                 self._limiter.wait(chosen)
             except (wait.Canceled, wait.DeadlineExceeded):
                 continue
-            return chosen
+            return chosen if self._flush or self._run.err() is None else None
         return None
 
     def _drop_rest(self) -> None:

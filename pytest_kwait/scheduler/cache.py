@@ -13,7 +13,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.cache.store import NAMESPACE_INDEX
 from pytest_kwait.client.resource import (
     NAMESPACES,
@@ -24,12 +24,11 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
-from pytest_kwait.scheduler.framework.spread_constraints import (
+from pytest_kwait.scheduler.plugins.pod_topology_spread import (
     collect_spread_selectors,
     find_spreading_controller,
 )
-from pytest_kwait.scheduler.queueing_hints import has_label_change
-from pytest_kwait.scheduler.scheduling_queue import Pod, key_of, node_of, uid_of
+from pytest_kwait.scheduler.scheduling_queue import Pod, has_label_change, key_of, node_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

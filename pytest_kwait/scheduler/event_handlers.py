@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cache.handlers import ResourceEventHandlerFuncs
 from pytest_kwait.client.resource import NODES, PODS
-from pytest_kwait.scheduler.queueing_hints import (
+from pytest_kwait.scheduler.scheduling_queue import (
+    Pod,
     has_label_change,
     has_node_scheduling_change,
     is_scaled_down,
+    node_of,
+    scheduler_of,
 )
-from pytest_kwait.scheduler.scheduling_queue import Pod, node_of, scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

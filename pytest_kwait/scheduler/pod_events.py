@@ -10,7 +10,7 @@ import platform
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from pytest_kwait.apimachinery.times import format_micro_time
@@ -21,9 +21,7 @@ from pytest_kwait.scheduler.api_dispatcher import APICall
 from pytest_kwait.scheduler.scheduling_queue import Pod, scheduler_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_kwait.client.responses import Object
+    from pytest_kwait.client.session import Session
     from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 
 __all__ = ["SCHEDULER_EVENTS", "EventRecorder"]
@@ -40,22 +38,6 @@ _RETRY_AFTER: Final = 10.0
 _MAX_NAME_LENGTH: Final = 253
 
 _Key: TypeAlias = Hashable
-
-
-class _Writes(Protocol):
-    def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str, *, deadline: Deadline
-    ) -> Object: ...
-
-    def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str,
-        *,
-        deadline: Deadline,
-    ) -> Object: ...
 
 
 @dataclass(slots=True)
@@ -86,7 +68,7 @@ class EventRecorder:
     """
 
     def __init__(
-        self, session: _Writes, dispatcher: APIDispatcher, clock: Clock = SYSTEM_CLOCK
+        self, session: Session, dispatcher: APIDispatcher, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._session = session
         self._dispatcher = dispatcher

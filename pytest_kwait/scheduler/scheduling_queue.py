@@ -1,6 +1,8 @@
-"""The scheduling queue: active, backing off, unschedulable and gated pods.
+"""The scheduling queue: active, backing off, unschedulable and gated pods; queueing hints.
 
-Source: kube-scheduler, backend/queue/scheduling_queue.go.
+Hints find the changes of pods and nodes that can make a pod schedulable.
+
+Source: kube-scheduler, backend/queue/scheduling_queue.go, framework/events.go.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
+from pytest_kwait.scheduler.framework.resource_requests import sum_pod_requests
 from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetrics
-from pytest_kwait.scheduler.queueing_hints import depends_on_other_pods, has_pod_scheduling_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +33,12 @@ __all__ = [
     "QueueState",
     "QueuedPodInfo",
     "SchedulingQueue",
+    "depends_on_other_pods",
     "gates_of",
+    "has_label_change",
+    "has_node_scheduling_change",
+    "has_pod_scheduling_change",
+    "is_scaled_down",
     "key_of",
     "node_of",
     "scheduler_of",
@@ -388,8 +395,8 @@ class SchedulingQueue:
             entry.first_active = entry.first_active or self._clock.monotonic()
             heapq.heappush(self._active, (entry.order, ticket, entry))
         elif place is QueueState.BACKOFF:
-            turn = (self._end_of(entry), *entry.order)
-            heapq.heappush(self._backoff, (turn, ticket, entry))
+            sort_key = (self._end_of(entry), *entry.order)
+            heapq.heappush(self._backoff, (sort_key, ticket, entry))
         elif place is QueueState.ERROR_BACKOFF:
             heapq.heappush(self._errors, ((self._end_of(entry),), ticket, entry))
         if place in _QUEUE_NAMES:
@@ -415,3 +422,84 @@ def _first(heap: _Heap, place: QueueState) -> QueuedPodInfo | None:
             return entry
         heapq.heappop(heap)
     return None
+
+
+_UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVersion"})
+
+
+def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether a node's change may help pods; heartbeats and cordoning do not.
+
+    Source: kube-scheduler, framework/events.go, `NodeSchedulingPropertiesChange`.
+    """
+    return (
+        (_spec(old).get("unschedulable") and not _spec(new).get("unschedulable"))
+        or _status(old).get("allocatable") != _status(new).get("allocatable")
+        or has_label_change(old, new)
+        or (_spec(old).get("taints") or []) != (_spec(new).get("taints") or [])
+        or _conditions(old) != _conditions(new)
+        or (_metadata(old).get("annotations") or {}) != (_metadata(new).get("annotations") or {})
+    )
+
+
+def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether a waiting pod changed outside its status.
+
+    Source: kube-scheduler, backend/queue/scheduling_queue.go, `isPodUpdated`.
+    """
+    if (old.get("spec") or {}) != (new.get("spec") or {}):
+        return True
+    before, after = (
+        {name: value for name, value in _metadata(pod).items() if name not in _UNRELATED}
+        for pod in (old, new)
+    )
+    return before != after
+
+
+def has_label_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether the labels changed."""
+    return bool((_metadata(old).get("labels") or {}) != (_metadata(new).get("labels") or {}))
+
+
+def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Return whether a pod requests less of a resource than before; False for invalid requests.
+
+    Source: kube-scheduler, framework/events.go, `extractPodScaleDown`.
+    """
+    try:
+        after = sum_pod_requests(new)
+        return any(amount > after.get(name, 0) for name, amount in sum_pod_requests(old).items())
+    except InvalidArgument:
+        return False
+
+
+def depends_on_other_pods(pod: Mapping[str, Any]) -> bool:
+    """Return whether the nodes of other pods can decide whether `pod` fits a node.
+
+    Source: kube-scheduler, backend/queue/scheduling_queue.go,
+    `getUnschedulablePodsWithCrossTopologyTerm`.
+    """
+    spec = _spec(pod)
+    affinity = spec.get("affinity") or {}
+    return bool(
+        spec.get("topologySpreadConstraints")
+        or affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
+    )
+
+
+def _conditions(node: Mapping[str, Any]) -> dict[str, str]:
+    conditions = _status(node).get("conditions") or ()
+    return {one.get("type", ""): one.get("status", "") for one in conditions}
+
+
+def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return obj.get("metadata") or {}
+
+
+def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return obj.get("spec") or {}
+
+
+def _status(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return obj.get("status") or {}

@@ -7,5 +7,7 @@ official client are never imported. `cluster` is the one entrance to the objects
 - `registry/` is the write path, `store` holds the objects, `validation/` holds the API's rules;
 - `scheme`, `codec/`, `managedfields/`, `patch` and `apiextensions/` know types and schemas;
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
+- `network/` knows names and services, and serves them to programs;
+- `container_runtime/` runs programs of mapped images as processes, for the kubelet;
 - `server_main` is the program.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-# The server is nobody's TLS client: what aiohttp imports need not read the machine's certificates.
+# The server is no TLS client: what aiohttp imports need not read the machine's certificates.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
 from pytest_kwait.simulator.server_main import main

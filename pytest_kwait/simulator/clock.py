@@ -57,11 +57,12 @@ class SimClock:
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale = scale
         self.may_suspend: Callable[[], bool] = _never
-        """Whether what is called may have to be laid aside while somebody else answers."""
+        """Returns whether calls may be suspended while a webhook answers."""
         self._shared: dict[type, object] = {}
         self._clock = clock
         self._stamped = (-1, "")
         self._ahead = 0.0
+        self._jump_listeners: list[Callable[[], None]] = []
 
     def get_shared(self, kind: type[T], make: Callable[[], T]) -> T:
         """Return the cluster's only object of a class, made on first use."""
@@ -75,8 +76,14 @@ class SimClock:
         return self._clock.time() + self._ahead
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock ahead or back; timers are not affected."""
+        """Set the wall clock ahead or back; timers are not affected, listeners are called."""
         self._ahead += seconds
+        for listener in self._jump_listeners:
+            listener()
+
+    def listen_to_jumps(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each jump of the wall clock."""
+        self._jump_listeners.append(listener)
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back."""

@@ -8,17 +8,20 @@ CustomResourceDefinitions is imported with the first definition: most clusters h
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
-from pytest_kwait.simulator.admission.priority import system_priority_classes
+from pytest_kwait.simulator.admission.pod_plugins import system_priority_classes
 from pytest_kwait.simulator.api_errors import StatusError, not_found, resource_not_found
+from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
-from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_roles
+from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.container_scripts import ScriptRules
 from pytest_kwait.simulator.conversion import to_storage_version
-from pytest_kwait.simulator.faults.active_faults import ActiveFaults
+from pytest_kwait.simulator.faults import ActiveFaults
+from pytest_kwait.simulator.image_mapping import ImageMappings
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
@@ -33,7 +36,7 @@ from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pytest_kwait.simulator.apiextensions.controller import DefinitionController
     from pytest_kwait.simulator.kubelet_api import KubeletApi
@@ -58,16 +61,26 @@ class SimulatedCluster:
     Args:
         clock: the cluster's time.
         store: where the objects are kept.
+        disabled_plugins: names of admission plugins that are off, as `ServiceAccount`.
     """
 
-    def __init__(self, clock: SimClock | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        clock: SimClock | None = None,
+        store: Store | None = None,
+        *,
+        disabled_plugins: Collection[str] = (),
+    ) -> None:
         self.clock = clock or SimClock()
         self.store = store or Store()
         self.kinds = Scheme()
-        self.admission = AdmissionChain(self)
+        self.admission = AdmissionChain(self, disabled_plugins)
         self.addresses = ServiceAllocator(self)
         self.kubelets: dict[str, KubeletApi] = {}
         self.scripts = ScriptRules()
+        self.images = ImageMappings()
+        self.private_paths: tuple[str, ...] = ()
+        self.server_address = ("127.0.0.1", 0)
         self.rbac = RBACAuthorizer(self)
         self.faults = ActiveFaults()
         self.accounts = ServiceAccountTokens(self)
@@ -80,14 +93,24 @@ class SimulatedCluster:
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
         """Called with each object before it is stored, with the one that it replaces or None."""
 
-    def bootstrap(self) -> None:
-        """Create the objects that every cluster has; they are not part of the history."""
+    @cached_property
+    def front_proxy(self) -> FrontProxy:
+        """The certificate of requests to aggregated servers."""
+        return FrontProxy()
+
+    def bootstrap(self, *, has_controllers: bool = True) -> None:
+        """Create the objects that every cluster has; they are not part of the history.
+
+        Args:
+            has_controllers: whether there are others than those of kube-apiserver.
+        """
+        self.has_controllers = has_controllers
         self.subscribe(_DEFINITIONS, self._on_definition_change)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
         for found in system_priority_classes():
             self.create("priorityclasses.scheduling.k8s.io", found)
-        install_bootstrap_roles(self)
+        install_bootstrap_objects(self, aggregate_roles=has_controllers)
         self.store.forget_history()
 
     def _on_definition_change(self, event: str, new: Obj, old: Obj | None) -> None:
@@ -184,15 +207,16 @@ class SimulatedCluster:
 
     # -- decoding
 
-    def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
+    def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """Return `obj` in its storage version: typed, pruned, defaulted.
 
-        Custom kinds stay in their version until they are written.
+        Custom kinds stay in their version until they are written, and with `keeps_nulls` have the
+        nulls that their schema does not allow.
 
         Raises:
             StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
         """
-        clean = decode(self.strategy(kind), obj, caller)
+        clean = decode(self.strategy(kind), obj, caller, keeps_nulls=keeps_nulls)
         if kind.stored or kind.custom:
             return clean
         storage = self.kinds[kind.bucket]
@@ -349,14 +373,19 @@ class SimulatedCluster:
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        asked = dict(options or {})
+        delete_options = dict(options or {})
         if uid is not None:
-            asked["preconditions"] = {**(asked.get("preconditions") or {}), "uid": uid}
+            delete_options["preconditions"] = {
+                **(delete_options.get("preconditions") or {}),
+                "uid": uid,
+            }
         if grace is not None:
-            asked["gracePeriodSeconds"] = grace
+            delete_options["gracePeriodSeconds"] = grace
         if propagation is not None:
-            asked["propagationPolicy"] = propagation
-        return retry_on_conflict(lambda: self._objects.delete(kind, name, namespace, asked, asking))
+            delete_options["propagationPolicy"] = propagation
+        return retry_on_conflict(
+            lambda: self._objects.delete(kind, name, namespace, delete_options, asking)
+        )
 
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool

@@ -12,18 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.authorization import attributes as authorization
+    from pytest_kwait.simulator.authentication.pki import FrontProxy
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.container_scripts import ScriptRules
-    from pytest_kwait.simulator.faults.active_faults import ActiveFaults
+    from pytest_kwait.simulator.faults import ActiveFaults
+    from pytest_kwait.simulator.image_mapping import ImageMappings
     from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry.strategy import Strategy
-    from pytest_kwait.simulator.request_info import Caller, User
+    from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind, Scheme
     from pytest_kwait.simulator.store import Entry, Store
 
-__all__ = ["Admission", "Authorizer", "Cluster", "ServiceAddresses", "TokenAuthority"]
+__all__ = ["Admission", "Cluster", "ServiceAddresses", "TokenAuthority"]
 
 
 class Admission(Protocol):
@@ -36,30 +37,10 @@ class Admission(Protocol):
         """Let the plugins refuse the object, which is valid."""
 
     def admit_subresource(self, attributes: Attributes) -> None:
-        """As `admit` for the content of a subresource."""
+        """Let the plugins change the content of a subresource."""
 
     def validate_subresource(self, attributes: Attributes) -> None:
-        """As `validate` for the content of a subresource."""
-
-
-class Authorizer(Protocol):
-    """Decides on requests and lists the rules of users."""
-
-    def decide(self, asked: authorization.Attributes) -> authorization.Decision:
-        """Return whether it is allowed, with the reason."""
-        ...
-
-    def rules_for(self, user: User, namespace: str) -> list[Obj]:
-        """The rules that a user has, those of the whole cluster first."""
-        ...
-
-    def errors_for(self, user: User, namespace: str) -> list[str]:
-        """Errors in bindings of the user."""
-        ...
-
-    def role_rules(self, reference: Obj, namespace: str) -> list[Obj]:
-        """The rules of the role that a binding refers to; StatusError 404 if it is missing."""
-        ...
+        """Let the plugins refuse the content of a subresource."""
 
 
 class TokenAuthority(Protocol):
@@ -89,6 +70,16 @@ class TokenAuthority(Protocol):
 
 class ServiceAddresses(Protocol):
     """Allocates the cluster IPs and node ports of services."""
+
+    @property
+    def cidrs(self) -> tuple[str, ...]:
+        """The ranges of cluster IPs."""
+        ...
+
+    @property
+    def kubernetes_address(self) -> str:
+        """The cluster IP of the service `default/kubernetes`."""
+        ...
 
     def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
         """Give a new service its addresses and ports; returns what ends the reservation."""
@@ -138,6 +129,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def images(self) -> ImageMappings:
+        """The programs that images are mapped to."""
+        ...
+
+    @property
     def rbac(self) -> Authorizer:
         """The authorizer."""
         ...
@@ -152,6 +148,16 @@ class Cluster(Protocol):
         """The tokens of service accounts."""
         ...
 
+    @property
+    def front_proxy(self) -> FrontProxy:
+        """The certificate of requests to aggregated servers."""
+        ...
+
+    private_paths: tuple[str, ...]
+    """Paths of the machine that programs in pods must not see, as the kubeconfig."""
+    server_address: tuple[str, int]
+    """The host and port of the API server on this machine."""
+    has_controllers: bool
     root_ca: str
     before_write: list[Callable[[Kind, Obj, Obj | None], None]]
 
@@ -189,7 +195,7 @@ class Cluster(Protocol):
         """Call `handler(resource, type, new, old)` for each object and each change."""
         ...
 
-    def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
+    def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """`obj` in its storage version: typed, pruned, defaulted; StatusError 400 if invalid."""
         ...
 
@@ -252,7 +258,7 @@ class Cluster(Protocol):
         caller: Caller,
         record: Callable[[Obj], None] | None = None,
     ) -> Obj:
-        """As `replace` for a decoded object; `record` notes its field managers."""
+        """Replace a decoded object; `record` sets its field managers."""
         ...
 
     def delete(
@@ -273,7 +279,7 @@ class Cluster(Protocol):
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
     ) -> None:
-        """As `delete` for a request that admission has already let in."""
+        """Delete an object for a request that admission has already allowed."""
 
     def bind(
         self,

@@ -10,13 +10,13 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.apimachinery.labels import LabelSelector
+    from pytest_kwait.apimachinery.selectors import LabelSelector
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -114,14 +114,14 @@ def parse_script(text: str) -> Script:
     return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
 
 
-def script_from_mapping(said: Mapping[str, object]) -> Script:
+def script_from_mapping(fields: Mapping[str, object]) -> Script:
     """Parse the mapping of a rule; durations may be numbers.
 
     Raises:
         ScriptError: a key or value is invalid.
     """
     found: dict[str, object] = {}
-    for key, value in said.items():
+    for key, value in fields.items():
         if key == "log" and isinstance(value, list):
             found[key] = tuple(str(line) for line in value)
         elif key in Script.__slots__ and isinstance(value, str | int | float):

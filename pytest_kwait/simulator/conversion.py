@@ -68,14 +68,14 @@ def hpa_to_v1(obj: Obj) -> Obj:
         )
     if conditions := status.get("conditions"):
         annotations[_CONDITIONS] = _encode_annotation(conditions)
-    told = {"currentReplicas": 0} | {name: status[name] for name in _STATUS if name in status}
+    new_status = {"currentReplicas": 0} | {name: status[name] for name in _STATUS if name in status}
     for metric in status.get("currentMetrics") or ():
         utilization = _utilization(metric, "current")
         if utilization is not None:
-            told["currentCPUUtilizationPercentage"] = utilization
+            new_status["currentCPUUtilizationPercentage"] = utilization
     version_one = {**obj, "apiVersion": "autoscaling/v1", "spec": shown}
     if "status" in obj:
-        version_one["status"] = told
+        version_one["status"] = new_status
     return _set_annotations(version_one, annotations)
 
 
@@ -83,7 +83,7 @@ def hpa_to_v2(obj: Obj) -> Obj:
     """Convert autoscaling/v1 to v2."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     annotations = obj["metadata"].get("annotations") or {}
-    meant: Obj = {name: spec[name] for name in _SPEC if name in spec}
+    converted: Obj = {name: spec[name] for name in _SPEC if name in spec}
     metrics = [
         _metric_to_v2(one, "target", "target")
         for one in _decode_annotation(annotations.get(_METRICS)) or ()
@@ -93,23 +93,23 @@ def hpa_to_v2(obj: Obj) -> Obj:
         wanted = _DEFAULT_UTILIZATION
     if wanted is not None:
         metrics.append(_cpu_metric("target", {"type": "Utilization", "averageUtilization": wanted}))
-    meant["metrics"] = metrics
+    converted["metrics"] = metrics
     behavior = _decode_annotation(annotations.get(_BEHAVIOR))
     if behavior:
         rules = {"scaleUp": behavior.get("ScaleUp"), "scaleDown": behavior.get("ScaleDown")}
-        meant["behavior"] = {
+        converted["behavior"] = {
             name: _uncapitalize_rules(rule) for name, rule in rules.items() if rule
         }
-    told: Obj = {name: status[name] for name in _STATUS if name in status}
+    new_status: Obj = {name: status[name] for name in _STATUS if name in status}
     if (seen := status.get("currentCPUUtilizationPercentage")) is not None:
-        told["currentMetrics"] = [_cpu_metric("current", {"averageUtilization": seen})]
+        new_status["currentMetrics"] = [_cpu_metric("current", {"averageUtilization": seen})]
     if current := _decode_annotation(annotations.get(_CURRENT)):
-        told["currentMetrics"] = [_metric_to_v2(one, "current", "current") for one in current]
+        new_status["currentMetrics"] = [_metric_to_v2(one, "current", "current") for one in current]
     if conditions := _decode_annotation(annotations.get(_CONDITIONS)):
-        told["conditions"] = conditions
-    version_two = {**obj, "apiVersion": "autoscaling/v2", "spec": meant}
+        new_status["conditions"] = conditions
+    version_two = {**obj, "apiVersion": "autoscaling/v2", "spec": converted}
     if "status" in obj:
-        version_two["status"] = told
+        version_two["status"] = new_status
     return _set_annotations(version_two, _drop_conversion_annotations(obj))
 
 
@@ -176,21 +176,21 @@ def _metric_to_v2(metric: Obj, place: str, prefix: str) -> Obj:
         "averageUtilization": source.get(f"{prefix}AverageUtilization"),
         "value": source.get(f"{prefix}Value"),
     }
-    meant: Obj = {}
+    converted: Obj = {}
     if field == "object":
         value["averageValue"] = source.get("averageValue")
         if value["averageValue"] is not None and value["value"] == "0":
             value["value"] = None
-        meant["describedObject"] = source.get("target")
+        converted["describedObject"] = source.get("target")
     if field in ("object", "pods", "external"):
         about["selector"] = source.get("metricSelector" if field == "external" else "selector")
-        meant["metric"] = _drop_none(about)
+        converted["metric"] = _drop_none(about)
     else:
-        meant |= _drop_none({"name": source.get("name"), "container": source.get("container")})
+        converted |= _drop_none({"name": source.get("name"), "container": source.get("container")})
     if place == "target":
         value["type"] = _target_type(field, value)
-    meant[place] = _drop_none(value)
-    return {"type": metric["type"], field: meant}
+    converted[place] = _drop_none(value)
+    return {"type": metric["type"], field: converted}
 
 
 def _target_type(field: str, value: Obj) -> str:
@@ -219,16 +219,16 @@ def _capitalize_rules(rule: Obj | None) -> Obj | None:
 
 
 def _uncapitalize_rules(rule: Obj) -> Obj:
-    meant = {name: rule.get(name[0].upper() + name[1:]) for name in _RULES}
-    meant["policies"] = [
+    converted = {name: rule.get(name[0].upper() + name[1:]) for name in _RULES}
+    converted["policies"] = [
         {
             "type": one.get("Type"),
             "value": one.get("Value"),
             "periodSeconds": one.get("PeriodSeconds"),
         }
-        for one in meant["policies"] or ()
+        for one in converted["policies"] or ()
     ]
-    return _drop_none(meant)
+    return _drop_none(converted)
 
 
 def _drop_none(fields: Obj) -> Obj:

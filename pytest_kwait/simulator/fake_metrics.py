@@ -17,7 +17,7 @@ from pytest_kwait.apimachinery.quantities import parse_milli_value
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["METRICS", "USAGE", "has_usage_annotation", "read_container_usage", "read_metric_value"]
+__all__ = ["METRICS", "USAGE", "read_container_usage", "read_metric_value"]
 
 USAGE = "metrics.kwait.dev/usage"
 METRICS = "metrics.kwait.dev/values"
@@ -47,12 +47,6 @@ def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
         if every or own:
             found[container["name"]] = {**every, **own}
     return found
-
-
-def has_usage_annotation(pod: Obj) -> bool:
-    """Return whether the pod has an annotation of usage."""
-    annotations = pod["metadata"].get("annotations")
-    return bool(annotations) and any(name.startswith(USAGE) for name in annotations)
 
 
 def read_metric_value(obj: Obj, metric: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Generated data files: resources, schemas, Go types, default roles.
+"""Generated data files: resources, schemas, Go types, bootstrap objects.
 
 Source: a running API server and the Go types behind it, read by `tools.simulator_data`.
 """

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Input
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["KubeletApi", "LogLine", "Ports", "Session", "StartError"]
 
 LogLine = tuple[float, bytes]
-"""The time of a line (seconds since the epoch), and the line without its newline."""
+"""The time of a line (seconds since the epoch), and the line with its newline if it has one."""
 
 
 class StartError(Exception):
@@ -33,6 +34,11 @@ class Output(Protocol):
     @property
     def code(self) -> int | None:
         """The exit code; None while the process runs."""
+        ...
+
+    @property
+    def failure(self) -> str:
+        """Why the process could not be started; empty if it was."""
         ...
 
     async def take(self) -> tuple[int, bytes] | None:
@@ -58,11 +64,16 @@ class Session(Protocol):
         """Ends the process, or detaches from it."""
         ...
 
+    @property
+    def resize(self) -> Callable[[int, int], None] | None:
+        """Sets columns and rows of the terminal; None without a real one."""
+        ...
+
 
 class Ports(Protocol):
     """The ports of a pod."""
 
-    def connect(self, port: int) -> Session | None:
+    async def connect(self, port: int) -> Session | None:
         """Connect to a port; None if the connection is refused."""
         ...
 
@@ -111,8 +122,20 @@ class KubeletApi(Protocol):
         """
         ...
 
-    def dial(self, address: str, port: int) -> Session | None:
-        """Connect to an address on the node; None if the connection is refused."""
+    async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
+        """Connect to an address on the node; None if the connection is refused.
+
+        Args:
+            tls: whether to speak TLS, without a check of the certificate; a simulated program
+                never does.
+
+        Raises:
+            OSError: the program's TLS fails.
+        """
+        ...
+
+    def find_network(self, address: str) -> Network | None:
+        """Return the ports behind an address of a pod or node; None for others."""
         ...
 
     def running_pods(self) -> Obj:

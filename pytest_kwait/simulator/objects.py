@@ -15,9 +15,11 @@ __all__ = [
     "Obj",
     "annotations_of",
     "clone",
+    "copy_fields",
     "generate_name",
     "is_being_deleted",
     "labels_of",
+    "list_pod_claims",
     "name_of",
     "namespace_of",
     "new_uid",
@@ -56,6 +58,15 @@ def clone(value: Any) -> Any:
     return value
 
 
+def copy_fields(target: Obj, source: Obj, *fields: str) -> None:
+    """Set fields as in `source`; those that it lacks are removed."""
+    for field in fields:
+        if field in source:
+            target[field] = source[field]
+        else:
+            target.pop(field, None)
+
+
 def name_of(obj: Obj) -> str:
     """The object's name; empty while it has none."""
     return str(obj.get("metadata", {}).get("name") or "")
@@ -89,6 +100,18 @@ def storage_class_of(obj: Obj) -> str:
     if BETA_STORAGE_CLASS in annotations:
         return annotations[BETA_STORAGE_CLASS]
     return str(obj.get("spec", {}).get("storageClassName") or "")
+
+
+def list_pod_claims(pod: Obj) -> list[str]:
+    """Return the names of the claims that the pod mounts."""
+    names = []
+    for volume in pod["spec"].get("volumes") or ():
+        source = volume.get("persistentVolumeClaim")
+        if source is not None:
+            names.append(str(source["claimName"]))
+        elif volume.get("ephemeral") is not None:
+            names.append(f"{name_of(pod)}-{volume['name']}")
+    return names
 
 
 def owner_of(obj: Obj) -> Obj | None:

@@ -1,9 +1,11 @@
-"""Merge patch and strategic merge patch.
+"""JSON patch, merge patch and strategic merge patch, with the server's error messages.
 
 A strategic merge patch merges the lists of built-in kinds by their merge keys. Its result is read
 back as the kind's Go type, with messages of its own for values that do not fit.
-Source: RFC 7386, k8s.io/apiserver pkg/endpoints/handlers/patch.go; k8s.io/apimachinery
-pkg/util/strategicpatch/patch.go, pkg/runtime/converter.go (fromUnstructured).
+
+Source: RFC 6902, RFC 7386; gopkg.in/evanphx/json-patch.v4, `Patch.Apply`; k8s.io/apiserver
+pkg/endpoints/handlers/patch.go; k8s.io/apimachinery pkg/util/strategicpatch/patch.go,
+pkg/runtime/converter.go (fromUnstructured).
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from collections import deque
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import jsonpatch
+import jsonpointer
 import msgspec
 
-from pytest_kwait.simulator.api_errors import StatusError, bad_request
-from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_json
+from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error
+from pytest_kwait.simulator.codec.json_yaml import json_type_name, not_a_map_message, read_json
 from pytest_kwait.simulator.codec.schema import Form, Shape, go_fields
-from pytest_kwait.simulator.managedfields.field_sets import (
+from pytest_kwait.simulator.managedfields.field_manager import (
     format_go_typed,
     format_go_value,
     go_type,
@@ -30,11 +34,160 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
+    "JsonPatchError",
+    "apply_json_patch",
     "apply_merge_patch",
+    "apply_operations",
     "apply_strategic_merge",
+    "apply_webhook_patch",
     "from_unstructured_error",
     "read_patch",
 ]
+
+_MAX_OPERATIONS = 10_000
+_MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""Bytes that the operations of one patch may copy; upstream, `JSONPatchMaxCopyBytes`."""
+_OPERATIONS = ("add", "copy", "move", "remove", "replace", "test")
+_LIBRARY_ERRORS = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors of the library, also for pointers into values of another type."""
+
+
+class JsonPatchError(ValueError):
+    """An operation failed.
+
+    Args:
+        text: the server's message.
+        test: whether it was a `test` operation.
+    """
+
+    def __init__(self, text: str, *, test: bool = False) -> None:
+        super().__init__(text)
+        self.test = test
+
+
+def apply_json_patch(target: Obj, patch: Any) -> Obj:
+    """Apply the patch of a PATCH request to a copy of `target`.
+
+    Raises:
+        StatusError: 400 for a malformed patch, 422 for an operation that fails.
+    """
+    if not isinstance(patch, list):
+        raise _decoding_error(patch, "Go value of type []handlers.jsonPatchOp")
+    for one in patch:
+        if one is None:
+            raise _rejection()
+        if not isinstance(one, dict):
+            raise _decoding_error(one, "Go value of type handlers.jsonPatchOp")
+        for field in ("op", "from", "path"):
+            if not isinstance(one.get(field, ""), str | None):
+                where = f"Go struct field jsonPatchOp.{field} of type string"
+                raise _decoding_error(one[field], where)
+    if len(patch) > _MAX_OPERATIONS:
+        raise StatusError(
+            413,
+            "RequestEntityTooLarge",
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{_MAX_OPERATIONS}, got {len(patch)}",
+        )
+    try:
+        return apply_operations(target, patch)
+    except JsonPatchError:
+        raise _rejection() from None
+
+
+def _decoding_error(value: object, where: str) -> StatusError:
+    given = json_type_name(value)
+    return bad_request(f"error decoding patch: json: cannot unmarshal {given} into {where}")
+
+
+def _rejection() -> StatusError:
+    message = "the server rejected our request due to an error in our request"
+    return StatusError(422, "Invalid", message, {})
+
+
+def apply_webhook_patch(obj: Obj, operations: list[Any]) -> Obj:
+    """Apply the patch of a webhook to a copy of `obj`.
+
+    Raises:
+        StatusError: 500, an operation fails.
+    """
+    try:
+        return apply_operations(obj, operations)
+    except JsonPatchError as error:
+        raise internal_error(str(error)) from None
+
+
+def apply_operations(obj: Obj, operations: list[Any]) -> Obj:
+    """Apply operations to a copy of `obj`.
+
+    Raises:
+        JsonPatchError: an operation fails.
+    """
+    changed: Any = clone(obj)
+    copied = 0
+    for operation in operations:
+        given: Any = operation if isinstance(operation, dict) else {}
+        kind, path = given.get("op", ""), str(given.get("path", ""))
+        if kind not in _OPERATIONS:
+            raise JsonPatchError(f"Unexpected kind: {kind}")
+        if kind == "replace" and _is_missing_field(changed, path):
+            # The server's library replaces missing fields, too.
+            given = {**given, "op": "add"}
+        try:
+            if kind == "copy":
+                source = jsonpointer.JsonPointer(given.get("from", "")).resolve(changed)
+                copied += len(msgspec.json.encode(source))
+            if copied <= _MAX_COPIED_BYTES:
+                changed = jsonpatch.apply_patch(changed, [given], in_place=True)
+        except _LIBRARY_ERRORS as error:
+            why = _operation_error_text(changed, kind, path) or str(error)
+            raise JsonPatchError(why, test=kind == "test") from None
+        if copied > _MAX_COPIED_BYTES:
+            raise JsonPatchError(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{copied}, exceeding the limit {_MAX_COPIED_BYTES}"
+            )
+    if not isinstance(changed, dict):
+        raise JsonPatchError("the patched object is no object")
+    return changed
+
+
+def _find_parent(obj: Any, path: str) -> Any:
+    """Return the container of the path's last part; None if there is none."""
+    try:
+        return jsonpointer.resolve_pointer(obj, path.rpartition("/")[0], None)
+    except jsonpointer.JsonPointerException:
+        return None
+
+
+def _is_missing_field(obj: Any, path: str) -> bool:
+    parent = _find_parent(obj, path)
+    return isinstance(parent, dict) and path.rpartition("/")[2] not in parent
+
+
+def _operation_error_text(obj: Any, kind: str, path: str) -> str:
+    """Return the message of the server's library; empty where it is unknown."""
+    if kind == "test":
+        return f"testing value {path} failed: test failed"
+    if _find_parent(obj, path) is None:
+        shown = path if kind == "replace" else f'"{path}"'
+        return f"{kind} operation does not apply: doc is missing path: {shown}: missing value"
+    if kind == "remove":
+        key = path.rpartition("/")[2]
+        return (
+            f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing "
+            "value"
+        )
+    return ""
 
 
 def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
@@ -331,7 +484,6 @@ def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: s
 
 
 def _index_identities(identities: Iterable[Any]) -> dict[bytes, int]:
-    """Return the first index of each identity."""
     places: dict[bytes, int] = {}
     for at, identity in enumerate(identities):
         places.setdefault(_encode(identity), at)

@@ -1,13 +1,16 @@
-"""Users and the circumstances of one request: user, field manager, dry run, warnings.
+"""The circumstances of one request: user, field manager, dry run, warnings, attributes.
 
-Source: k8s.io/apiserver pkg/authentication/user, pkg/authentication/serviceaccount/util.go.
+Source: k8s.io/apiserver pkg/authentication/user, pkg/authentication/serviceaccount/util.go,
+pkg/authorization/authorizer/interfaces.go, pkg/endpoints/handlers/responsewriters/errors.go.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from pytest_kwait.simulator.api_errors import StatusError, forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +22,10 @@ __all__ = [
     "AUTHENTICATED",
     "MASTERS",
     "UNAUTHENTICATED",
+    "Attributes",
+    "Authorizer",
     "Caller",
+    "Decision",
     "User",
     "add_group",
     "internal_caller",
@@ -141,3 +147,83 @@ class Caller:
 def internal_caller() -> Caller:
     """Return the caller of the cluster's own writes, without a field manager."""
     return Caller()
+
+
+_UNTRUSTED = {"X-Content-Type-Options": "nosniff"}
+
+
+class Decision(NamedTuple):
+    """An authorizer's answer."""
+
+    allowed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """A request to decide on.
+
+    Args:
+        user: the user.
+        verb: the verb.
+        group: the resource's API group.
+        resource: the resource, empty for a path.
+        subresource: the subresource, empty for none.
+        name: the object, empty for all.
+        namespace: the namespace, empty for the whole cluster.
+        path: a non-resource path; None for a resource.
+    """
+
+    user: User
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    path: str | None = None
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource, for example `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def refusal(self, reason: str = "") -> StatusError:
+        """Return the 403 with user, verb, resource and reason."""
+        text = self._text().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        if reason:
+            text = f"{text}: {reason}"
+        if self.path is not None:
+            return StatusError(403, "Forbidden", f"forbidden: {text}", {}, _UNTRUSTED)
+        error = forbidden(self.group, self.resource, self.name, text)
+        error.headers = _UNTRUSTED
+        return error
+
+    def _text(self) -> str:
+        subject_text = f'User "{self.user.name}" cannot {self.verb}'
+        if self.path is not None:
+            return f'{subject_text} path "{self.path}"'
+        what = f'{subject_text} resource "{self.full_resource}" in API group "{self.group}"'
+        if self.namespace:
+            return f'{what} in the namespace "{self.namespace}"'
+        return f"{what} at the cluster scope"
+
+
+class Authorizer(Protocol):
+    """Decides on requests and lists the rules of users."""
+
+    def decide(self, attributes: Attributes) -> Decision:
+        """Return whether it is allowed, with the reason."""
+        ...
+
+    def rules_for(self, user: User, namespace: str) -> list[Obj]:
+        """The rules that a user has, those of the whole cluster first."""
+        ...
+
+    def errors_for(self, user: User, namespace: str) -> list[str]:
+        """Errors in bindings of the user."""
+        ...
+
+    def role_rules(self, reference: Obj, namespace: str) -> list[Obj]:
+        """The rules of the role that a binding refers to; StatusError 404 if it is missing."""
+        ...

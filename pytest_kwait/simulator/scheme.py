@@ -17,7 +17,7 @@ from pytest_kwait.simulator.generated_data import read_data
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change, Entry
 
@@ -73,6 +73,10 @@ class CustomKindSchema(Protocol):
         """An object with the defaults of this version."""
         ...
 
+    def read_stored(self, obj: Obj) -> Obj:
+        """A stored object by this schema, which may be newer."""
+        ...
+
     def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
         """The errors of a new object, or of a change of `old`."""
         ...
@@ -111,11 +115,11 @@ class Kind:
     storage: str = ""
     list_kind: str = ""
     converted: bool = False
-    """Whether its objects are stored in another version."""
+    """True if its objects are stored in another version."""
     structure: CustomKindSchema | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
     hidden: bool = False
-    """Whether its objects are stored in this version, but the version is not served."""
+    """True if its objects are stored in this version, which is not served."""
 
     @cached_property
     def api_version(self) -> str:
@@ -182,6 +186,11 @@ class Scheme:
         """Return whether a group has built-in kinds."""
         return group in self._built_in
 
+    def is_built_in(self, resource: str) -> bool:
+        """Return whether `jobs.batch` is a built-in resource."""
+        kind = self._preferred.get(resource)
+        return kind is not None and not kind.custom
+
     def served(self, group: str, version: str) -> dict[str, Kind] | None:
         """Return the kinds of a group's version by plural name, None if it is not served."""
         return self._served.get((group, version))
@@ -211,8 +220,13 @@ class Scheme:
                 yield kind
 
     def add(self, kinds: Iterable[Kind]) -> None:
-        """Serve the versions of a custom kind; the storage version is the preferred one."""
+        """Serve the versions of a custom kind; the storage version is the preferred one.
+
+        A built-in resource of the same name stays.
+        """
         for kind in kinds:
+            if self.is_built_in(kind.qualified):
+                continue
             if not kind.hidden:
                 self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
             if kind.stored:
@@ -222,6 +236,8 @@ class Scheme:
 
     def remove(self, resource: str) -> None:
         """Stop serving a custom kind."""
+        if self.is_built_in(resource):
+            return
         self._preferred.pop(resource, None)
         self.webhook_converted.discard(resource)
         for group_version, kinds in tuple(self._served.items()):

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.fields import FieldTerm, parse_field_selector
-from pytest_kwait.apimachinery.labels import LabelSelector, parse_label_selector
+from pytest_kwait.apimachinery.selectors import (
+    FieldTerm,
+    LabelSelector,
+    parse_field_selector,
+    parse_label_selector,
+)
 from pytest_kwait.simulator.api_errors import bad_request
 
 if TYPE_CHECKING:

@@ -1,16 +1,23 @@
-"""The embedded cluster as a program.
+"""The embedded cluster as a program: its controllers, scheduler, kubelets and API server.
 
     python -m pytest_kwait.simulator --nodes 2 --timing fast --port 0 --kubeconfig FILE
 It writes the kubeconfig when its nodes are Ready, reports that on `--ready-fd`, and ends when
-`--owner-fd` closes, on SIGTERM or on SIGINT.
+`--owner-fd` closes, on SIGTERM or on SIGINT. Controllers of kube-apiserver itself run without the
+others in a cluster that is an API server alone. Controllers that few tests need are imported and
+started with the first object of their kinds.
+
+Source: cmd/kube-controller-manager/app/controllermanager.go, pkg/controlplane/instance.go.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import gc
+import hashlib
 import ipaddress
+import json
 import os
 import resource
 import secrets
@@ -20,13 +27,24 @@ import socket
 import sys
 from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.simulator.admission.volume_claims import STANDARD_CLASS
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
+from pytest_kwait.simulator.apiserver.flow_schema_status import (
+    FLOW_SCHEMAS,
+    FlowSchemaStatusController,
+    is_bootstrap_schema,
+)
 from pytest_kwait.simulator.apiserver.server import ApiServer
-from pytest_kwait.simulator.authentication.pki import CertificateAuthority, write_kubeconfig
+from pytest_kwait.simulator.authentication.pki import (
+    FRONT_PROXY_USER,
+    CertificateAuthority,
+    write_kubeconfig,
+)
 from pytest_kwait.simulator.authentication.static_users import (
     TokenFileError,
     parse_users,
@@ -34,10 +52,40 @@ from pytest_kwait.simulator.authentication.static_users import (
 )
 from pytest_kwait.simulator.clock import FAST, REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.controllers.clusterrole_aggregation import (
+    ClusterRoleAggregationController,
+)
+from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
+from pytest_kwait.simulator.controllers.embedded_scheduler import EmbeddedScheduler
+from pytest_kwait.simulator.controllers.garbage_collector import (
+    EventTTL,
+    GarbageCollector,
+    PodGCController,
+    TTLAfterFinishedController,
+)
+from pytest_kwait.simulator.controllers.kubernetes_service import (
+    IPAddressController,
+    ServiceCIDRController,
+)
+from pytest_kwait.simulator.controllers.namespace import (
+    NamespaceController,
+    NamespaceDefaults,
+    TokensController,
+)
+from pytest_kwait.simulator.controllers.node_lifecycle import NodeTaintController
+from pytest_kwait.simulator.fake_metrics import USAGE
+from pytest_kwait.simulator.image_mapping import ImageMappings, read_image_mapping
+from pytest_kwait.simulator.kubelet.kubelet import Kubelet
+from pytest_kwait.simulator.kubelet.server import KubeletServer
+from pytest_kwait.simulator.network.cluster_names import (
+    CLUSTER_DNS_ADDRESS,
+    is_kubernetes_service,
+)
+from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
 from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from aiohttp import web
 
@@ -45,13 +93,410 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["HOST", "main", "serve", "server_names"]
+__all__ = ["HOST", "main", "serve", "server_names", "start_components", "start_server_controllers"]
+
+# Seconds after the start.
+_START_DELAY = 1.0
+
+_SYSTEM_NAMESPACE = "kube-system"
+_IDENTITY_RENEW_SECONDS = 10.0
+
+
+_DNS_SERVICE: Obj = {
+    "metadata": {
+        "name": "kube-dns",
+        "labels": {
+            "k8s-app": "kube-dns",
+            "kubernetes.io/cluster-service": "true",
+            "kubernetes.io/name": "CoreDNS",
+        },
+    },
+    "spec": {
+        "clusterIP": CLUSTER_DNS_ADDRESS,
+        "selector": {"k8s-app": "kube-dns"},
+        "ports": [
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+            {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        ],
+    },
+}
+"""The service of the DNS server, which runs in no pod. Source: kubeadm, addons/dns/manifests.go."""
+
+
+def start_components(
+    api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+) -> None:
+    """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
+
+    When this returns, nodes are Ready and namespaces have their defaults.
+
+    Args:
+        nodes: their number.
+        authority: the certificate and key that sign certificates, as PEM; None to sign none.
+    """
+    start_server_controllers(api)
+    # No part of a server, but of every kind of cluster that people test on.
+    api.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
+    api.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE)
+    NamespaceDefaults(api)
+    NamespaceController(api)
+    ClusterRoleAggregationController(api)
+    TokensController(api)
+    TTLAfterFinishedController(api)
+    GarbageCollector(api)
+    NodeTaintController(api)
+    PodGCController(api)
+    ServiceCIDRController(api)
+    EmbeddedScheduler(api)
+    _start_kubelets(api, nodes)
+    _start_on_first_object(api)
+    if authority is not None:
+        _start_signer(api, authority)
+    # The cluster is ready without them: their imports must not delay its start.
+    api.clock.call_later(_START_DELAY, _start_node_lifecycle, api)
+
+
+def _start_kubelets(api: Cluster, nodes: int) -> None:
+    """Start the kubelets; their Nodes are Ready when this returns.
+
+    One subscription serves them all, so a pod's change costs the same with any number of nodes.
+    """
+    kubelets: dict[str, Kubelet] = {}
+    for number in range(1, nodes + 1):
+        name = f"kwait-node-{number}"
+        kubelets[name] = Kubelet(api, name, number)
+    for kubelet in kubelets.values():
+        kubelet.peers = kubelets
+        kubelet.register()
+        api.kubelets[kubelet.name] = KubeletServer(kubelet)
+        api.faults.nodes[kubelet.name] = kubelet.node_faults
+
+    def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
+        kubelet = kubelets.get(new["spec"].get("nodeName") or "")
+        if kubelet is not None:
+            kubelet.on_pod_changed(change, new)
+
+    api.subscribe("pods", pod_changed)
+
+
+def start_server_controllers(api: Cluster) -> None:
+    """Start the controllers that run within kube-apiserver."""
+    EventTTL(api)
+    _create_config_maps(api)
+    _hold_identity_lease(api)
+    IPAddressController(api)
+    _on_first_object(
+        api,
+        (FLOW_SCHEMAS,),
+        lambda: _start_flow_schema_status(api),
+        lambda new: not is_bootstrap_schema(new),
+    )
+    api.clock.call_later(_START_DELAY, _start_aggregator, api)
+
+
+def _start_flow_schema_status(api: Cluster) -> None:
+    FlowSchemaStatusController(api)
+
+
+def _create_config_maps(api: Cluster) -> None:
+    """Create the ConfigMaps of client authentication and of the use of legacy tokens.
+
+    Source: pkg/controlplane/controller/clusterauthenticationtrust,
+    pkg/controlplane/controller/legacytokentracking.
+    """
+    for name, data in (
+        (
+            "extension-apiserver-authentication",
+            {
+                "client-ca-file": api.root_ca,
+                "requestheader-allowed-names": f'["{FRONT_PROXY_USER}"]',
+                "requestheader-client-ca-file": api.front_proxy.authority,
+                "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+                "requestheader-group-headers": '["X-Remote-Group"]',
+                "requestheader-uid-headers": '["X-Remote-Uid"]',
+                "requestheader-username-headers": '["X-Remote-User"]',
+            },
+        ),
+        (
+            "kube-apiserver-legacy-service-account-token-tracking",
+            {"since": api.clock.stamp().partition("T")[0]},
+        ),
+    ):
+        api.create("configmaps", {"metadata": {"name": name}, "data": data}, _SYSTEM_NAMESPACE)
+
+
+def _hold_identity_lease(api: Cluster) -> None:
+    """Create the Lease of the API server and renew it.
+
+    Source: k8s.io/apiserver pkg/server/config.go, pkg/controlplane/apiserver/server.go,
+    k8s.io/component-helpers apimachinery/lease/controller.go.
+    """
+    host = socket.gethostname()
+    parts = b"".join(
+        len(part).to_bytes(2, "big") + part for part in (host.encode(), b"kube-apiserver")
+    )
+    digest = base64.b32encode(hashlib.sha256(parts).digest()[:16])
+    name = f"apiserver-{digest.decode().rstrip('=').lower()}"
+    labels = {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": host}
+    spec = {
+        "holderIdentity": f"{name}_{new_uid()}",
+        "leaseDurationSeconds": 3600,
+        "renewTime": api.clock.micro_stamp(),
+    }
+    lease = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    resource = "leases.coordination.k8s.io"
+    api.create(resource, clone(lease), _SYSTEM_NAMESPACE)
+
+    def renew() -> None:
+        if not api.renew(_SYSTEM_NAMESPACE, name):
+            again = clone(lease)
+            again["spec"]["renewTime"] = api.clock.micro_stamp()
+            api.create(resource, again, _SYSTEM_NAMESPACE)
+        api.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
+
+    api.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
+
+
+def _start_node_lifecycle(api: Cluster) -> None:
+    """Start the controllers of node heartbeats and taint-based eviction."""
+    from pytest_kwait.simulator.controllers.node_lifecycle import (
+        NodeLifecycleController,
+        TaintEvictionController,
+    )
+
+    NodeLifecycleController(api)
+    _on_first_object(
+        api,
+        ("nodes",),
+        lambda: TaintEvictionController(api),
+        lambda new: any(one["effect"] == "NoExecute" for one in new["spec"].get("taints") or ()),
+    )
+
+
+def _start_aggregator(api: Cluster) -> None:
+    """Start the controllers of APIServices."""
+    from pytest_kwait.simulator.aggregator.api_services import (
+        MANAGED_LABEL,
+        AutoRegistrationController,
+    )
+
+    def remote() -> None:
+        from pytest_kwait.simulator.aggregator.api_services import AvailabilityController
+        from pytest_kwait.simulator.aggregator.handler_proxy import start_availability_check
+
+        AvailabilityController(api, start_availability_check)
+
+    AutoRegistrationController(api)
+
+    def metrics() -> None:
+        from pytest_kwait.simulator.aggregator.handler_proxy import register_metrics_api
+
+        register_metrics_api(api)
+
+    _on_first_object(
+        api,
+        ("pods",),
+        metrics,
+        lambda new: any(name.startswith(USAGE) for name in annotations_of(new)),
+    )
+    _on_first_object(
+        api,
+        ("apiservices.apiregistration.k8s.io",),
+        remote,
+        lambda new: MANAGED_LABEL not in (new["metadata"].get("labels") or {}),
+    )
+
+
+def _start_on_first_object(api: Cluster) -> None:
+    """Import and start controllers with the first object of their kinds."""
+
+    @cache
+    def pods() -> ControllerRefManager:
+        return ControllerRefManager(api, "pods")
+
+    def replication_controllers() -> None:
+        from pytest_kwait.simulator.controllers.replicaset import (
+            REPLICATION_CONTROLLERS,
+            ReplicaSetController,
+        )
+
+        ReplicaSetController(api, REPLICATION_CONTROLLERS, pods())
+
+    def replica_sets() -> None:
+        from pytest_kwait.simulator.controllers.replicaset import REPLICA_SETS, ReplicaSetController
+
+        ReplicaSetController(api, REPLICA_SETS, pods())
+
+    def deployments() -> None:
+        from pytest_kwait.simulator.controllers.deployment import DeploymentController
+
+        DeploymentController(api, ControllerRefManager(api, "replicasets.apps"), pods())
+
+    def jobs() -> None:
+        from pytest_kwait.simulator.controllers.job.controller import JobController
+
+        JobController(api, pods())
+
+    def sets() -> None:
+        from pytest_kwait.simulator.controllers.daemon import DaemonSetController
+        from pytest_kwait.simulator.controllers.statefulset import StatefulSetController
+
+        revisions = ControllerRefManager(api, "controllerrevisions.apps")
+        DaemonSetController(api, pods(), revisions)
+        StatefulSetController(api, pods(), revisions)
+
+    def endpoints() -> None:
+        from pytest_kwait.simulator.controllers.endpoint import EndpointsController, ServicePods
+        from pytest_kwait.simulator.controllers.endpointslice import (
+            EndpointSliceController,
+            EndpointSliceMirroringController,
+        )
+
+        selected = ServicePods(api)
+        EndpointSliceController(api, selected)
+        EndpointsController(api, selected)
+        EndpointSliceMirroringController(api, selected)
+
+    def cron_jobs() -> None:
+        from pytest_kwait.simulator.controllers.cronjob import CronJobController
+
+        CronJobController(api, ControllerRefManager(api, "jobs.batch"))
+
+    def autoscalers() -> None:
+        from pytest_kwait.simulator.controllers.podautoscaler import HorizontalController
+
+        HorizontalController(api)
+
+    def volumes() -> None:
+        from pytest_kwait.simulator.controllers.volume.persistent_volume import (
+            ExpandController,
+            PersistentVolumeController,
+        )
+        from pytest_kwait.simulator.controllers.volume.protection import ProtectionController
+
+        PersistentVolumeController(api)
+        ProtectionController(api)
+        ExpandController(api)
+
+    def policies() -> None:
+        from pytest_kwait.simulator.controllers.validating_admission_policy_status import (
+            PolicyStatusController,
+        )
+
+        PolicyStatusController(api)
+
+    def network_policies() -> None:
+        from pytest_kwait.simulator.controllers.network_policy import NetworkPolicyReporter
+
+        NetworkPolicyReporter(api)
+
+    def ephemeral_volumes() -> None:
+        from pytest_kwait.simulator.controllers.volume.protection import EphemeralVolumeController
+
+        EphemeralVolumeController(api)
+
+    @cache
+    def disruption() -> None:
+        from pytest_kwait.simulator.controllers.disruption import DisruptionController
+
+        DisruptionController(api)
+
+    def quotas() -> None:
+        from pytest_kwait.simulator.controllers.resource_quota import ResourceQuotaController
+
+        ResourceQuotaController(api)
+
+    _on_first_object(api, ("replicationcontrollers",), replication_controllers)
+    _on_first_object(api, ("replicasets.apps",), replica_sets)
+    _on_first_object(api, ("deployments.apps",), deployments)
+    _on_first_object(api, ("jobs.batch",), jobs)
+    _on_first_object(api, ("resourcequotas",), quotas)
+    _on_first_object(api, ("poddisruptionbudgets.policy",), disruption)
+    _on_first_object(
+        api,
+        ("pods",),
+        disruption,
+        lambda new: any(
+            one["type"] == "DisruptionTarget"
+            for one in (new.get("status") or {}).get("conditions") or ()
+        ),
+    )
+    _on_first_object(
+        api,
+        ("pods",),
+        ephemeral_volumes,
+        lambda new: any(volume.get("ephemeral") for volume in new["spec"].get("volumes") or ()),
+    )
+    attributes = "volumeattributesclasses.storage.k8s.io"
+    _on_first_object(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
+    _on_first_object(api, ("daemonsets.apps", "statefulsets.apps"), sets)
+    _on_first_object(
+        api, ("services", "endpoints"), endpoints, lambda new: not _is_system_service(new)
+    )
+    _on_first_object(api, ("cronjobs.batch",), cron_jobs)
+    _on_first_object(api, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies)
+    _on_first_object(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
+    _on_first_object(api, ("networkpolicies.networking.k8s.io",), network_policies)
+
+
+def _is_system_service(obj: Obj) -> bool:
+    """Return whether a service, or its endpoints, is there from the start."""
+    is_dns = name_of(obj) == _DNS_SERVICE["metadata"]["name"]
+    return is_kubernetes_service(obj) or (is_dns and namespace_of(obj) == _SYSTEM_NAMESPACE)
+
+
+def _start_signer(api: Cluster, authority: tuple[bytes, bytes]) -> None:
+    """Start the certificate controller with the first request."""
+
+    def certificates() -> None:
+        from pytest_kwait.simulator.controllers.certificate_signing import CertificateController
+
+        CertificateController(api, authority)
+
+    _on_first_object(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
+
+
+def _on_first_object(
+    api: Cluster,
+    resources: tuple[str, ...],
+    start: Callable[[], object],
+    means: Callable[[Obj], bool] | None = None,
+) -> None:
+    """Call `start` once, with the first object of one of the resources that `means` accepts."""
+    stops: list[Callable[[], None]] = []
+    started = False
+
+    def begin(_change: str, new: Obj, _old: Obj | None) -> None:
+        nonlocal started
+        if not started and (means is None or means(new)):
+            started = True
+            for stop in stops:
+                stop()
+            start()
+
+    stops += [api.subscribe(resource, begin) for resource in resources]
+
 
 HOST = "127.0.0.1"
+_CONTROL_PLANE_ADDRESS = "172.30.0.1"
+"""The address of a server that listens on the loopback interface alone."""
+_SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+"""The names by which pods reach the server."""
 _READY_TIMEOUT = 30.0
 _READ_BUFFER = 16 * 1024
 _MAX_OPEN_FILES = 65_536
 _GC_THRESHOLDS = (10_000, 20, 50)
+
+_DISABLED_PLUGINS = ("ServiceAccount",)
+"""Admission plugins that an API server alone goes without, as in envtest.
+
+No controller creates the account that the plugin requires of every pod.
+"""
 
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -59,6 +504,11 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m pytest_kwait.simulator", description="Run an embedded Kubernetes cluster."
     )
     parser.add_argument("--nodes", type=int, default=2, help="how many nodes (default: 2)")
+    parser.add_argument(
+        "--api-only",
+        action="store_true",
+        help="an API server alone: no controllers but its own, no scheduler, no nodes",
+    )
     parser.add_argument(
         "--timing",
         choices=("fast", "real"),
@@ -72,6 +522,12 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--user", action="append", default=[], help="NAME or NAME=GROUP,... who gets a certificate"
     )
+    parser.add_argument(
+        "--image", action="append", default=[], help="an image mapping, as a JSON object"
+    )
+    parser.add_argument("--tls-cert-file", type=Path, help="the server's certificate")
+    parser.add_argument("--tls-private-key-file", type=Path, help="its key")
+    parser.add_argument("--client-ca-file", type=Path, help="who else signs client certificates")
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
     parser.add_argument("--owner-folder", type=Path, help="a folder to remove when told to end")
@@ -80,6 +536,8 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--nodes must not be negative")
     if not 0 <= arguments.port <= 65535:
         parser.error("--port must be between 0 and 65535")
+    if (arguments.tls_cert_file is None) != (arguments.tls_private_key_file is None):
+        parser.error("--tls-cert-file and --tls-private-key-file belong together")
     try:
         arguments.hosts = server_names(arguments.address)
     except ValueError as error:
@@ -89,6 +547,12 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         arguments.tokens = {} if file is None else read_token_file(file)
     except TokenFileError as error:
         parser.error(f"--token-auth-file: {error}")
+    try:
+        arguments.images = ImageMappings(
+            read_image_mapping(json.loads(text)) for text in arguments.image
+        )
+    except ValueError as error:
+        parser.error(f"--image: {error}")
     try:
         arguments.users = parse_users(arguments.user)
     except ValueError as error:
@@ -114,6 +578,15 @@ def server_names(address: str) -> list[str]:
     return list(dict.fromkeys((*own, *names)))
 
 
+def _get_advertised_address(hosts: Sequence[str]) -> str:
+    """Return the address of the server's endpoints, which must not be a loopback one."""
+    for host in hosts:
+        with suppress(ValueError):
+            if not ipaddress.ip_address(host).is_loopback:
+                return host
+    return _CONTROL_PLANE_ADDRESS
+
+
 def _host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -129,7 +602,7 @@ async def _proxy_to_aggregated_server(
 
 async def serve(arguments: argparse.Namespace) -> int:
     """Run a cluster until it is stopped; returns the exit code."""
-    from pytest_kwait.simulator.components import start_components
+    from pytest_kwait.simulator.controllers.kubernetes_service import KubernetesServiceController
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -137,12 +610,28 @@ async def serve(arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, ended.set)
     if arguments.owner_fd is not None:
         _follow_owner(loop, arguments.owner_fd, ended)
-    api = SimulatedCluster(SimClock(FAST if arguments.timing == "fast" else REAL))
+    nodes = 0 if arguments.api_only else arguments.nodes
+    api = SimulatedCluster(
+        SimClock(FAST if arguments.timing == "fast" else REAL),
+        disabled_plugins=_DISABLED_PLUGINS if arguments.api_only else (),
+    )
     hosts = arguments.hosts
-    authority = CertificateAuthority(*hosts, "localhost", "kubernetes", "kubernetes.default")
+    names = (*hosts, "localhost", *_SERVICE_NAMES, api.addresses.kubernetes_address)
+    serving = (arguments.tls_cert_file, arguments.tls_private_key_file)
+    try:
+        authority = CertificateAuthority(
+            *names,
+            serving=None if serving[0] is None else serving,
+            client_authority=arguments.client_ca_file,
+        )
+    except OSError as error:  # an SSLError is one, too
+        sys.stderr.write(f"the certificates cannot be used: {error}\n")
+        return 1
     api.clock.may_suspend = api.has_webhooks
     api.root_ca = authority.pem
-    api.bootstrap()
+    api.images = arguments.images
+    api.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
+    api.bootstrap(has_controllers=not arguments.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
     credentials = StaticTokens({**arguments.tokens, **own})
@@ -154,9 +643,15 @@ async def serve(arguments: argparse.Namespace) -> int:
             f"cannot listen on {_host_port(arguments.address, arguments.port)}: {error.strerror}\n"
         )
         return 1
-    start_components(api, nodes=arguments.nodes, authority=authority.pair)
+    own_host = HOST if ipaddress.ip_address(arguments.address).is_unspecified else hosts[0]
+    api.server_address = (own_host, port)
+    KubernetesServiceController(api, _get_advertised_address(hosts), port)
+    if arguments.api_only:
+        start_server_controllers(api)
+    else:
+        start_components(api, nodes=nodes, authority=authority.pair)
     try:
-        await _wait_nodes_ready(api, arguments.nodes)
+        await _wait_nodes_ready(api, nodes)
         _relax_garbage_collector()
         url = f"https://{_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
@@ -166,7 +661,7 @@ async def serve(arguments: argparse.Namespace) -> int:
         certificates = {
             user.name: authority.client_certificate(user, now) for user in arguments.users
         }
-        write_kubeconfig(arguments.kubeconfig, url, authority.pem, tokens, certificates)
+        write_kubeconfig(arguments.kubeconfig, url, authority.trusted_pem, tokens, certificates)
         if arguments.ready_fd is not None:
             os.write(arguments.ready_fd, f"ready {url}\n".encode())
             os.close(arguments.ready_fd)
@@ -179,8 +674,17 @@ async def serve(arguments: argparse.Namespace) -> int:
         if arguments.owner_folder is not None and ended.is_set():
             # A killed owner cannot remove it.
             shutil.rmtree(arguments.owner_folder, ignore_errors=True)
+        await _close_programs(api)
         await server.stop()
     return 0
+
+
+async def _close_programs(api: SimulatedCluster) -> None:
+    """End the programs of mapped images, if any were started."""
+    # Not at import: an API server alone has no kubelet.
+    from pytest_kwait.simulator.kubelet.program_container import close_programs
+
+    await close_programs(api)
 
 
 async def _wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:

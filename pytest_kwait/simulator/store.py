@@ -46,15 +46,22 @@ class Entry:
         key: the object's key within its resource.
         obj: the object; never changed from here on.
         revision: the revision that wrote it.
+        written: the object as it was written, where `obj` has defaults besides.
     """
 
-    __slots__ = ("_raw", "key", "obj", "revision")
+    __slots__ = ("_raw", "_written", "key", "obj", "revision")
 
-    def __init__(self, key: str, obj: Obj, revision: int) -> None:
+    def __init__(self, key: str, obj: Obj, revision: int, written: Obj | None = None) -> None:
         self.key = key
         self.obj = obj
         self.revision = revision
+        self._written = obj if written is None else written
         self._raw: bytes | None = None
+
+    def read_again(self, read: Callable[[Obj], Obj]) -> None:
+        """Replace the object by `read` of what was written."""
+        self.obj = read(self._written)
+        self._raw = None
 
     @property
     def raw(self) -> bytes:
@@ -177,18 +184,36 @@ class Store:
             recent.appendleft(change)
         return iter(recent)
 
-    def put(self, resource: str, key: str, obj: Obj) -> Entry:
-        """Write `obj` under the next revision, which becomes its resourceVersion."""
+    def put(self, resource: str, key: str, obj: Obj, written: Obj | None = None) -> Entry:
+        """Write `obj` under the next revision, which becomes its resourceVersion.
+
+        Args:
+            resource: the resource.
+            key: the key.
+            obj: the object.
+            written: the object without the defaults of its schema, with the same metadata.
+        """
         self.revision += 1
         bucket = self._bucket(resource)
         obj["metadata"]["resourceVersion"] = str(self.revision)
         old = bucket.entries.get(key)
-        entry = Entry(key, obj, self.revision)
+        entry = Entry(key, obj, self.revision, written)
         bucket.entries[key] = entry
         if old is None:
             insort(bucket.keys, key)
         self._record(resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old))
         return entry
+
+    def read_again(self, resource: str, read: Callable[[Obj], Obj]) -> None:
+        """Read all objects of `resource` again, after a change of its schema; no watch sees it."""
+        bucket = self._bucket(resource)
+        known = {id(entry): entry for entry in bucket.entries.values()}
+        for change in bucket.history:
+            for entry in (change.new, change.old):
+                if entry is not None:
+                    known[id(entry)] = entry
+        for entry in known.values():
+            entry.read_again(read)
 
     def remove(self, resource: str, key: str) -> Entry:
         """Remove the object; the change carries its last state under the next revision."""

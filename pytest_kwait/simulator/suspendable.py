@@ -65,8 +65,8 @@ class SuspendableTask(Generic[Result]):
         self._over = False
         self._wanted: Callable[[], Awaitable[None]] | None = None
         self._asking: asyncio.Future[None] | None = None
-        self._turn, self._back = threading.Lock(), threading.Lock()
-        self._turn.acquire()
+        self._resumed, self._back = threading.Lock(), threading.Lock()
+        self._resumed.acquire()
         self._back.acquire()
         if _idle_threads:
             self._thread = _idle_threads.pop()
@@ -101,10 +101,10 @@ class SuspendableTask(Generic[Result]):
         """
         self._wanted = wanted
         self._back.release()
-        self._turn.acquire()
-        asked, self._asking = self._asking, None
-        if asked is not None:
-            asked.result()
+        self._resumed.acquire()
+        future, self._asking = self._asking, None
+        if future is not None:
+            future.result()
 
     def _run(self) -> None:
         _thread_local.task = self
@@ -123,9 +123,9 @@ class SuspendableTask(Generic[Result]):
                 self._thread.given.put(None)
             self._back.release()
 
-    def _resume(self, asked: asyncio.Future[None]) -> None:
-        self._asking = asked
-        self._turn.release()
+    def _resume(self, future: asyncio.Future[None]) -> None:
+        self._asking = future
+        self._resumed.release()
         self._await_turn()
 
     def _await_turn(self) -> None:

@@ -5,11 +5,10 @@ Fixtures return bound waits, and markers call them before a test starts.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.registry import WAITS, Wait
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
@@ -19,42 +18,11 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
 
-__all__ = ["BoundCacheSync", "BoundWait", "TimeBudget", "WaitDefaults", "check_call"]
-
-_MIN_TIMEOUT = 0.1
-"""Minimum seconds of a wait: enough for one look at the state."""
-
-
-class TimeBudget(NamedTuple):
-    """The time that an outer limit leaves to a wait.
-
-    Args:
-        seconds: from now.
-        reason: the outer limit, as a phrase.
-    """
-
-    seconds: float
-    reason: str
-
-    def fit(self, asked: float) -> tuple[float, str]:
-        """Return a limit that ends within the budget, and a note if it was cut.
-
-        Args:
-            asked: the limit in seconds.
-        """
-        if asked <= self.seconds:
-            return asked, ""
-        from pytest_kwait.apimachinery.durations import format_duration
-
-        # In tenths, for a readable message.
-        cut = max(math.floor(self.seconds * 10) / 10, _MIN_TIMEOUT)
-        return cut, (
-            f"its limit of {format_duration(asked)} was cut to {format_duration(cut)} to end "
-            f"before {self.reason}"
-        )
+__all__ = ["BoundCacheSync", "BoundWait", "WaitDefaults", "check_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +44,7 @@ class WaitDefaults:
     def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a call, completed from the settings."""
         options: dict[str, Any] = {
-            "timeout": self.settings.timeout or self.timeouts[wait.timeout],
+            "timeout": self.settings.wait_timeout(wait.timeout) or self.timeouts[wait.timeout],
             "poll": self._poll(),
             "mode": self.settings.mode,
             "fail_fast": self.settings.fail_fast,
@@ -126,7 +94,7 @@ class BoundWait:
         if self.wait.namespaced:
             first.append(self.defaults.namespace if namespace is None else namespace)
         elif namespace is not None:
-            raise InvalidArgument("namespace", namespace, f"{self.wait.name} looks at no namespace")
+            raise _make_namespace_error(self.wait, namespace)
         names = ("timeout",) if not self.wait.bound else _option_names()
         own = {name: options.pop(name) for name in names if name in options}
         filled = self.defaults.options(self.wait, own)
@@ -134,6 +102,10 @@ class BoundWait:
         note = self._fit(filled)
         try:
             return self.wait.function(*first, *args, **options, **filled)
+        except TypeError:
+            # Python counts the arguments that are filled in.
+            self.wait.check_arguments(args, options)
+            raise
         except WaitTimeout as error:
             if note:
                 error.add_note(note)
@@ -144,10 +116,10 @@ class BoundWait:
         time_budget = self.defaults.time_budget()
         if time_budget is None:
             return ""
-        from pytest_kwait.apimachinery.durations import to_seconds
+        from pytest_kwait.apimachinery.times import to_seconds
 
-        asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
-        seconds, note = time_budget.fit(asked)
+        limit = to_seconds(options["timeout"], what="timeout", allow_zero=False)
+        seconds, note = time_budget.fit(limit)
         if note:
             options["timeout"] = seconds
         return note
@@ -161,6 +133,8 @@ def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
     options = dict(kwargs)
     namespace = options.pop("namespace", None)
     if namespace is not None:
+        if not wait.namespaced:
+            raise _make_namespace_error(wait, namespace)
         check_namespace(namespace)
     if wait.bound:
         wait.check(*args, **options)
@@ -168,8 +142,15 @@ def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
         _check_cache_sync(wait, args, options)
 
 
+def _make_namespace_error(wait: Wait, namespace: str) -> InvalidArgument:
+    valid = f"leave it out, as {wait.name} is about objects without a namespace"
+    if not wait.bound:
+        valid = f"leave it out, as the informers of {wait.name} have their own"
+    return InvalidArgument("namespace", namespace, valid)
+
+
 def _check_cache_sync(wait: Wait, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    from pytest_kwait.apimachinery.durations import to_seconds
+    from pytest_kwait.apimachinery.times import to_seconds
 
     if options.get("timeout") is not None:
         to_seconds(options["timeout"], what="timeout", allow_zero=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import WaitTimeout
@@ -131,7 +131,7 @@ class EventHistory:
     def __init__(self, of: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._of = of
         self._clock = clock
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._events: list[InformerEvent] = []
 
     def on_add(self, obj: dict[str, Any], is_in_initial_list: bool) -> None:
@@ -148,7 +148,7 @@ class EventHistory:
 
     def events(self, name: str | None = None) -> list[InformerEvent]:
         """Return the recorded events, of one name if it is given, oldest first."""
-        with self._told:
+        with self._changed:
             return [event for event in self._events if name is None or event.name == name]
 
     def until(
@@ -165,29 +165,29 @@ class EventHistory:
         limit = to_seconds(timeout, what="timeout")
         deadline = Deadline.after(limit, self._clock)
         while True:
-            with self._told:
+            with self._changed:
                 seen = len(self._events)
             events = self.events(name)
             if condition(events):
                 return events
-            with self._told:
-                grown = self._told.wait_for(lambda: len(self._events) > seen, deadline.remaining)  # noqa: B023 - called in this round only
+            with self._changed:
+                grown = self._changed.wait_for(lambda: len(self._events) > seen, deadline.remaining)  # noqa: B023 - called in this round only
             if not grown:
                 raise WaitTimeout(self._timeout_message(limit, events, name))
 
     def _write(self, event: InformerEvent) -> None:
-        with self._told:
+        with self._changed:
             self._events.append(event)
-            self._told.notify_all()
+            self._changed.notify_all()
 
     def _timeout_message(self, limit: float, events: list[InformerEvent], name: str | None) -> str:
-        whose = f"{self._of} named {name}" if name is not None else self._of
+        subject = f"{self._of} named {name}" if name is not None else self._of
         latest = ", ".join(map(str, events[-_SHOWN_EVENTS:])) or "none"
         count = (
             f"the last {_SHOWN_EVENTS} of {len(events)}" if len(events) > _SHOWN_EVENTS else "all"
         )
         return (
-            f"the events of {whose} did not come to what was awaited within "
+            f"the events of {subject} did not come to what was awaited within "
             f"{format_duration(limit)}; {count}: {latest}"
         )
 

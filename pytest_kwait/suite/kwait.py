@@ -13,21 +13,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
-from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.client.resource import EVENTS, PODS, SECRETS, SERVICES
 from pytest_kwait.client.session import Session
+from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitTimeout
 from pytest_kwait.framework.registry import VERBS, WAITS
-from pytest_kwait.suite.apply import ManifestWriter
+from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
 from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.parsers import PodSecurity, parse_pod_security, read_dns_label
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 from pytest_kwait.suite.informers import Informers
-from pytest_kwait.suite.manifests import Source, read_manifests
+from pytest_kwait.suite.manifests import ManifestWriter, Source, read_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.port_forward import PortForward
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.predicates import HeldPredicate
     from pytest_kwait.suite.bound_wait import WaitDefaults
@@ -169,7 +172,7 @@ class Kwait:
         """The general wait: `kwait.wait_for("job/pi", "condition=Complete")`."""
         return self._bound("wait_for")
 
-    def apply(self, *sources: Source) -> Objects:
+    def apply(self, *sources: Source, validate: str | bool = "strict") -> Objects:
         """Apply manifests server-side, in order; return the resulting objects.
 
         Objects of a kind that is not served yet wait for its CustomResourceDefinition (`crd`, 1
@@ -179,30 +182,37 @@ class Kwait:
 
         Args:
             *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts, lists.
+            validate: as kubectl's `--validate`; server-side apply refuses unknown fields with
+                `warn` and `ignore` too.
 
         Raises:
-            InvalidManifest: a manifest cannot be used; names file, document and line.
+            InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
+                and line.
             ApiError: the server refuses; a note names the manifest.
             WaitFailed: a definition can no longer be established.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
-        return self._writer.apply(read_manifests(sources, self._folders()))
+        validation = parse_field_validation(validate)
+        return self._writer.apply(read_manifests(sources, self._folders()), validation)
 
-    def create(self, *sources: Source) -> Objects:
+    def create(self, *sources: Source, validate: str | bool = "strict") -> Objects:
         """Create the objects of manifests, in order; return them as created.
 
         This waits for definitions and deletions as `apply` does.
 
         Args:
             *sources: as for `apply`; `metadata.generateName` is supported.
+            validate: `strict` refuses unknown fields, `warn` logs them, `ignore` drops them.
 
         Raises:
-            InvalidManifest: a manifest cannot be used; names file, document and line.
+            InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
+                and line.
             ApiError: the server refuses, or the object exists; a note names the manifest.
             WaitFailed: a definition can no longer be established.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
-        return self._writer.create(read_manifests(sources, self._folders()))
+        validation = parse_field_validation(validate)
+        return self._writer.create(read_manifests(sources, self._folders()), validation)
 
     def create_namespace(
         self,
@@ -229,8 +239,8 @@ class Kwait:
         request = parse_namespace_request(name, labels, pod_security)
         if self._namespace_maker is None:
             raise ClusterError(
-                f"namespace {name!r} cannot be made: this bench is in {self.namespace}, which was "
-                "there before, and the run makes none"
+                f"namespace {name!r} cannot be created: the test runs in the given namespace "
+                f"{self.namespace}, and a run with a given namespace creates none"
             )
         return self._namespace_maker(request)
 
@@ -238,6 +248,7 @@ class Kwait:
         self,
         *sources: Source,
         condition: ConditionInput | HeldPredicate | None = None,
+        validate: str | bool = "strict",
         **options: Any,
     ) -> Objects:
         """Create the objects of manifests; return them once each has reached its condition.
@@ -248,6 +259,7 @@ class Kwait:
         Args:
             *sources: as for `apply`; `metadata.generateName` is supported.
             condition: a condition as for `wait_for`; None for the default of the kind.
+            validate: as for `create`.
             **options: options of every wait; the limit (`pod`) is per object.
 
         Raises:
@@ -259,13 +271,14 @@ class Kwait:
         """
         from pytest_kwait.framework.operations.create import check_awaitable
 
+        validation = parse_field_validation(validate)
         documents = read_manifests(sources, self._folders())
         for document in documents:
             check_awaitable(document.object, condition)
         wait = BoundWait(VERBS["wait_for_created"], self._defaults())
         return [
             wait(each, condition, namespace=each["metadata"].get("namespace"), **options)
-            for each in self._writer.create(documents)
+            for each in self._writer.create(documents, validation)
         ]
 
     def get(self, target: str, *, namespace: str | None = None) -> dict[str, Any]:
@@ -280,11 +293,14 @@ class Kwait:
             InvalidArgument: not `kind/name`, or an unknown kind.
         """
         resource, name = self._target(target)
-        return self._ask(
+        found = self._request(
             lambda deadline: self._session.get(
                 resource, name, self._place(resource, namespace), deadline=deadline
             )
         )
+        if resource.qualified == SECRETS.qualified:
+            SECRET_VALUES.learn(found)
+        return found
 
     def list(
         self,
@@ -307,7 +323,7 @@ class Kwait:
             InvalidArgument: an unknown kind.
         """
         resource = self._resolve(kind)
-        listed = self._ask(
+        listed = self._request(
             lambda deadline: self._session.list(
                 resource,
                 self._place(resource, namespace),
@@ -316,6 +332,8 @@ class Kwait:
                 deadline=deadline,
             )
         )
+        for item in listed.items if resource.qualified == SECRETS.qualified else ():
+            SECRET_VALUES.learn(item.object)
         return _with_types(resource, listed)
 
     def delete(
@@ -343,7 +361,7 @@ class Kwait:
             raise InvalidArgument(
                 "propagation", propagation, "use Background, Foreground or Orphan"
             )
-        self._ask(
+        self._request(
             lambda deadline: self._session.delete(
                 resource,
                 name,
@@ -369,7 +387,7 @@ class Kwait:
         if target is not None:
             resource, name = self._target(target)
             fields = {"involvedObject.kind": resource.kind, "involvedObject.name": name}
-        listed = self._ask(
+        listed = self._request(
             lambda deadline: self._session.list(
                 EVENTS, namespace or self.namespace, field_selector=fields, deadline=deadline
             )
@@ -390,7 +408,8 @@ class Kwait:
         """Return the log of a container.
 
         Args:
-            pod: its name, or `pod/name`.
+            pod: its name, `pod/name`, or what selects pods: `deployment/web`, `job/x`, `svc/web`;
+                of several pods the one that kubectl selects.
             container: its name; None if the pod has only one.
             previous: the log of its previous run.
             tail: only the last lines, so many.
@@ -401,8 +420,8 @@ class Kwait:
         Raises:
             ApiError: no such pod or container, or it has not started.
         """
-        name = self._pod(pod)
-        return self._ask(
+        name = self._pod(pod, namespace, _logging_order)
+        return self._request(
             lambda deadline: self._session.logs(
                 namespace or self.namespace,
                 name,
@@ -427,7 +446,8 @@ class Kwait:
         """Run a command in a container and return its result; a non-zero exit code is no error.
 
         Args:
-            pod: its name, or `pod/name`.
+            pod: its name, `pod/name`, or what selects pods: `deployment/web`, `job/x`, `svc/web`;
+                of several pods the one that kubectl selects.
             *command: the program and its arguments, run without a shell.
             container: its name; None if the pod has only one.
             stdin: the command's input; None for none.
@@ -442,7 +462,7 @@ class Kwait:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
         return self._session.exec(
             namespace or self.namespace,
-            self._pod(pod),
+            self._pod(pod, namespace, _attach_order),
             command,
             container=container,
             stdin=stdin,
@@ -455,7 +475,7 @@ class Kwait:
         """Forward a local port to a pod, until the forward or this object is closed.
 
         Args:
-            pod: its name, or `pod/name`; it must be running.
+            pod: as for `logs`; it must be running.
             port: the port in the pod.
             local_port: 0 for any free port, given by `.port`.
             namespace: another namespace.
@@ -464,10 +484,10 @@ class Kwait:
             ApiError: no such pod, or it is not running.
             OSError: the local port is taken.
         """
-        name = self._pod(pod)
+        name = self._pod(pod, namespace, _attach_order)
         where = namespace or self.namespace
         # A forward has no deadline; only the request for the pod has.
-        self._ask(lambda deadline: self._session.get(PODS, name, where, deadline=deadline))
+        self._request(lambda deadline: self._session.get(PODS, name, where, deadline=deadline))
         forward = self._session.port_forward(
             where,
             name,
@@ -476,6 +496,51 @@ class Kwait:
             deadline=Deadline.after(None, self._session.clock),
         )
         return self._forwards.enter_context(forward)
+
+    def url(
+        self,
+        target: str,
+        port: int | str | None = None,
+        *,
+        path: str = "/",
+        scheme: str = "http",
+        namespace: str | None = None,
+    ) -> str:
+        """Return a URL on this machine that leads to a port of a service, controller or pod.
+
+        The port is forwarded until the end of the test, to the one pod that kubectl would select.
+
+        Args:
+            target: `service/web`, `deployment/web`, `pod/web` or the name of a pod.
+            port: a number or name: of the service's ports, or else of the containers' ports. By
+                default the only one.
+            path: the path of the URL, with its query.
+            scheme: `http` or `https`.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: no such object, it has no pods, or its pod is not running.
+            InvalidArgument: no such port, or several ports and `port` names none.
+        """
+        name = self._pod(target, namespace, _attach_order)
+        where = namespace or self.namespace
+        pod = self._request(
+            lambda deadline: self._session.get(PODS, name, where, deadline=deadline)
+        )
+        chosen: int | str | None = port
+        if "/" in target and self._target(target)[0] == SERVICES:
+            service = self.get(target, namespace=where)
+            ports = (service.get("spec") or {}).get("ports") or ()
+            found = _choose_port(target, ports, port, "port")
+            chosen = found.get("targetPort") or found["port"]
+        if not isinstance(chosen, int):
+            spec = pod.get("spec") or {}
+            declared = [
+                each for one in spec.get("containers") or () for each in one.get("ports") or ()
+            ]
+            chosen = int(_choose_port(target, declared, chosen, "containerPort")["containerPort"])
+        forward = self.port_forward(name, chosen, namespace=namespace)
+        return f"{scheme}://127.0.0.1:{forward.port}/{path.removeprefix('/')}"
 
     def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
         """Scale an object; return it once it has exactly this number of ready, Running pods.
@@ -563,16 +628,19 @@ class Kwait:
         """
         self._verb("delete_and_wait")(target, **options)
 
-    def close(self, *, keep: bool = False) -> Problems:
+    def close(self, *, keep: bool = False, leave: bool = False) -> Problems:
         """Stop forwards and informers, and delete objects created outside of the test's namespace.
 
         Returns the objects that could not be deleted or annotated, each with its reason. With
-        `keep` nothing is deleted: the objects get an annotation with their expiry.
+        `keep` nothing is deleted: the objects get an annotation with their expiry. With `leave`
+        they are left to the end of the run.
         """
         self._forwards.close()
         self.informers.stop()
         if keep:
             return self._writer.keep()
+        if leave:
+            return []
         # The next test uses the same namespace and must not find these objects.
         return self._writer.delete(None if self._owned else self._wait_for_deletions())
 
@@ -583,7 +651,7 @@ class Kwait:
         return self._resolve(kind), name
 
     def _resolve(self, kind: str, api_version: str | None = None) -> Resource:
-        return self._ask(
+        return self._request(
             lambda deadline: self._session.resolve(kind, api_version, deadline=deadline)
         )
 
@@ -600,16 +668,48 @@ class Kwait:
             seconds = min(seconds, max(time_budget.seconds, 1.0))
         return Deadline.after(seconds, self._session.clock)
 
-    def _ask(self, call: Callable[[Deadline], _Result]) -> _Result:
+    def _request(self, call: Callable[[Deadline], _Result]) -> _Result:
         return request_with_retry(call, self._deadline())
 
-    def _pod(self, pod: str) -> str:
+    def _pod(
+        self, pod: str, namespace: str | None, order: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    ) -> str:
+        """Return the name of a pod, or of the pod of a controller or Service that kubectl selects.
+
+        Args:
+            order: the key of pods; the lowest is selected.
+
+        Source: kubectl/pkg/polymorphichelpers/logsforobject.go, attachablepodforobject.go.
+        """
         if "/" not in pod:
             return pod
         resource, name = self._target(pod)
-        if resource.qualified != PODS.qualified:
-            raise InvalidArgument("pod", pod, "use the name of a pod, or 'pod/name'")
-        return name
+        if resource.qualified == PODS.qualified:
+            return name
+        if resource not in (*CONTROLLERS, SERVICES):
+            valid = "use the name of a pod, 'pod/name', or what selects pods: 'deployment/web'"
+            raise InvalidArgument("pod", pod, valid)
+        place = namespace or self.namespace
+        owner = self._request(
+            lambda deadline: self._session.get(resource, name, place, deadline=deadline)
+        )
+        spec = owner.get("spec") or {}
+        if resource == SERVICES:
+            selector = format_label_selector({"matchLabels": spec.get("selector") or {}})
+        else:
+            selector = selector_of(resource, spec) or ""
+        pods = (
+            self._request(
+                lambda deadline: self._session.list(
+                    PODS, place, label_selector=selector, deadline=deadline
+                )
+            ).items
+            if selector
+            else ()
+        )
+        if not pods:
+            raise ApiError(f"{pod} in {place} has no pods", status=404, reason="NotFound")
+        return str(min((each.object for each in pods), key=order)["metadata"]["name"])
 
     def _bound(self, name: str) -> BoundWait:
         return BoundWait(WAITS[name], self._defaults())
@@ -626,7 +726,8 @@ class Kwait:
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
         """Return a function that waits until an object is gone, with one limit for all."""
         limit = self.settings.deletion_wait
-        if not limit:
+        # Without controllers nothing deletes dependents.
+        if not limit or not getattr(self.cluster, "has_controllers", True):
             return None
         deadline = Deadline.after(limit, self._session.clock)
 
@@ -645,6 +746,24 @@ class Kwait:
         return see_off
 
 
+def _choose_port(
+    target: str, ports: Iterable[Mapping[str, Any]], port: int | str | None, field: str
+) -> Mapping[str, Any]:
+    """Return the port of a service or pod with this number or name, or the only one.
+
+    Raises:
+        InvalidArgument: there is none, or there are several and `port` is None.
+    """
+    known = list(ports)
+    found = [one for one in known if port is None or port in (one.get("name"), one[field])]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(
+        f"{one[field]} ({one['name']})" if one.get("name") else str(one[field]) for one in known
+    )
+    raise InvalidArgument("port", port, f"one of the ports of {target}: {names or 'it has none'}")
+
+
 def _shorter_limit(given: Duration | None, left: float) -> Duration:
     """Return the shorter of two limits, in tenths of seconds for messages."""
     left = max(math.floor(left * 10) / 10, 0.1)
@@ -655,6 +774,50 @@ def _with_types(resource: Resource, listed: ObjectList) -> Objects:
     """Return the objects of a list with `apiVersion` and `kind`, which the API omits."""
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [typed | item.object for item in listed.items]
+
+
+def _logging_order(pod: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the key by which kubectl selects a pod for its log: also of pods that have ended.
+
+    Source: kubectl/pkg/util/podutils/podutils.go ByLogging.
+    """
+    phase = {"Unknown": 1, "Pending": 2}.get(_phase(pod), 0)
+    return _is_unassigned(pod), phase, *_ready_order(pod), -_restarts(pod), *_age_order(pod)
+
+
+def _attach_order(pod: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the key by which kubectl selects a pod to run commands in: first a Running one.
+
+    Source: kubectl/pkg/util/podutils/podutils.go ActivePods, reversed.
+    """
+    phase = {"Running": 0, "Unknown": 1}.get(_phase(pod), 2)
+    return _is_unassigned(pod), phase, *_ready_order(pod), _restarts(pod), *_age_order(pod)
+
+
+def _is_unassigned(pod: Mapping[str, Any]) -> bool:
+    return not (pod.get("spec") or {}).get("nodeName")
+
+
+def _phase(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("status") or {}).get("phase"))
+
+
+def _ready_order(pod: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return the key by which ready pods come first, those ready for longest before others."""
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "Ready" and each.get("status") == "True":
+            return False, str(each.get("lastTransitionTime") or "")
+    return True, ""
+
+
+def _restarts(pod: Mapping[str, Any]) -> int:
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    return max((int(each.get("restartCount") or 0) for each in containers), default=0)
+
+
+def _age_order(pod: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return str(metadata.get("creationTimestamp") or ""), str(metadata["name"])
 
 
 def _event_time(event: Mapping[str, Any]) -> str:

@@ -1,24 +1,56 @@
-"""Manifests: parse files, YAML text, dicts and lists into objects with their source position."""
+"""Manifests: parse files, YAML text, dicts and lists into objects, and apply or create those."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, split_api_version
+from pytest_kwait.client.write_options import describe_unknown_fields
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+from pytest_kwait.engine.retry import create_once, request_with_retry
+from pytest_kwait.errors import (
+    ApiError,
+    InvalidArgument,
+    KwaitError,
+    WaitFailed,
+    WaitTimeout,
+    describe_value,
+)
+from pytest_kwait.suite.cleanup.owned_objects import CreatedObjects, kept_annotations, with_seal
+from pytest_kwait.suite.cleanup.run_lease import format_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from yaml.nodes import MappingNode
+    from yaml.nodes import MappingNode, Node
 
-__all__ = ["Document", "InvalidManifest", "Source", "find_file", "read_manifests"]
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.write_options import FieldValidation
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
+
+
+__all__ = [
+    "Document",
+    "InvalidManifest",
+    "ManifestWriter",
+    "Source",
+    "find_file",
+    "read_manifests",
+]
 
 Source: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Any]"
 """A path, YAML or JSON text, an object, or a sequence of these."""
+
+_MAX_VALUES = 1_000_000
+"""Values of one document, with those that its YAML aliases stand for."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -68,8 +100,12 @@ def find_file(path: str | Path, folders: Iterable[Path]) -> Path:
     """
     tried = [folder / path for folder in dict.fromkeys(folders)]
     for candidate in tried:
-        if candidate.exists():
-            return candidate
+        try:
+            if candidate.exists():
+                return candidate
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise InvalidManifest(describe_value(str(path)), f"is no path: {problem}") from None
     places = " or ".join(str(candidate) for candidate in dict.fromkeys(tried))
     raise InvalidManifest(str(path), f"there is no file {places}")
 
@@ -90,19 +126,22 @@ def read_manifests(sources: Iterable[Source], folders: Iterable[Path]) -> list[D
     search = list(folders)
     documents: list[Document] = []
     for number, source in enumerate(sources, 1):
-        documents.extend(_read(source, search, f"manifest {number}"))
+        place = f"manifest {number}"
+        try:
+            documents.extend(_read(source, search, place))
+        except RecursionError as error:
+            raise InvalidManifest(place, _format_unreadable(error)) from None
     return documents
 
 
 def _read(source: Source, folders: list[Path], place: str) -> Iterator[Document]:
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) or _is_model(source):
         yield from _objects(_plain(source, place), place)
     elif isinstance(source, Path) or (isinstance(source, str) and not _is_text(source)):
         path = find_file(source, folders)
         if path.is_dir():
-            for child in sorted(path.iterdir()):
-                if child.suffix in _SUFFIXES:
-                    yield from _read_text(_content(child), child.name)
+            for child in _children(path):
+                yield from _read_text(_content(child), child.name)
         else:
             yield from _read_text(_content(path), path.name)
     elif isinstance(source, str):
@@ -113,9 +152,16 @@ def _read(source: Source, folders: list[Path], place: str) -> Iterator[Document]
     else:
         raise InvalidManifest(
             place,
-            f"a {type(source).__name__} is no manifest; give a path, YAML text, a dict or a list "
-            "of these",
+            f"{describe_value(source)} is no manifest; give a path, YAML text, a dict, a model of "
+            "the official client, or a list of these",
         )
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(child for child in folder.iterdir() if child.suffix in _SUFFIXES)
+    except OSError as error:
+        raise InvalidManifest(folder.name, f"cannot be read: {error.strerror}") from error
 
 
 def _is_text(source: str) -> bool:
@@ -135,10 +181,13 @@ def _read_text(text: str, place: str) -> Iterator[Document]:
     if text.lstrip().startswith("{"):
         # YAML is a superset of JSON except that it rejects tabs.
         try:
-            yield from _objects(json.loads(text), place)
+            value = json.loads(text)
         except json.JSONDecodeError:
             pass
+        except (RecursionError, ValueError) as error:
+            raise InvalidManifest(place, _format_unreadable(error)) from None
         else:
+            yield from _objects(_plain(value, place), place)
             return
     yield from _read_yaml(text, place)
 
@@ -150,12 +199,16 @@ def _read_yaml(text: str, place: str) -> Iterator[Document]:
         loader = _loader()(text)
     except yaml.YAMLError as error:
         raise InvalidManifest(place, f"is no YAML: {str(error).partition(chr(10))[0]}") from error
-    number = 0
+    number, where = 0, place
     try:
         while loader.check_node():
-            number += 1
+            number, where = number + 1, f"{place}, document {number + 1}"
             node = loader.get_node()
-            where = f"{place}, document {number}, line {node.start_mark.line + 1}"
+            where += f", line {node.start_mark.line + 1}"
+            if _expanded_size(node) > _MAX_VALUES:
+                raise InvalidManifest(
+                    where, f"its aliases stand for more than {_MAX_VALUES:,} values"
+                )
             value = loader.construct_document(node)
             if value is not None:
                 yield from _objects(_plain(value, where), where)
@@ -164,8 +217,45 @@ def _read_yaml(text: str, place: str) -> Iterator[Document]:
         problem = ", ".join(filter(None, (error.context, error.problem)))
         where = f"{place}, document {max(number, 1)}{line}"
         raise InvalidManifest(where, f"is no YAML: {problem}") from error
+    except InvalidManifest:
+        raise
+    except Exception as error:
+        # PyYAML's constructors fail in many ways: `!!bool maybe` is a KeyError.
+        raise InvalidManifest(where, _format_unreadable(error)) from None
     finally:
         loader.dispose()
+
+
+def _expanded_size(node: Node) -> int:
+    """Return the number of values of a document whose aliases are replaced by their values."""
+    sizes: dict[int, int] = {}
+    pending = [node]
+    while pending:
+        each = pending[-1]
+        inner = [each.value] if isinstance(each.value, str) else each.value
+        children = [
+            part
+            for value in inner
+            for part in (value if isinstance(value, tuple) else (value,))
+            if not isinstance(part, str)
+        ]
+        unknown = [child for child in children if id(child) not in sizes]
+        # A value that contains itself is refused as JSON.
+        sizes.setdefault(id(each), 1)
+        if unknown:
+            pending += unknown
+        else:
+            sizes[id(each)] = 1 + sum(sizes[id(child)] for child in children)
+            pending.pop()
+    return sizes[id(node)]
+
+
+def _format_unreadable(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nests lists or objects too deeply to be read"
+    if "integer string conversion" in str(error):
+        return f"has a number of more than {sys.get_int_max_str_digits()} digits"
+    return f"cannot be read: {str(error).partition(chr(10))[0]}"
 
 
 def _loader() -> type[Any]:
@@ -197,14 +287,27 @@ def _plain(value: Any, place: str) -> Any:
     """Return a deep copy of `value` as JSON values."""
     try:
         return json.loads(json.dumps(value, default=_jsonable, allow_nan=False))
+    except RecursionError as error:
+        raise InvalidManifest(place, _format_unreadable(error)) from None
     except (TypeError, ValueError) as error:
+        if "integer string conversion" in str(error):
+            raise InvalidManifest(place, _format_unreadable(error)) from None
         raise InvalidManifest(place, f"holds what JSON cannot: {error}") from error
+
+
+def _is_model(value: object) -> bool:
+    """Return whether a value is a model of the official client."""
+    return hasattr(type(value), "openapi_types")
 
 
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a {type(value).__name__} ({value!r})")
+    if _is_model(value):
+        from kubernetes.client import ApiClient
+
+        return ApiClient().sanitize_for_serialization(value)  # type: ignore[no-untyped-call] # the official client has no types here
+    raise TypeError(f"a {type(value).__name__} ({describe_value(value)})")
 
 
 def _objects(value: Any, place: str) -> Iterator[Document]:
@@ -214,7 +317,10 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
         if not isinstance(value.get(field), str) or not value[field]:
             raise InvalidManifest(place, f"has no {field}")
     if value["kind"] == "List" and "items" in value:
-        for number, item in enumerate(value["items"] or [], 1):
+        items = value["items"]
+        if items is not None and not isinstance(items, list):
+            raise InvalidManifest(place, f"its items are a {_json_name(items)}, a list is needed")
+        for number, item in enumerate(items or [], 1):
             yield from _objects(item, f"{place}, item {number}")
         return
     metadata = value.get("metadata")
@@ -227,4 +333,270 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
 
 def _json_name(value: Any) -> str:
     names = {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
-    return names.get(type(value), "null")
+    return names.get(type(value), "object" if isinstance(value, dict) else "null")
+
+
+_SCHEMA_TIMEOUT = 5.0
+"""Maximum seconds of the request for the schema of a refused object."""
+
+
+class ManifestWriter:
+    """Applies and creates objects; tracks those that are not deleted with the namespace.
+
+    Args:
+        namespace: the namespace of objects that name none.
+        owner: the owner of objects outside of the namespace.
+        owned: whether the namespace is deleted with everything in it.
+        deadline: returns the deadline of one request.
+        established: waits until the CustomResourceDefinition of a name is served.
+        gone: waits until the object of a kind, namespace, name and UID is gone.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        namespace: str,
+        *,
+        owner: Owner,
+        owned: bool,
+        deadline: Callable[[], Deadline],
+        established: Callable[[str], object],
+        gone: Callable[[Resource, str | None, str, str], object],
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._owner = owner
+        self._owned = owned
+        self._deadline = deadline
+        self._established = established
+        self._gone = gone
+        self._created = CreatedObjects(session)
+
+    def apply(
+        self, documents: list[Document], validation: FieldValidation = "Strict"
+    ) -> list[dict[str, Any]]:
+        """Apply documents server-side, in order."""
+        for document in documents:
+            if "name" not in document.object["metadata"]:
+                raise InvalidManifest(document.place, "apply needs metadata.name; create does not")
+        return self._each(documents, partial(self._apply, validation=validation))
+
+    def create(
+        self, documents: list[Document], validation: FieldValidation = "Strict"
+    ) -> list[dict[str, Any]]:
+        """Create the objects of documents, in order."""
+        return self._each(documents, partial(self._create, validation=validation))
+
+    def keep(self) -> list[str]:
+        """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
+        notes = kept_annotations(self._session.clock.time())
+        return self._created.keep(notes, self._deadline)
+
+    def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
+        """Request the deletion of tracked objects, last created first.
+
+        Args:
+            see_off: waits for one object before the next deletion; None to wait for none.
+
+        Returns:
+            what could not be deleted, each with its reason.
+        """
+        return self._created.delete(self._deadline, see_off)
+
+    def _each(
+        self,
+        documents: list[Document],
+        write: Callable[[Resource, dict[str, Any], str | None], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        written = []
+        for number, document in enumerate(documents, 1):
+            resource = self._resource(document)
+            if resource.qualified == SECRETS.qualified:
+                SECRET_VALUES.learn(document.object)
+            own = document.object["metadata"].get("namespace")
+            place = (own or self._namespace) if resource.namespaced else None
+            try:
+                written.append(write(resource, document.object, place))
+            except (ApiError, WaitTimeout) as error:
+                self._check_unknown_fields(document, resource, error)
+                error.add_note(f"{document.title} of {document.place}")
+                raise
+            if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
+                self._established(document.object["metadata"]["name"])
+        return written
+
+    def _check_unknown_fields(
+        self, document: Document, resource: Resource, error: ApiError | WaitTimeout
+    ) -> None:
+        """Raise `InvalidManifest` in place of a refusal of unknown fields."""
+        if isinstance(error, ApiError):
+            deadline = self._deadline().at_most(_SCHEMA_TIMEOUT)
+            problem = describe_unknown_fields(self._session.transport, resource, error, deadline)
+            if problem:
+                place = document.place
+                manifest = place if place.startswith("manifest ") else f"manifest {place}"
+                metadata = document.object["metadata"]
+                name = metadata.get("name") or metadata.get("generateName")
+                raise InvalidManifest(manifest, f"{resource.kind} {name}: {problem}") from error
+
+    def _resource(self, document: Document) -> Resource:
+        try:
+            return self._resolve(document.object)
+        except InvalidArgument as error:
+            definition = self._definition(document.object)
+            if definition is None:
+                raise InvalidManifest(document.place, str(error)) from None
+        # Discovery lists a kind some time after its definition is established.
+        try:
+            self._established(definition)
+        except (WaitFailed, WaitTimeout) as error:
+            error.add_note(f"{document.title} of {document.place}")
+            raise
+        return self._resolve(document.object)
+
+    def _resolve(self, obj: dict[str, Any]) -> Resource:
+        return request_with_retry(
+            lambda left: self._session.resolve(obj["kind"], obj["apiVersion"], deadline=left),
+            self._deadline(),
+        )
+
+    def _definition(self, obj: dict[str, Any]) -> str | None:
+        """Return the name of the definition of a kind; None if it is not known."""
+        group, version = split_api_version(obj["apiVersion"])
+        if "." not in group:
+            return None
+        try:
+            found = request_with_retry(
+                lambda left: self._session.list(CUSTOM_RESOURCE_DEFINITIONS, deadline=left),
+                self._deadline(),
+            )
+        except ApiError:
+            return None
+        for definition in (each.object for each in found.items):
+            spec = definition["spec"]
+            served = {each["name"] for each in spec["versions"] if each["served"]}
+            if (spec["group"], spec["names"]["kind"]) == (group, obj["kind"]) and version in served:
+                return None if _is_terminating(definition) else str(definition["metadata"]["name"])
+        return None
+
+    def _apply(
+        self,
+        resource: Resource,
+        obj: dict[str, Any],
+        namespace: str | None,
+        *,
+        validation: FieldValidation,
+    ) -> dict[str, Any]:
+        outlives = self._outlives(resource, namespace)
+        # A manifest with finalizers means the existing object: removing them completes its
+        # deletion.
+        sets_finalizers = "finalizers" in obj["metadata"]
+        while True:
+            # Objects that existed before stay, without our labels.
+            there = self._found(resource, obj, namespace) if outlives else None
+            if there is not None and _is_terminating(there) and not sets_finalizers:
+                self._wait_for_deletion(resource, namespace, there)
+                there = None
+            foreign = outlives and there is None
+            labelled = self._with_seal(resource, obj, namespace) if foreign else obj
+            applied = self._applied(resource, labelled, namespace, validation)
+            if sets_finalizers or not _is_terminating(applied):
+                if foreign:
+                    self._created.add(resource, applied)
+                return applied
+            self._wait_for_deletion(resource, namespace, applied)
+
+    def _applied(
+        self,
+        resource: Resource,
+        obj: dict[str, Any],
+        namespace: str | None,
+        validation: FieldValidation,
+    ) -> dict[str, Any]:
+        return request_with_retry(
+            lambda deadline: self._session.apply(
+                resource, obj, namespace, field_validation=validation, deadline=deadline
+            ),
+            self._deadline(),
+        )
+
+    def _create(
+        self,
+        resource: Resource,
+        obj: dict[str, Any],
+        namespace: str | None,
+        *,
+        validation: FieldValidation,
+    ) -> dict[str, Any]:
+        foreign = self._outlives(resource, namespace)
+        labelled = self._with_seal(resource, obj, namespace) if foreign else obj
+        while True:
+            try:
+                created = create_once(
+                    self._session, resource, labelled, namespace, self._deadline(), validation
+                )
+            except ApiError as error:
+                created = self._in_the_way(resource, obj, namespace, error)
+            if not _is_terminating(created):
+                break
+            self._wait_for_deletion(resource, namespace, created)
+        if foreign:
+            self._created.add(resource, created)
+        return created
+
+    def _in_the_way(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None, refusal: ApiError
+    ) -> dict[str, Any]:
+        """Return the terminating object of the same name; raise the error if there is none."""
+        if refusal.reason != "AlreadyExists" or "name" not in obj["metadata"]:
+            raise refusal
+        try:
+            there = self._found(resource, obj, namespace)
+        except ApiError:
+            raise refusal from None
+        if there is None or not _is_terminating(there):
+            raise refusal
+        return there
+
+    def _wait_for_deletion(
+        self, resource: Resource, namespace: str | None, going: dict[str, Any]
+    ) -> None:
+        metadata = going["metadata"]
+        try:
+            self._gone(resource, namespace, metadata["name"], metadata["uid"])
+        except WaitTimeout as error:
+            error.add_note("none of that name can be made as long as it is there")
+            raise
+
+    def _outlives(self, resource: Resource, namespace: str | None) -> bool:
+        """Return whether an object there remains when our namespace is deleted."""
+        return not (resource.namespaced and self._owned and namespace == self._namespace)
+
+    def _found(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any] | None:
+        name = obj["metadata"]["name"]
+        try:
+            return request_with_retry(
+                lambda deadline: self._session.get(resource, name, namespace, deadline=deadline),
+                self._deadline(),
+            )
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _with_seal(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        registration, heartbeat = self._owner.registration, ""
+        if registration is not None:
+            # The Lease names the kind before its first object exists, for the janitor.
+            heartbeat = registration.place()
+            registration.record(format_kind(resource))
+        now = self._session.clock.time()
+        return with_seal(self._owner, resource, obj, namespace, now, heartbeat)
+
+
+def _is_terminating(obj: dict[str, Any]) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

@@ -20,7 +20,7 @@ from pytest_kwait.framework.registry import condition_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.suite.config.settings import Settings
 
@@ -62,7 +62,7 @@ class Readiness:
         self._dump = dump
         self._lock = threading.Lock()
         self._problem: str | None = None
-        self._told = ""
+        self._reported_for = ""
         self.notes: list[str] = []
         """Report lines about a cluster that tests run on."""
 
@@ -79,10 +79,10 @@ class Readiness:
                 self._problem = self._find()
             if not self._problem:
                 return ""
-            self._told = self._told or test
-            if test == self._told:
+            self._reported_for = self._reported_for or test
+            if test == self._reported_for:
                 return self._problem
-            return f"{_NOT_READY}, as said of {self._told}"
+            return f"{_NOT_READY}, as said of {self._reported_for}"
 
     def _find(self) -> str:
         settings = self._settings

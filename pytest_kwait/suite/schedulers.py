@@ -13,7 +13,7 @@ from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.session import Session
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
-from pytest_kwait.scheduler.binding import DefaultBinder
+from pytest_kwait.scheduler.schedule_one import DefaultBinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.scheduler.algorithm import Predicate
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
-    from pytest_kwait.scheduler.plugins.registry import Predicate
 
 __all__ = ["RunningScheduler", "choose_algorithm"]
 

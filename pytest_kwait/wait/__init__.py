@@ -22,23 +22,28 @@ from pytest_kwait.wait.backoff import (
     jitter,
 )
 from pytest_kwait.wait.context import (
+    Canceled,
     CancelFunc,
     Context,
+    DeadlineExceeded,
+    ErrWaitTimeout,
     background,
     context_for_channel,
+    error_interrupted,
+    interrupted,
     with_cancel,
     with_deadline,
     with_timeout,
 )
-from pytest_kwait.wait.errors import (
-    Canceled,
-    DeadlineExceeded,
-    ErrWaitTimeout,
-    error_interrupted,
-    interrupted,
+from pytest_kwait.wait.loop import (
+    ConditionFunc,
+    ConditionWithContextFunc,
+    FixedTimer,
+    NoopTimer,
+    Tick,
+    Timer,
+    VariableTimer,
 )
-from pytest_kwait.wait.group import Group
-from pytest_kwait.wait.loop import ConditionFunc, ConditionWithContextFunc
 from pytest_kwait.wait.poll import (
     WaitFunc,
     poll,
@@ -59,9 +64,9 @@ from pytest_kwait.wait.poll import (
     wait_for,
     wait_for_with_context,
 )
-from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
 from pytest_kwait.wait.until import (
     NEVER_STOP,
+    Group,
     backoff_until,
     backoff_until_with_context,
     forever,

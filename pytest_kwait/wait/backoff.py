@@ -7,23 +7,25 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-from pytest_kwait.wait.context import Context, background
-from pytest_kwait.wait.errors import ErrWaitTimeout
+from pytest_kwait.wait.context import Context, ErrWaitTimeout, background
 from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
+    FixedTimer,
+    NoopTimer,
+    Tick,
+    VariableTimer,
     loop_condition_until_context,
     raise_interruption,
 )
-from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, VariableTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.apimachinery.durations import Duration
-    from pytest_kwait.wait.timer import Timer
+    from pytest_kwait.apimachinery.times import Duration
+    from pytest_kwait.wait.loop import Timer
 
 __all__ = [
     "Backoff",

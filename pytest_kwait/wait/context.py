@@ -1,4 +1,4 @@
-"""Contexts: cancel a wait and all its child waits, explicitly or by deadline.
+"""Contexts: cancel a wait and all its child waits, explicitly or by deadline; the errors of both.
 
 A deadline takes effect when `err` or `wait` is called; it needs no thread and no timer.
 """
@@ -10,22 +10,91 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.wait.errors import Canceled, DeadlineExceeded
+from pytest_kwait.errors import KwaitError, WaitTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 __all__ = [
     "CancelFunc",
+    "Canceled",
     "Context",
+    "DeadlineExceeded",
+    "ErrWaitTimeout",
     "background",
     "context_for_channel",
+    "error_interrupted",
+    "interrupted",
     "with_cancel",
     "with_deadline",
     "with_timeout",
 ]
+
+
+class ErrWaitTimeout(WaitTimeout):
+    """The tries or the time of a wait are used up.
+
+    Source: util/wait/error.go ErrWaitTimeout.
+    """
+
+    def __init__(self, message: str = "timed out waiting for the condition") -> None:
+        super().__init__(message)
+
+
+class Canceled(KwaitError):
+    """The context of a wait was cancelled.
+
+    Source: context.Canceled of Go.
+    """
+
+    def __init__(self, message: str = "context canceled") -> None:
+        super().__init__(message)
+
+
+class DeadlineExceeded(WaitTimeout):
+    """The context of a wait, or the deadline of a request, has passed.
+
+    Source: context.DeadlineExceeded of Go.
+    """
+
+    def __init__(self, message: str = "context deadline exceeded") -> None:
+        super().__init__(message)
+
+
+def interrupted(err: BaseException | None) -> bool:
+    """Return whether `err`, or an error that it was raised from, means an interrupted wait.
+
+    True for a wait that timed out or was cancelled. False for None, for exceptions of a condition,
+    and for errors raised while such an error was handled.
+
+    Source: util/wait/error.go Interrupted.
+    """
+    seen: set[int] = set()
+    while err is not None and id(err) not in seen:
+        if isinstance(err, WaitTimeout | Canceled):
+            return True
+        seen.add(id(err))
+        err = err.__cause__
+    return False
+
+
+def error_interrupted(cause: BaseException | None = None) -> ErrWaitTimeout:
+    """Return an error for which `interrupted` is true, with the text of `cause`.
+
+    Args:
+        cause: the reason; never wrapped twice. None gives the text of `ErrWaitTimeout`.
+
+    Source: util/wait/error.go ErrorInterrupted.
+    """
+    if isinstance(cause, ErrWaitTimeout):
+        return cause
+    error = ErrWaitTimeout() if cause is None else ErrWaitTimeout(str(cause))
+    error.__cause__ = cause
+    return error
+
 
 # The interval of checks of a foreign event: only one event can be waited on.
 _SLICE = 0.05

@@ -12,18 +12,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.backoff import Backoff
-from pytest_kwait.wait.context import Context, background, context_for_channel
-from pytest_kwait.wait.errors import ErrWaitTimeout
+from pytest_kwait.wait.context import Context, ErrWaitTimeout, background, context_for_channel
 from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
+    Tick,
     loop_condition_until_context,
+    next_on_grid,
     raise_interruption,
 )
-from pytest_kwait.wait.timer import Tick, next_on_grid
 
 if TYPE_CHECKING:
     import threading

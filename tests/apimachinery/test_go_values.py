@@ -65,6 +65,7 @@ def test_numbers_and_words() -> None:
         "2001:db8::1",
     ]
     assert quote_go('a"b\nc') == '"a\\"b\\nc"'
+    assert quote_go("é\a\x01\u200b") == '"é\\a\\x01\\u200b"'
 
 
 @pytest.mark.parametrize("text", ["", "1_000", "1.5", "0x", "0b2", "٣", "1e3"])

@@ -48,11 +48,6 @@ HEADER = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', "
     "regex used for validation is '[-A-Za-z0-9]+')"
 )
-C_IDENTIFIER = (
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of "
-    "alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for "
-    "validation is '[A-Za-z_][A-Za-z0-9_]*')"
-)
 PORT_SIGNS = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
 PORT_LETTER = "must contain at least one letter (a-z)"
 ENVIRONMENT = (
@@ -72,7 +67,6 @@ IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         (validation.wildcard_subdomain_texts, ["*.a.b"]),
         (validation.label_key_texts, ["a", "example.com/a", "A_b.c", "a" * 63]),
         (validation.label_value_texts, ["", "a", "A_b.c", "a" * 63]),
-        (validation.c_identifier_texts, ["_a1"]),
         (validation.percent_texts, ["0%", "250%"]),
         (validation.header_name_texts, ["X-A"]),
         (validation.config_key_texts, [".a", "a..b", "A_1"]),
@@ -114,7 +108,6 @@ def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str])
             ],
         ),
         (validation.label_value_texts, "-" * 64, ["must be no more than 63 bytes", VALUE]),
-        (validation.c_identifier_texts, "1a", [C_IDENTIFIER]),
         (validation.percent_texts, "5", [PERCENT]),
         (validation.header_name_texts, "a b", [HEADER]),
         (validation.config_key_texts, "a b", [CONFIG_KEY]),

@@ -18,7 +18,7 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.labels import Selector
+    from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.clock import Deadline
 
 PATIENCE = 5.0

@@ -12,7 +12,7 @@ from pytest_kwait.cache import Signal
 from pytest_kwait.testing import FakeClock
 
 
-def test_tells_those_who_asked_once() -> None:
+def test_signal_calls_each_callback_once() -> None:
     signal, told = Signal(), list[str]()
     signal.on_set(lambda: told.append("first"))
     signal.on_set(lambda: told.append("second"))
@@ -24,7 +24,7 @@ def test_tells_those_who_asked_once() -> None:
     assert told == ["first", "second"]
 
 
-def test_tells_who_asks_late_at_once() -> None:
+def test_signal_calls_a_late_callback_at_once() -> None:
     signal, told = Signal(), list[str]()
     signal.set()
 
@@ -33,7 +33,7 @@ def test_tells_who_asks_late_at_once() -> None:
     assert told == ["late"]
 
 
-def test_forgets_who_takes_the_interest_back() -> None:
+def test_signal_does_not_call_a_removed_callback() -> None:
     signal, told = Signal(), list[str]()
     forget = signal.on_set(lambda: told.append("no longer"))
 

@@ -73,7 +73,7 @@ def all_synced(factory: SharedInformerFactory) -> None:
         assert informer.done.wait(PATIENCE)
 
 
-def test_one_informer_per_resource_however_it_is_named(
+def test_names_of_a_resource_share_one_informer(
     make: Callable[..., SharedInformerFactory], cluster: Cluster
 ) -> None:
     factory = make("ci")
@@ -96,7 +96,7 @@ def test_unknown_resource_is_the_servers_to_refuse(
     assert factory.informers == ()
 
 
-def test_start_starts_what_was_asked_for_and_later_the_rest(
+def test_start_starts_the_requested_informers_and_later_ones(
     make: Callable[..., SharedInformerFactory], cluster: Cluster
 ) -> None:
     factory = make("ci", label_selector="app=web", field_selector={"spec.nodeName": "n"})

@@ -58,7 +58,7 @@ def test_gets_by_name() -> None:
     assert lister(False, node, of=NODES).get("n") == node
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_missing_object_is_not_found() -> None:
     jobs = lister(True, of=JOBS)
     with pytest.raises(ApiError) as caught:
         jobs.by_namespace("one").get("gone")
@@ -71,7 +71,7 @@ def test_a_selector_that_is_none_is_refused_even_where_there_is_nothing() -> Non
         lister(True).list("app in web")
 
 
-def test_what_it_returns_is_the_callers_own() -> None:
+def test_listed_objects_are_copies() -> None:
     pods = lister(True, *OBJECTS)
     pods.list("app=db")[0]["metadata"]["labels"]["app"] = "changed"
     assert names(pods.list("app=db")) == ["one/b"]

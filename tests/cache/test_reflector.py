@@ -9,9 +9,8 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.cache import Reflector, VeryShortWatchError
-from pytest_kwait.cache.reflector import WATCH_INACTIVITY
+from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.shared_stream import INACTIVITY
 from tests.cache.fakes import (
     Live,
     Script,
@@ -28,7 +27,7 @@ from tests.cache.fakes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.cache.store import Listed
+    from pytest_kwait.client.responses import Item
     from pytest_kwait.errors import ApiError
 
 
@@ -38,7 +37,7 @@ class Told:
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
 
-    def replace(self, items: Sequence[Listed], resource_version: str) -> None:
+    def replace(self, items: Sequence[Item], resource_version: str) -> None:
         names = [item.object["metadata"]["name"] for item in items]
         self.calls.append(("replace", (names, resource_version)))
 
@@ -336,7 +335,7 @@ def test_broken_list_backs_off(error: ApiError) -> None:
     assert reflector.failures_in_row == len(script.calls)
 
 
-def test_pauses_double_up_to_the_cap_and_start_anew_after_two_minutes() -> None:
+def test_pauses_double_up_to_the_cap_and_reset_after_two_minutes() -> None:
     script = Script()
     script.lists.append(refused())
     script.repeat = True
@@ -472,7 +471,7 @@ def test_stop_during_the_list_drops_its_answer() -> None:
 
 
 @pytest.mark.parametrize("culprit", ["store", "on_error"])
-def test_what_the_callers_own_functions_raise_ends_the_run(culprit: str) -> None:
+def test_exceptions_of_store_and_error_handler_end_the_run(culprit: str) -> None:
     class EnoughError(Exception):
         pass
 
@@ -502,7 +501,7 @@ def test_unknown_event_is_reported_and_left_out(caplog: pytest.LogCaptureFixture
     assert caplog.messages == ["Unknown event 'RENAMED' while watching pods"]
 
 
-def test_failures_are_logged_if_nobody_else_wants_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_logged_without_an_error_handler(caplog: pytest.LogCaptureFixture) -> None:
     script = Script()
     script.lists.extend([refused(), listed(), listed()])
     script.watches.extend([(expired(),), (refused(500, "InternalError", "boom"),)])
@@ -524,8 +523,7 @@ def test_a_watch_is_lost_after_as_long_a_silence_as_that_of_a_wait() -> None:
     script.on_end = reflector.stop
     reflector.run()
 
-    assert script.calls[1].arguments["inactivity"] == WATCH_INACTIVITY == INACTIVITY
-    assert INACTIVITY == 90.0
+    assert script.calls[1].arguments["inactivity"] == WATCH_INACTIVITY == 90.0
 
 
 def test_a_half_open_watch_is_opened_again_where_it_was_once_it_is_noticed() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait import wait
+from pytest_kwait.cache.collection_watch import VeryShortWatchError
 from pytest_kwait.cache.reflector import (
-    VeryShortWatchError,
     is_connection_lost,
     is_expired,
     is_permanent,
@@ -76,6 +76,6 @@ def test_malformed_answers_are_permanent_from_the_third() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), InvalidArgument("selector", 3, "a text")])
-def test_what_ended_the_informer_is_permanent(error: Exception) -> None:
+def test_error_that_ended_the_informer_is_permanent(error: Exception) -> None:
     assert not isinstance(error, ApiError)
     assert is_permanent(error)

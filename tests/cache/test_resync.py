@@ -61,9 +61,7 @@ def informer(live: Live) -> Iterator[cache.SharedInformer]:
 ALL = ["pod1 1->1", "pod2 2->2"]
 
 
-def test_each_handler_is_told_of_everything_at_its_own_period(
-    live: Live, informer: cache.SharedInformer
-) -> None:
+def test_each_handler_resyncs_at_its_own_period(live: Live, informer: cache.SharedInformer) -> None:
     never, two, three = Heard(), Heard(), Heard()
     for heard, period in ((never, 0), (two, 2), (three, "3s")):
         informer.add_event_handler(heard, resync=period)
@@ -112,7 +110,7 @@ def test_the_informers_period_is_that_of_handlers_without_one(
     assert heard.take(2) == ALL
 
 
-def test_it_tells_the_state_that_the_store_has_by_then(
+def test_resync_sends_the_present_state_of_the_store(
     live: Live, informer: cache.SharedInformer
 ) -> None:
     heard = Heard()
@@ -125,7 +123,7 @@ def test_it_tells_the_state_that_the_store_has_by_then(
     assert heard.take(2) == ["pod1 11->11", "pod2 2->2"]
 
 
-def test_nothing_is_told_before_the_first_list(live: Live, informer: cache.SharedInformer) -> None:
+def test_resync_waits_for_the_first_list(live: Live, informer: cache.SharedInformer) -> None:
     heard = Heard()
     live.list_gate.clear()
     registration = informer.add_event_handler(heard, resync=2)
@@ -140,7 +138,7 @@ def test_nothing_is_told_before_the_first_list(live: Live, informer: cache.Share
     assert heard.updates == []
 
 
-def test_a_removed_handler_is_told_no_more(live: Live, informer: cache.SharedInformer) -> None:
+def test_removed_handler_is_not_resynced(live: Live, informer: cache.SharedInformer) -> None:
     gone, there = Heard(), Heard()
     registration = informer.add_event_handler(gone, resync=2)
     informer.add_event_handler(there, resync=2)

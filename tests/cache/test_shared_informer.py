@@ -138,7 +138,7 @@ def test_handler_sees_the_change_in_the_store(inform: Inform) -> None:
     assert seen == [None]
 
 
-def test_late_handler_is_told_what_is_there(inform: Inform) -> None:
+def test_late_handler_gets_the_present_objects(inform: Inform) -> None:
     live, early, late = Live(pod("a", 1)), Recorder(), Recorder()
     informer = inform(live, early)
     watch = live.next_watch()
@@ -188,7 +188,7 @@ def test_handler_that_raises_does_not_hold_up_others(
     assert isinstance(failing.last_error, ValueError)
 
 
-def test_removed_handler_is_told_no_more(inform: Inform) -> None:
+def test_removed_handler_is_not_called(inform: Inform) -> None:
     live, staying, leaving = Live(), Recorder(), Recorder()
     informer = inform(live, staying)
     registration = informer.add_event_handler(leaving)
@@ -250,7 +250,7 @@ def test_410_tells_only_what_changed_meanwhile(inform: Inform) -> None:
     assert informer.last_sync_resource_version == "70"
 
 
-def test_deleted_and_created_anew_meanwhile_is_not_an_update(inform: Inform) -> None:
+def test_recreated_object_is_not_an_update(inform: Inform) -> None:
     live, recorder = Live(pod("a", 1, uid="first")), Recorder()
     inform(live, recorder)
     watch = live.next_watch()
@@ -345,7 +345,7 @@ def test_stopped_informer_stays_stopped(inform: Inform) -> None:
         informer.add_event_handler(Recorder())
 
     assert str(start.value) == "the informer of pods was stopped, make a new one"
-    assert str(add.value) == "the informer of pods was stopped, it tells nobody"
+    assert str(add.value) == "the informer of pods was stopped, it calls no handlers"
 
 
 def test_start_again_while_it_runs_does_nothing(inform: Inform) -> None:
@@ -414,7 +414,7 @@ def test_a_list_refused_right_after_an_outage_is_a_permanent_error_if_that_holds
     assert permanent == [None, live.answer]
 
 
-def test_what_ends_the_thread_is_surfaced_and_logged(
+def test_error_that_ends_the_thread_is_kept_and_logged(
     inform: Inform, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = InvalidArgument("label_selector", 3, "a text")
@@ -459,7 +459,7 @@ def test_listed_objects_say_their_type_as_watched_ones_do(inform: Inform) -> Non
 
 def test_custom_resources_are_like_built_in_ones() -> None:
     widgets = Resource("example.com", "v1", "widgets", "Widget", namespaced=False)
-    live = Live()
+    live: Any = Live()
     bare = {"metadata": {"name": "w", "uid": "u", "resourceVersion": "1"}, "spec": {"size": 3}}
     live.answer = ObjectList([Item(bare, raw(bare))], "10")
 
@@ -487,7 +487,7 @@ def test_indexes_cover_what_came_before_and_after(inform: Inform) -> None:
     assert informer.store.index_keys("namespace", "default") == ("default/a",)
 
 
-def test_only_metadata_is_decoded_of_what_nobody_looks_at(inform: Inform) -> None:
+def test_only_metadata_of_unread_objects_is_decoded(inform: Inform) -> None:
     asked: list[Any] = []
 
     class Asked(Live):

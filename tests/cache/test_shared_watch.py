@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from pytest_kwait import cache
-from pytest_kwait.cache import shared_watch
-from pytest_kwait.cache.reflector import WATCH_INACTIVITY
-from pytest_kwait.cache.shared_informer import ObjectMetadata
-from pytest_kwait.cache.shared_watch import (
+from pytest_kwait.cache import listwatch
+from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
+from pytest_kwait.cache.listwatch import (
     EventFilter,
     ResourceCollection,
     SharedEvent,
@@ -18,6 +17,7 @@ from pytest_kwait.cache.shared_watch import (
     SharedWatchFollower,
     parse_resource_version,
 )
+from pytest_kwait.cache.shared_informer import ObjectMetadata
 from pytest_kwait.client.resource import JOBS, NODES, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.testing import FakeClock
@@ -62,7 +62,7 @@ def passing(
     return passing
 
 
-def test_the_same_collection_passes_whole_however_it_was_written() -> None:
+def test_same_collection_in_another_notation_passes_unfiltered() -> None:
     written = ResourceCollection.of(PODS, "ci", {"app": "web"}, {"metadata.name": "a"})
     same = ResourceCollection.of(PODS, "ci", "app=web", "metadata.name=a")
     assert written == same
@@ -84,13 +84,13 @@ def test_the_same_collection_passes_whole_however_it_was_written() -> None:
         (ResourceCollection.of(PODS, "ci", "app=db", None), WEB),
     ],
 )
-def test_what_does_not_come_whole_by_the_other_is_not_shared(
+def test_collection_outside_of_a_watch_cannot_follow_it(
     narrow: ResourceCollection, wide: ResourceCollection
 ) -> None:
     assert narrow.filter_from(wide, by_labels=True) is None
 
 
-def test_namespace_and_name_are_told_from_the_object() -> None:
+def test_namespace_and_name_are_filtered_by_the_object() -> None:
     in_ci = passing(CI, EVERYTHING)
     assert in_ci(shown("ADDED")) == "ADDED"
     assert in_ci(shown("DELETED", namespace="other")) is None
@@ -104,7 +104,7 @@ def test_namespace_and_name_are_told_from_the_object() -> None:
     )
 
 
-def test_labels_are_judged_only_where_that_is_asked_for() -> None:
+def test_labels_are_filtered_on_request_only() -> None:
     assert WEB.filter_from(CI, by_labels=False) is None
     web = passing(WEB, EVERYTHING)
     assert web(shown("ADDED", app="web")) == "ADDED"
@@ -112,7 +112,7 @@ def test_labels_are_judged_only_where_that_is_asked_for() -> None:
     assert web(shown("ADDED", app="web", namespace="other")) is None
 
 
-def test_what_ceases_to_be_selected_is_gone_once() -> None:
+def test_object_that_ceases_to_match_is_deleted_once() -> None:
     web = passing(WEB, CI)
     told: list[Any] = [
         web(shown(type, app=app))
@@ -129,7 +129,7 @@ def test_what_ceases_to_be_selected_is_gone_once() -> None:
     assert web._reported_gone == set()  # type: ignore[attr-defined] # what it remembers must not grow
 
 
-def test_what_may_have_been_selected_before_is_told_as_gone() -> None:
+def test_deletion_of_a_possibly_matching_object_is_reported() -> None:
     web = passing(WEB, CI)
     assert web(shown("DELETED", "x", app="web")) == "DELETED"
     # Its deletion is in another state than that in which it was listed.
@@ -181,9 +181,7 @@ def take(feed: SharedWatchFollower | None, count: int) -> list[str]:
     return [f"{each.type} {each.object['metadata']['resourceVersion']}" for each in events]
 
 
-def test_a_follower_is_told_what_comes_after_its_list(
-    here: SharedWatches, clock: FakeClock
-) -> None:
+def test_follower_gets_the_events_after_its_list(here: SharedWatches, clock: FakeClock) -> None:
     published = publish(here, clock)
     show(published, "ADDED", pod("a", 11))
     show(published, "MODIFIED", pod("a", 12))
@@ -196,18 +194,20 @@ def test_a_follower_is_told_what_comes_after_its_list(
     assert take(later, 1) == ["BOOKMARK 20"]
 
 
-def test_what_came_before_it_was_published_is_not_there(
+def test_events_before_the_published_version_are_not_kept(
     here: SharedWatches, clock: FakeClock
 ) -> None:
     published = publish(here, clock)
     assert follow(here, clock, "9") is None
-    for version in range(11, 11 + shared_watch._RECENT + 2):
+    for version in range(11, 11 + listwatch._RECENT + 2):
         show(published, "MODIFIED", pod("a", version))
     assert follow(here, clock, "11") is None
-    assert len(take(follow(here, clock, "12"), shared_watch._RECENT)) == shared_watch._RECENT
+    assert len(take(follow(here, clock, "12"), listwatch._RECENT)) == listwatch._RECENT
 
 
-def test_a_follower_of_less_is_told_less(here: SharedWatches, clock: FakeClock) -> None:
+def test_follower_of_a_narrower_collection_gets_fewer_events(
+    here: SharedWatches, clock: FakeClock
+) -> None:
     published = publish(here, clock)
     named = ResourceCollection.of(PODS, "default", None, "metadata.name=b")
     feed = follow(here, clock, collection=named, shape=ObjectMetadata)
@@ -223,7 +223,7 @@ def test_a_follower_of_less_is_told_less(here: SharedWatches, clock: FakeClock) 
 @pytest.mark.parametrize(
     "other", [{"session": "another"}, {"collection": ALL_PODS}, {"version": "x"}]
 )
-def test_others_are_not_served(
+def test_other_sessions_collections_and_versions_are_not_followed(
     here: SharedWatches, clock: FakeClock, other: dict[str, Any]
 ) -> None:
     publish(here, clock)
@@ -314,7 +314,7 @@ def test_closing_ends_the_reading_and_the_telling(here: SharedWatches) -> None:
     assert list(feed._queue) == []
 
 
-def test_a_forked_child_starts_anew(here: SharedWatches, clock: FakeClock) -> None:
+def test_forked_child_has_no_shared_watches(here: SharedWatches, clock: FakeClock) -> None:
     publish(here, clock)
     here.reset_after_fork()
     assert follow(here, clock) is None
@@ -346,7 +346,7 @@ def inform() -> Iterator[Callable[..., cache.SharedInformer]]:
     for informer in made:
         informer.stop()
         assert informer.join(PATIENCE)
-    assert shared_watch.SHARED_WATCHES._of_session == {}
+    assert listwatch.SHARED_WATCHES._of_session == {}
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -432,7 +432,7 @@ def test_the_leaders_watch_is_opened_again_and_followed_on(inform: Inform) -> No
     assert (live.watch_count, live.list_count) == (2, 2)
 
 
-def test_who_has_listed_before_the_leader_lists_once_more(inform: Inform) -> None:
+def test_informer_with_an_older_list_lists_once_more(inform: Inform) -> None:
     live = Live(pod("a", 1))
     live.answer = listed(pod("a", 1), version=20)
     _, watch = leading(live, inform)

@@ -76,7 +76,7 @@ def test_nothing_to_wait_for_is_true() -> None:
     assert cache.wait_for_cache_sync() is True
 
 
-def test_what_has_synced_is_true_at_once(clock: FakeClock, never: wait.Context) -> None:
+def test_synced_caches_return_at_once(clock: FakeClock, never: wait.Context) -> None:
     assert cache.wait_for_cache_sync(Synced(), Synced(), stop=never) is True
     assert clock.pauses == []
 
@@ -156,7 +156,7 @@ def test_timeout_of_zero_asks_once(never: wait.Context) -> None:
     assert cache.wait_for_cache_sync(Synced(1), stop=never, timeout=0)
 
 
-def test_what_syncs_at_the_last_moment_counts(never: wait.Context) -> None:
+def test_sync_at_the_last_moment_counts(never: wait.Context) -> None:
     assert cache.wait_for_cache_sync(Synced(2), stop=never, timeout=0.05)
 
 
@@ -185,7 +185,7 @@ def test_refused_watch_of_what_has_synced_is_no_failure(never: wait.Context) -> 
     assert cache.wait_for_cache_sync(Synced(3), refused_later, stop=never)
 
 
-def test_what_a_function_raises_comes_through() -> None:
+def test_exceptions_of_sync_functions_propagate() -> None:
     def fail() -> bool:
         raise KeyError("mine")
 
@@ -194,11 +194,24 @@ def test_what_a_function_raises_comes_through() -> None:
 
 
 @pytest.mark.parametrize("wrong", [True, None, "pods", Informed, 3])
-def test_what_cannot_say_whether_it_has_synced_is_refused(wrong: Any) -> None:
+def test_argument_without_sync_state_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
         cache.wait_for_cache_sync(wrong)
     assert str(caught.value) == (
         f"synced={wrong!r} is not valid: an informer, an informer factory or a has_synced function"
+    )
+
+
+def cache_is_warm() -> Any:
+    return None
+
+
+def test_function_that_returns_no_bool_is_refused(never: wait.Context) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        cache.wait_for_cache_sync(cache_is_warm, stop=never)
+    assert str(caught.value) == (
+        "result of has_synced of cache_is_warm=None is not valid: return True once done, False to "
+        "be called again (a function without a return statement returns None)"
     )
 
 

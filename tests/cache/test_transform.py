@@ -56,7 +56,7 @@ def test_store_and_handlers_have_what_the_transform_returns(
     assert informer.store.list() == [pod("a", 12)]
 
 
-def test_it_sees_the_type_of_listed_objects_and_cannot_change_their_identity(
+def test_transform_gets_typed_objects_and_cannot_change_their_identity(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     bare = pod("a")
@@ -133,8 +133,8 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
     assert gone == pod("a", 1)
     assert len(informer.store) == 0
     assert caplog.messages == [
-        "Unable to take a watched change into the store",
-        "Unable to tell the final state of what was deleted",
+        "Unable to transform a changed object",
+        "Unable to transform the final state of a deleted object",
     ]
     assert live.watch_count == 1
 
@@ -143,13 +143,13 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
     ("returned", "problem"),
     [(None, "returned None, not an object"), ({"a": {1j}}, "returned what is no JSON: ")],
 )
-def test_what_is_no_object_is_refused(returned: Any, problem: str) -> None:
+def test_transform_must_return_an_object(returned: Any, problem: str) -> None:
     with pytest.raises(cache.TransformError) as caught:
         cache.transform.apply_transform(lambda obj: returned, "ns/a", item(pod("a")).raw)
     assert str(caught.value).startswith(f"the transform of ns/a {problem}")
 
 
-def test_it_is_too_late_once_the_informer_runs(
+def test_transform_of_a_started_informer_is_refused(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     informer = informer_of(Live())

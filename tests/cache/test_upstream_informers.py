@@ -123,7 +123,7 @@ def test_handlers_with_and_without_resync_see_the_same_after_a_disruption(
     assert len(without.calls) == 5
 
 
-def test_errors_are_told_to_who_asked_for_them(
+def test_errors_reach_the_error_handler(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestSharedInformerErrorHandling."""
@@ -174,7 +174,7 @@ def test_a_handler_that_is_another_informers_or_gone_is_not_removed(
     assert mine._handlers == []
 
 
-def test_one_handler_can_be_registered_twice_and_removed_once(
+def test_handler_can_be_registered_twice_and_removed_once(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestSharedInformerMultipleRegistration."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +11,7 @@ from pytest_kwait.cli import main
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.errors import ApiError, ClusterError
 from pytest_kwait.suite.cleanup.owned_objects import Owner, kept_annotations
+from pytest_kwait.temp_dir import TempDir
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -16,6 +19,13 @@ if TYPE_CHECKING:
 
 _LEFT = Owner("r1", "tests/x.py::t", "t").manifest(0.0, "default/gone")
 _NAME = _LEFT["metadata"]["name"]
+
+
+@pytest.fixture(autouse=True)
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The temporary folder of the machine: empty."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
@@ -38,7 +48,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return made
 
 
-def test_what_dead_runs_left_goes(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_leftovers_of_dead_runs_are_deleted(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["janitor"]) == 0
     assert capsys.readouterr().out == (
         f"deleted namespaces/{_NAME} (tests/x.py::t)\n"
@@ -48,7 +60,7 @@ def test_what_dead_runs_left_goes(cluster: FakeCluster, capsys: pytest.CaptureFi
     assert cluster.stopped
 
 
-def test_a_dry_run_only_says_so(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_only_prints(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["janitor", "--dry-run"]) == 0
     assert capsys.readouterr().out == (
         f"would delete namespaces/{_NAME} (tests/x.py::t)\n"
@@ -57,7 +69,23 @@ def test_a_dry_run_only_says_so(cluster: FakeCluster, capsys: pytest.CaptureFixt
     assert len(cluster.transport.objects) == 1
 
 
-def test_what_a_run_has_kept_goes_before_it_expires_if_asked_for(
+def test_folders_of_killed_runs_are_deleted(
+    cluster: FakeCluster, temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if (child := os.fork()) == 0:
+        folders = [TempDir()]
+        os._exit(len(folders))
+    os.waitpid(child, 0)
+    (folder,) = temporary.iterdir()
+    cluster.transport.objects.clear()
+    for option, verb in (("--dry-run", "would delete"), ("--no-wait", "deleted")):
+        assert main(["janitor", option]) == 0
+        first, _, _ = capsys.readouterr().out.partition("\n")
+        assert first == f"{verb} {folder} (folder of a killed run)"
+    assert not folder.exists()
+
+
+def test_kept_objects_of_a_run_are_deleted_on_request(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = _LEFT["metadata"]
@@ -87,7 +115,7 @@ def test_what_a_run_has_kept_goes_before_it_expires_if_asked_for(
     assert cluster.transport.objects == {}
 
 
-def test_what_others_have_kept_is_not_asked_for(
+def test_kept_objects_of_other_runs_stay(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["janitor", "--kept"]) == 2
@@ -98,7 +126,7 @@ def test_what_others_have_kept_is_not_asked_for(
     assert cluster.transport.requests == []
 
 
-def test_what_cannot_be_deleted_is_status_1(
+def test_failed_deletion_is_status_1(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = NAMESPACES.path(None, _NAME)
@@ -110,7 +138,7 @@ def test_what_cannot_be_deleted_is_status_1(
     assert "namespaces is forbidden" in said
 
 
-def test_namespaces_that_are_not_shown_are_a_problem(
+def test_unlistable_namespaces_are_a_problem(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     denied = ApiError("namespaces is forbidden", status=403, reason="Forbidden")
@@ -119,7 +147,7 @@ def test_namespaces_that_are_not_shown_are_a_problem(
     assert capsys.readouterr().out.startswith("namespaces cannot be looked at: ")
 
 
-def test_leases_that_are_not_shown_end_it(
+def test_unlistable_leases_end_the_command(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     denied = ApiError("leases is forbidden", status=403, reason="Forbidden")
@@ -132,7 +160,7 @@ def test_leases_that_are_not_shown_end_it(
     assert len(cluster.transport.objects) == 1
 
 
-def test_a_cluster_that_does_not_answer_is_said(
+def test_unreachable_cluster_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def choose(*args: Any, **options: Any) -> Any:
@@ -155,16 +183,14 @@ def test_a_cluster_that_does_not_answer_is_said(
         (["--namespace", "A b"], "kwait janitor: --namespace='A b' is not valid: use up to 63 "),
     ],
 )
-def test_what_cannot_be_meant_is_status_2(
+def test_invalid_usage_is_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["janitor", *arguments]) == 2
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_kubeconfig_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["janitor", "--kubeconfig", str(tmp_path / "no")]) == 1
     said = capsys.readouterr().err
     assert str(tmp_path / "no") in said

@@ -33,7 +33,7 @@ from pytest_kwait.cli import main
         (["down", "now"], "kwait: unrecognized arguments: now"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_status_2(
+def test_invalid_usage_is_one_line_and_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = _status(arguments)

@@ -47,7 +47,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.usefixtures("system")
-def test_a_process_is_known_by_id_and_start(process: subprocess.Popen[str]) -> None:
+def test_identity_has_id_and_start_time(process: subprocess.Popen[str]) -> None:
     identity = ProcessIdentity.of(process.pid)
     assert identity is not None
     assert identity.pid == process.pid
@@ -78,14 +78,14 @@ def test_end_ends_the_process_and_returns_when_it_is_gone(
 
 
 @pytest.mark.usefixtures("system")
-def test_end_leaves_a_process_alone_that_got_the_id_later(
+def test_end_spares_a_process_with_a_reused_id(
     process: subprocess.Popen[str],
 ) -> None:
     assert ProcessIdentity(process.pid, "another start").end(SYSTEM_CLOCK) is False
     assert process.poll() is None
 
 
-def test_end_uses_force_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_kills_a_process_that_ignores_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_file, "_END_TIMEOUT", 0.1)
     process = spawn("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     identity = ProcessIdentity.of(process.pid)

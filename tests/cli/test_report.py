@@ -39,14 +39,12 @@ def test_shards_become_one_report(folder: Path, capsys: pytest.CaptureFixture[st
     assert len(json.loads((folder / "all.json").read_bytes())["waits"]) == 40
 
 
-def test_a_shard_that_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_shard_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "merge", "2.json", "-o", "all.html"]) == 0
     assert capsys.readouterr().err == "kwait report: not in this report: shard 1/2\n"
 
 
-def test_a_shard_that_is_there_twice_is_said(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_duplicate_shard_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = night(40, shards=1)
     again.runs[0].shard, again.runs[0].name, again.runs[0].id = "2/2", "again", "again-1"
     again.runs[0].exit_status = 0
@@ -82,7 +80,7 @@ def test_a_shard_that_is_there_twice_is_said(
         ("empty.jsonl", "no run has recorded anything there"),
     ],
 )
-def test_a_file_that_is_no_report(
+def test_invalid_report_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], file: str, message: str
 ) -> None:
     (folder / "cut.json").write_bytes((folder / "1.json").read_bytes()[:-100])
@@ -127,7 +125,7 @@ def test_an_output_that_cannot_be_written(
     ],
     ids=["folder", "late"],
 )
-def test_a_target_that_takes_nothing(
+def test_unwritable_target_is_an_error(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -12,7 +12,7 @@ from pytest_kwait.cli import main
 from pytest_kwait.errors import ClusterError, WaitFailed
 from pytest_kwait.suite.report.junit import count_tests
 from pytest_kwait.suite.report.records import RunRecord
-from pytest_kwait.suite.report.report import VERSION, RunReport, decode_report, encode_report
+from pytest_kwait.suite.report.run_report import VERSION, RunReport, decode_report, encode_report
 from pytest_kwait.suite.shards.job import ShardOutcome, ShardSuite
 from pytest_kwait.suite.shards.pod import ShardResults
 from tests.suite.fakes import FakeCluster
@@ -38,24 +38,24 @@ class Submitted:
         self.suite: ShardSuite | None = None
         self.namespace = ""
         self.keep = False
-        bench = self
+        submitted = self
 
         class Job:
             def __init__(
-                self, _: object, namespace: str, suite: ShardSuite, *, tell: Any, done: Any
+                self, _: object, namespace: str, suite: ShardSuite, *, report: Any, done: Any
             ) -> None:
-                bench.suite, bench.namespace, self.done = suite, namespace, done
+                submitted.suite, submitted.namespace, self.done = suite, namespace, done
 
             def run(self, deadline: Deadline, *, keep: bool) -> None:
-                bench.keep = keep
-                for each in bench.outcomes:
+                submitted.keep = keep
+                for each in submitted.outcomes:
                     self.done(each)
-                if bench.error is not None:
-                    raise bench.error
+                if submitted.error is not None:
+                    raise submitted.error
 
         class Provider:
             def start(self) -> FakeCluster:
-                return bench.cluster
+                return submitted.cluster
 
         monkeypatch.setattr(provider, "choose_provider", lambda *_, **__: Provider())
         monkeypatch.setattr(shard_job, "ShardJob", Job)
@@ -126,7 +126,7 @@ def test_a_lost_shard_is_status_1_and_shows_the_end_of_its_log(
 
 
 @pytest.mark.parametrize("outcomes", [[], [GOOD]])
-def test_what_ends_the_job_is_said_last(
+def test_end_of_the_job_is_printed_last(
     submitted: Submitted, outcomes: list[ShardOutcome], capsys: pytest.CaptureFixture[str]
 ) -> None:
     submitted.outcomes, submitted.error = outcomes, WaitFailed("image suite:1 cannot be pulled")
@@ -171,7 +171,7 @@ def test_the_results_of_shards_outlive_a_full_disk(
         ),
     ],
 )
-def test_what_cannot_be_meant_is_status_2(
+def test_invalid_usage_is_status_2(
     given: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, *given]) == 2
@@ -187,7 +187,7 @@ def test_an_image_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["spec: [", "kind: Pod", "- a", "\x00"])
-def test_a_template_that_is_none_is_refused(
+def test_invalid_template_is_refused(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pod.yaml").write_text(text)
@@ -195,7 +195,7 @@ def test_a_template_that_is_none_is_refused(
     assert "a file with the YAML of one pod template" in capsys.readouterr().err
 
 
-def test_the_job_is_submitted_nowhere_without_a_cluster(
+def test_missing_cluster_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def choose(*_: object, **__: object) -> None:

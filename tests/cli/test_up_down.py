@@ -56,9 +56,7 @@ def reap(process: ProcessIdentity) -> int:
 
 
 @pytest.mark.usefixtures("ready")
-def test_detached_it_is_ready_and_stays_until_down(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_detached_cluster_runs_until_down(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
     said = capsys.readouterr()
     assert said.out == f"export KUBECONFIG={quote(str(file))}\n"
@@ -76,12 +74,23 @@ def test_detached_it_is_ready_and_stays_until_down(
 
 
 @pytest.mark.usefixtures("ready")
-def test_what_is_asked_for_is_handed_to_the_process(file: Path) -> None:
+def test_options_are_passed_to_the_process(file: Path) -> None:
     arguments = ["--nodes", "1", "--timing", "real", "--port", "6443", "--kubeconfig", str(file)]
     assert main(["up", "--detach", *arguments]) == 0
     log = StateFile(file).log.read_text()
     assert f"--nodes 1 --timing real --port 6443 --kubeconfig {file} --ready-fd" in log
     assert "--owner-fd" not in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_an_api_server_alone_has_no_nodes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--detach", "--api-only", "--kubeconfig", str(file)]) == 0
+    assert capsys.readouterr().err == (
+        "cluster at https://127.0.0.1:6443 with an API server alone on fast timing; to end it: "
+        f"kwait down --kubeconfig {quote(str(file))}\n"
+    )
+    assert StateFile(file).log.read_text().startswith("fake simulator: --api-only ")
     main(["down", "--kubeconfig", str(file)])
 
 
@@ -112,7 +121,7 @@ def test_further_users_get_contexts(
         ("--user", "=team", "'=team' is neither NAME nor NAME=GROUP,..."),
     ],
 )
-def test_users_that_cannot_be_meant(
+def test_invalid_users_are_refused(
     option: str,
     value: str,
     error: str,
@@ -126,6 +135,25 @@ def test_users_that_cannot_be_meant(
     assert main(["up", "--kubeconfig", str(file), option, value]) == 2
     said = capsys.readouterr().err
     assert said == f"kwait up: {option}='{value}' is not valid: {error}\n"
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("ready")
+def test_images_are_mapped_from_the_start(file: Path) -> None:
+    images = ["--image", "shop/web:*=python -m shop", "--image", "db=./db"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *images]) == 0
+    log = StateFile(file).log.read_text()
+    assert '--image {"pattern": "shop/web:*", "command": ["python", "-m", "shop"], ' in log
+    assert '--image {"pattern": "db", "command": ["./db"], ' in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+def test_an_invalid_image_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--kubeconfig", str(file), "--image", "shop/web"]) == 2
+    assert capsys.readouterr().err == (
+        "kwait up: image='shop/web' (from --image) is not valid: use PATTERN=COMMAND, for example "
+        "shop/web:*=python -m shop.web\n"
+    )
     assert not file.exists()
 
 
@@ -157,7 +185,7 @@ def test_a_second_cluster_needs_a_second_kubeconfig(
 
 
 @pytest.mark.usefixtures("ready")
-def test_what_is_left_of_a_cluster_that_died_is_in_nobodys_way(file: Path) -> None:
+def test_remains_of_a_dead_cluster_are_replaced(file: Path) -> None:
     main(["up", "--detach", "--kubeconfig", str(file)])
     first = noted(file)
     os.kill(first.pid, signal.SIGKILL)
@@ -167,7 +195,7 @@ def test_what_is_left_of_a_cluster_that_died_is_in_nobodys_way(file: Path) -> No
     main(["down", "--kubeconfig", str(file)])
 
 
-def test_a_kubeconfig_of_somebody_else_is_not_touched(
+def test_foreign_kubeconfig_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "config"
@@ -210,7 +238,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(
     )
 
 
-def test_a_start_that_fails_is_status_1_and_leaves_nothing(
+def test_failed_start_is_status_1_and_leaves_no_files(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behave(monkeypatch, "fails")
@@ -223,7 +251,7 @@ def test_a_start_that_fails_is_status_1_and_leaves_nothing(
 
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("ready")
-def test_in_the_foreground_it_ends_with_ctrl_c(
+def test_foreground_cluster_ends_with_ctrl_c(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: int
 ) -> None:
     ended: list[ProcessIdentity] = []
@@ -246,9 +274,7 @@ def test_in_the_foreground_it_ends_with_ctrl_c(
 
 
 @pytest.mark.usefixtures("ready")
-def test_in_the_foreground_it_ends_when_somebody_calls_down(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreground_cluster_ends_with_down(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait = SimulatorProcess.wait
 
     def down(self: SimulatorProcess) -> int:
@@ -260,7 +286,7 @@ def test_in_the_foreground_it_ends_when_somebody_calls_down(
     assert list(file.parent.iterdir()) == []
 
 
-def test_in_the_foreground_a_crash_is_status_1(
+def test_crash_in_the_foreground_is_status_1(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behave(monkeypatch, "crashes")
@@ -281,7 +307,7 @@ def test_down_without_a_cluster_is_status_2(
     )
 
 
-def test_down_never_ends_a_process_that_only_has_the_same_id(
+def test_down_does_not_end_a_process_with_a_reused_id(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bystander = subprocess.Popen(["sleep", "60"])
@@ -300,7 +326,7 @@ def test_down_never_ends_a_process_that_only_has_the_same_id(
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"pid": "x", "started": ""}'])
 @pytest.mark.parametrize("command", ["up", "down"])
-def test_a_note_that_cannot_be_read_is_named(
+def test_unreadable_state_file_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, command: str
 ) -> None:
     record = StateFile(tmp_path / "kubeconfig")
@@ -345,7 +371,7 @@ def test_the_default_kubeconfig_is_among_the_users_state_files(
     assert default_kubeconfig({"XDG_STATE_HOME": "/state"}) == Path("/state/kwait/kubeconfig")
 
 
-def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
+def test_simultaneous_starts_do_not_share_a_kubeconfig(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = StateFile(tmp_path / "kubeconfig")
@@ -361,7 +387,7 @@ def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
 @pytest.mark.parametrize(
     ("address", "where"), [("0.0.0.0", "every address of this machine"), ("192.0.2.1", "192.0.2.1")]
 )
-def test_listening_elsewhere_says_what_that_opens(
+def test_listening_on_other_addresses_warns(
     file: Path, capsys: pytest.CaptureFixture[str], address: str, where: str
 ) -> None:
     assert main(["up", "--detach", "--kubeconfig", str(file), "--address", address]) == 0
@@ -373,7 +399,7 @@ def test_listening_elsewhere_says_what_that_opens(
 
 
 @pytest.mark.usefixtures("ready")
-def test_listening_on_loopback_opens_nothing(
+def test_listening_on_loopback_does_not_warn(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["up", "--detach", "--kubeconfig", str(file), "--address", "127.0.0.2"]) == 0

@@ -58,7 +58,7 @@ def test_chunks_may_come_in_any_parts(size: int) -> None:
 
 
 @pytest.mark.parametrize("length", range(len(WHOLE)))
-def test_what_is_cut_off_has_not_ended(length: int) -> None:
+def test_truncated_body_has_not_ended(length: int) -> None:
     _, dechunker = taken(WHOLE[:length])
     assert not dechunker.ended
     # The trailer may be missing, the last chunk not.
@@ -77,7 +77,7 @@ def test_what_is_cut_off_has_not_ended(length: int) -> None:
         (b"1" * 65537, "the size of a chunk does not end"),
     ],
 )
-def test_what_is_no_chunk_is_refused(data: bytes, message: str) -> None:
+def test_invalid_chunks_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ProtocolError) as raised:
         taken(data)
     assert str(raised.value) == message
@@ -90,7 +90,7 @@ def watching(server: ScriptedServer, deadline: Deadline, authority: Authority | 
 
 
 @TLS
-def test_what_has_come_together_is_returned_together(
+def test_events_of_one_read_are_returned_together(
     tls: bool, authority: Authority, soon: Deadline
 ) -> None:
     read = threading.Event()
@@ -157,7 +157,7 @@ def test_whether_more_had_come_is_known(soon: Deadline) -> None:
     assert drained[-1]
 
 
-def test_what_ends_a_watch_is_raised_after_the_events_before_it(soon: Deadline) -> None:
+def test_error_of_a_watch_is_raised_after_the_events_before_it(soon: Deadline) -> None:
     error = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
     sent = b"".join(encoded(each) for each in (event(1), event(2), error, event(3)))
     with ScriptedServer(stream(sent)) as server:

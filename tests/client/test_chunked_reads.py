@@ -64,7 +64,7 @@ def parts(size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 1000])
-def test_whatever_part_comes_at_a_time_the_body_is_whole(size: int) -> None:
+def test_body_read_in_parts_of_any_size_is_complete(size: int) -> None:
     line = Line(*parts(size))
     body = line.body()
     pieces = [piece for read in iter(lambda: body.read(drain=False), None) for piece in read]
@@ -75,7 +75,7 @@ def test_whatever_part_comes_at_a_time_the_body_is_whole(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 1000])
-def test_what_there_is_is_drained_in_whatever_parts(size: int) -> None:
+def test_available_bytes_are_drained_in_parts_of_any_size(size: int) -> None:
     line = Line(*(each for part in parts(size) for each in (part, NOTHING_YET)))
     body = line.body()
     pieces: list[bytes] = []
@@ -98,7 +98,7 @@ def test_whether_all_that_had_come_was_returned_is_said_of_the_last_read_alone()
     assert said == [False, True, False]
 
 
-def test_what_is_drained_is_returned_at_once() -> None:
+def test_draining_waits_only_for_the_first_line() -> None:
     line = Line(WHOLE[:20], WHOLE[20:], NOTHING_YET)
     assert b"".join(line.body().read(drain=True) or []) == b"".join(LINES)
     # What it waits for it waits for, and for nothing else.
@@ -115,7 +115,7 @@ def test_a_connection_that_is_closed_has_ended_early_or_not_at_all() -> None:
         body.read(drain=False)
 
 
-def test_where_no_line_is_whole_nothing_is_drained() -> None:
+def test_incomplete_line_is_not_drained() -> None:
     line = Line(WHOLE[:8], WHOLE[8:], NOTHING_YET)
     assert line.body().read(drain=True) == [LINES[0][:5]]
     assert line.coming == [WHOLE[8:], NOTHING_YET]
@@ -128,14 +128,14 @@ def test_where_nothing_was_read_ahead(error: OSError) -> None:
     assert line.timeouts == [0, 7.0]
 
 
-def test_what_was_read_ahead_comes_first() -> None:
+def test_bytes_read_ahead_come_first() -> None:
     line = Line(WHOLE[30:], ahead=WHOLE[:30])
     body = line.body()
     pieces = [piece for read in iter(lambda: body.read(drain=False), None) for piece in read]
     assert b"".join(pieces) == b"".join(LINES)
 
 
-def test_what_is_broken_at_once_is_raised_after_what_came_before_it() -> None:
+def test_broken_chunk_is_raised_after_the_events_before_it() -> None:
     line = Line(WHOLE[:13] + b"nonsense\r\n")
     body = line.body()
     assert body.read(drain=False) == [LINES[0]]

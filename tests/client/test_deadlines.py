@@ -144,7 +144,7 @@ def test_a_name_that_does_not_resolve_in_time_is_cut(monkeypatch: pytest.MonkeyP
         over.set()
 
 
-def test_nothing_is_asked_once_the_time_is_over() -> None:
+def test_expired_deadline_sends_no_request() -> None:
     with ScriptedServer(answer()) as server:
         session = Session.of(server.client())
         with pytest.raises(DeadlineExceeded) as raised:

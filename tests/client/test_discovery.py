@@ -137,7 +137,7 @@ def test_other_kinds_are_read_from_the_server_once(soon: Deadline) -> None:
     assert requests == ["/api", "/apis"]
 
 
-def test_servers_without_the_one_answer_are_asked_group_by_group(soon: Deadline) -> None:
+def test_servers_without_aggregated_discovery_are_read_by_group(soon: Deadline) -> None:
     asked = [("Widget", None), ("widget", "example.com/v1beta1")]
     found, requests = resolved([legacy], soon, *asked)
     assert found[0] == FOUND
@@ -172,22 +172,22 @@ def test_a_built_in_kind_of_another_group_is_that_group_s(soon: Deadline) -> Non
         (
             "wigdets",
             None,
-            "kind='wigdets' is not valid: a kind that the server has; "
+            "kind='wigdets' is not valid: the server has no such kind; "
             "near: widgets.example.com (example.com/v1)",
         ),
         (
             "Widget",
             "example.com/v2",
-            "kind='Widget' is not valid: a kind that the server has in example.com/v2; "
+            "kind='Widget' is not valid: the server has no such kind in example.com/v2; "
             "near: widgets.example.com (example.com/v1)",
         ),
         (
             "jbo",
             None,
-            "kind='jbo' is not valid: a kind that the server has; near: jobs.batch (batch/v1)",
+            "kind='jbo' is not valid: the server has no such kind; near: jobs.batch (batch/v1)",
         ),
-        ("xyzzy", None, "kind='xyzzy' is not valid: a kind that the server has"),
-        ("", None, "kind='' is not valid: a kind that the server has"),
+        ("xyzzy", None, "kind='xyzzy' is not valid: the server has no such kind"),
+        ("", None, "kind='' is not valid: the server has no such kind"),
     ],
 )
 def test_unknown_kinds_name_those_that_are_near(
@@ -198,7 +198,7 @@ def test_unknown_kinds_name_those_that_are_near(
     assert str(raised.value) == message
 
 
-def test_a_server_that_lets_nobody_look_says_so(soon: Deadline) -> None:
+def test_refused_discovery_is_an_error(soon: Deadline) -> None:
     status = {"kind": "Status", "message": "no", "reason": "Forbidden"}
     with pytest.raises(ApiError) as raised:
         resolved([answer(status, 403)], soon, ("Widget", None))

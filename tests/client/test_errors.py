@@ -225,9 +225,9 @@ by_refusal = pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_without_an_outage_a_refusal_is_final(refusal: ApiError) -> None:
     outage = StartupGrace(FakeClock())
 
-    assert not outage.tolerates(refusal)
-    assert not outage.tolerates(ApiError("slow down", status=429))
-    assert not outage.tolerates(refusal)
+    assert not outage.record_error(refusal)
+    assert not outage.record_error(ApiError("slow down", status=429))
+    assert not outage.record_error(refusal)
 
 
 @by_refusal
@@ -235,12 +235,12 @@ def test_without_an_outage_a_refusal_is_final(refusal: ApiError) -> None:
 def test_after_an_outage_a_refusal_must_hold(away: ApiError, refusal: ApiError) -> None:
     clock = FakeClock()
     outage = StartupGrace(clock)
-    assert not outage.tolerates(away)
+    assert not outage.record_error(away)
 
     clock.advance(60.0)
     excused = []
     for _ in range(4):
-        excused.append(outage.tolerates(refusal))
+        excused.append(outage.record_error(refusal))
         clock.advance(2.0)
 
     assert excused == [True, True, True, False]
@@ -250,26 +250,26 @@ def test_each_outage_has_its_own_time_to_settle() -> None:
     clock = FakeClock()
     outage = StartupGrace(clock)
     for error in (AWAY[0], REFUSALS[1]):
-        outage.tolerates(error)
+        outage.record_error(error)
     clock.advance(4.0)
-    outage.tolerates(AWAY[0])
+    outage.record_error(AWAY[0])
     clock.advance(4.0)
 
-    assert outage.tolerates(REFUSALS[1])
+    assert outage.record_error(REFUSALS[1])
 
 
 def test_an_answer_ends_the_outage() -> None:
     outage = StartupGrace(FakeClock())
-    outage.tolerates(AWAY[0])
+    outage.record_error(AWAY[0])
 
-    outage.over()
+    outage.record_success()
 
-    assert not outage.tolerates(REFUSALS[1])
+    assert not outage.record_error(REFUSALS[1])
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 409, 415, 422])
-def test_what_else_is_final_stays_so(status: int) -> None:
+def test_other_final_errors_are_never_excused(status: int) -> None:
     outage = StartupGrace(FakeClock())
-    outage.tolerates(AWAY[0])
+    outage.record_error(AWAY[0])
 
-    assert not outage.tolerates(ApiError("no", status=status))
+    assert not outage.record_error(ApiError("no", status=status))

@@ -56,7 +56,8 @@ def test_output_error_output_and_exit_code(soon: Deadline) -> None:
     with ScriptedServer(ended(failed("3"), *messages)) as server:
         found = run(server, soon, "sh", "-c", "x y", container="c")
     assert (found.exit_code, found.stdout, found.stderr) == (3, "café\n", "oh\n")
-    assert found.output == b"caf\xc3\xa9\n"
+    assert (found.stdout_bytes, found.stderr_bytes) == (b"caf\xc3\xa9\n", b"oh\n")
+    assert repr(found) == r"ExecResult(exit_code=3, stdout='café\n', stderr='oh\n')"
     (request,) = server.requests
     assert request.path == PATH
     assert request.query == {
@@ -91,7 +92,7 @@ def test_input_is_sent_and_ended_while_output_comes(
     with ScriptedServer(echo, tls=authority.server if tls else None) as server:
         session = Session.of(server.client(ssl_ca_cert=authority.certificate))
         found = session.exec("a", "p", ["cat"], stdin=given, deadline=soon)
-    assert found.output == given
+    assert found.stdout_bytes == given
     assert server.requests[0].query["stdin"] == ["true"]
 
 
@@ -104,7 +105,7 @@ def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
         exchange.send_close()
 
     with ScriptedServer(handle) as server:
-        assert run(server, soon, "head", stdin="é").output == b"\x00\xc3\xa9"
+        assert run(server, soon, "head", stdin="é").stdout_bytes == b"\x00\xc3\xa9"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
     ],
     ids=["not started", "no number", "no status", "cut", "refused", "refused in text"],
 )
-def test_what_keeps_a_command_from_its_end(
+def test_interrupted_and_refused_commands_are_errors(
     handle: Callable[[Exchange], None], message: str, soon: Deadline
 ) -> None:
     with ScriptedServer(handle) as server, pytest.raises(ApiError) as raised:

@@ -30,7 +30,7 @@ def guard(seconds: float | None = None, inactivity: float | None = None) -> Guar
     return Guard(Deadline.after(seconds), inactivity)
 
 
-def test_the_time_that_is_left_counts_whatever_the_clock() -> None:
+def test_guard_of_any_clock_uses_the_remaining_time() -> None:
     found = Guard(Deadline.after(30, FakeClock(start=1e9)))
     assert found.limit == 30
     assert 29 < found.due - SYSTEM_CLOCK.monotonic() <= 30
@@ -49,14 +49,14 @@ def test_a_guard_is_bound_no_longer_than_its_own_request_lasts() -> None:
     inner.release()
 
 
-def test_a_guard_looks_at_its_deadline_and_at_silence() -> None:
+def test_guard_checks_its_deadline_and_inactivity() -> None:
     now = SYSTEM_CLOCK.monotonic()
     patient = guard(100, inactivity=50)
-    assert patient.look(now + 40)
-    assert not patient.look(now + 60)
+    assert patient.check(now + 40)
+    assert not patient.check(now + 60)
     assert patient.cause is Cause.INACTIVE
     late = guard(100, inactivity=50)
-    assert not late.look(now + 200)
+    assert not late.check(now + 200)
     assert late.cause is Cause.DEADLINE
     assert patient.release() is Cause.INACTIVE
     assert late.release() is Cause.DEADLINE
@@ -68,7 +68,7 @@ def test_activity_moves_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_kwait.client.deadlines.SYSTEM_CLOCK", clock)
     clock.advance(40)
     found.touch()
-    assert found.look(clock.monotonic() + 45)
+    assert found.check(clock.monotonic() + 45)
     assert found.due == pytest.approx(clock.monotonic() + 50)
     found.release()
 
@@ -80,7 +80,7 @@ def test_the_first_cause_stays() -> None:
     assert found.release() is Cause.CLOSED
 
 
-def test_what_is_over_cannot_be_cut(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_finished_request_cannot_be_cut_off(pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
     duplicate = DuplicateSocket(near)
     found = guard()
@@ -88,7 +88,7 @@ def test_what_is_over_cannot_be_cut(pair: tuple[socket.socket, socket.socket]) -
     assert found.release() is None
     found.cut(Cause.CLOSED)
     assert found.cause is None
-    assert not found.look(math.inf)
+    assert not found.check(math.inf)
     far.send(b"x")
     assert near.recv(1) == b"x"
     duplicate.drop()
@@ -215,5 +215,5 @@ def test_released_guards_do_not_pile_up() -> None:
         found = guard(1000)
         watchdog.watch(found)
         found.release()
-        watchdog.forget(found)
+        watchdog.unwatch(found)
     assert len(watchdog._heap) < 200

@@ -117,7 +117,7 @@ def refuse(exchange: Exchange) -> None:
     ],
     ids=["nothing listens", "forbidden"],
 )
-def test_what_the_pod_refuses_is_kept(
+def test_refused_connections_are_kept_as_errors(
     handle: Callable[[Exchange], None], message: str, soon: Deadline
 ) -> None:
     with ScriptedServer(RUNNING, handle) as server:

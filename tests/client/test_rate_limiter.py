@@ -43,7 +43,7 @@ def test_callers_are_served_in_the_order_in_which_they_came() -> None:
     group.wait()
 
 
-def test_a_wait_that_would_outlast_its_deadline_fails_at_once_and_takes_nothing() -> None:
+def test_token_after_the_deadline_fails_at_once_and_takes_nothing() -> None:
     clock = FakeClock()
     bucket = TokenBucket(1, 1, clock)
     assert bucket.try_accept()
@@ -54,7 +54,7 @@ def test_a_wait_that_would_outlast_its_deadline_fails_at_once_and_takes_nothing(
     assert bucket.try_accept()
 
 
-def test_a_wait_that_is_cancelled_gives_its_token_back() -> None:
+def test_cancelled_wait_returns_its_token() -> None:
     clock = FakeClock()
     bucket = TokenBucket(1, 1, clock)
     assert bucket.try_accept()
@@ -67,7 +67,7 @@ def test_a_wait_that_is_cancelled_gives_its_token_back() -> None:
 
 
 @pytest.mark.parametrize("limiter", [TokenBucket(1, 5), NoLimit()])
-def test_nobody_waits_for_a_context_that_has_ended(limiter: TokenBucket | NoLimit) -> None:
+def test_ended_context_does_not_wait(limiter: TokenBucket | NoLimit) -> None:
     ctx, cancel = wait.with_cancel(wait.background())
     cancel()
     with pytest.raises(wait.Canceled):
@@ -75,7 +75,7 @@ def test_nobody_waits_for_a_context_that_has_ended(limiter: TokenBucket | NoLimi
     assert limiter.try_accept()
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_no_limit_never_waits() -> None:
     clock = FakeClock()
     for _ in range(1000):
         NoLimit().wait(wait.background(clock))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.apimachinery.labels import normalize_label_selector
+from pytest_kwait.apimachinery.selectors import normalize_label_selector
 from pytest_kwait.client.resource import (
     BUILT_IN,
     JOBS,

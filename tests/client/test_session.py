@@ -178,7 +178,7 @@ def session(server: ScriptedServer) -> Iterator[Session]:
         ),
     ],
 )
-def test_what_a_verb_sends(
+def test_verbs_send_method_path_and_query(
     call: Callable[[Session, Deadline], object],
     method: str,
     path: str,
@@ -276,7 +276,7 @@ def test_dates_of_yaml_are_sent_as_the_api_writes_them(
         ),
     ],
 )
-def test_what_cannot_be_sent_is_refused_before(
+def test_invalid_requests_are_refused_before_sending(
     obj: dict[str, Any],
     namespace: str | None,
     message: str,
@@ -311,7 +311,7 @@ def test_an_answer_that_is_no_object_is_shown(data: bytes, shown: str, soon: Dea
         session.close()
 
 
-def test_what_the_server_warns_of_is_logged(
+def test_warnings_of_the_server_are_logged(
     soon: Deadline, caplog: pytest.LogCaptureFixture
 ) -> None:
     warning = '299 - "unknown field \\"bogus\\"", 299 - "deprecated, in v2"'
@@ -434,14 +434,16 @@ def test_an_item_of_another_shape_comes_whole(soon: Deadline) -> None:
     ],
     ids=["an object", "no items", "no objects", "a page"],
 )
-def test_what_is_no_list_is_shown(body: object, shown: str, soon: Deadline) -> None:
+def test_unreadable_list_is_quoted(body: object, shown: str, soon: Deadline) -> None:
     with pytest.raises(ApiError) as raised:
         listed([answer(body)], soon)
     assert str(raised.value) == (f"GET {PATH}: 200 NotJSON: expected a list of pods, got {shown}")
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_metadata_alone_is_asked_for_and_whole_objects_will_do(soon: Deadline, whole: bool) -> None:
+def test_metadata_alone_is_requested_and_whole_objects_are_accepted(
+    soon: Deadline, whole: bool
+) -> None:
     event = {
         "type": "ADDED",
         "object": {"metadata": {"name": "p"}} | ({"spec": {}} if whole else {}),

@@ -152,7 +152,7 @@ def test_events_in_other_forms(line: bytes, expected: WatchEvent) -> None:
     assert EventDecoder(Trimmed).decode(line) == expected
 
 
-def test_the_version_is_known_even_where_it_was_not_asked_for() -> None:
+def test_version_is_known_even_if_it_was_not_requested() -> None:
     class NoMetadata(TypedDict, total=False):
         status: Status
 
@@ -213,7 +213,7 @@ def test_half_an_event_means_a_broken_connection(soon: Deadline) -> None:
     ],
     ids=["a page", "an object"],
 )
-def test_what_is_no_event_is_shown(line: bytes, shown: str, soon: Deadline) -> None:
+def test_line_that_is_no_event_is_quoted(line: bytes, shown: str, soon: Deadline) -> None:
     with ScriptedServer(stream(line)) as server, watching(server, soon) as watch:
         with pytest.raises(ApiError) as raised:
             next(watch)

@@ -18,7 +18,8 @@ contexts: [{name: embedded, context: {cluster: embedded, user: embedded}}]
 
 
 def main(behaviour: str, *arguments: str) -> int:
-    flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    valued = [each for each in arguments if each != "--api-only"]
+    flags = dict(zip(valued[::2], valued[1::2], strict=True))
     print("fake simulator:", *arguments, flush=True)
     if behaviour == "fails":
         print("OSError: [Errno 98] Address already in use", file=sys.stderr)

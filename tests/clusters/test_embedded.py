@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_kwait.cli.state_file import ProcessIdentity
-from pytest_kwait.clusters import embedded
-from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.clusters import provider
+from pytest_kwait.clusters.cluster import ClusterRequest
+from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import ClusterError
 
@@ -24,12 +25,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def behave(monkeypatch: pytest.MonkeyPatch, behaviour: str) -> None:
     command = (sys.executable, "-I", "-S", str(FAKE), behaviour)
-    monkeypatch.setattr(embedded, "SimulatorProcess", partial(SimulatorProcess, command=command))
+    monkeypatch.setattr(provider, "SimulatorProcess", partial(SimulatorProcess, command=command))
 
 
-def test_it_is_reached_by_a_kubeconfig_of_its_own(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cluster_has_its_own_kubeconfig(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     behave(monkeypatch, "ready")
     monkeypatch.setenv("KUBECONFIG", "/elsewhere")
     cluster = EmbeddedProvider().start()
@@ -44,7 +43,7 @@ def test_it_is_reached_by_a_kubeconfig_of_its_own(
         cluster.stop()
 
 
-def test_stopping_leaves_nothing_behind(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_removes_all_files(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     behave(monkeypatch, "ready")
     cluster = EmbeddedProvider().start()
     identity = ProcessIdentity.of(cluster.pid)
@@ -56,7 +55,7 @@ def test_stopping_leaves_nothing_behind(temporary: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("timing", "scale"), [("fast", 0.1), ("real", 1.0)])
-def test_what_is_asked_for_is_handed_to_the_process(
+def test_options_are_passed_to_the_process(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, timing: Timing, scale: float
 ) -> None:
     behave(monkeypatch, "ready")
@@ -65,6 +64,17 @@ def test_what_is_asked_for_is_handed_to_the_process(
     cluster.stop()
     assert f"--nodes 3 --timing {timing} --port 6443 " in log
     assert cluster.time_scale == scale
+
+
+def test_an_api_server_alone_is_requested_from_the_process(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "ready")
+    cluster = EmbeddedProvider.requested(ClusterRequest(api_only=True)).start()
+    log = (cluster.kubeconfig.parent / "log").read_text()
+    cluster.stop()
+    assert log.startswith("fake simulator: --api-only --nodes 2 ")
+    assert not cluster.has_controllers
 
 
 def test_a_start_that_fails_leaves_nothing_behind(
@@ -89,7 +99,7 @@ def test_a_kubeconfig_that_cannot_be_used_ends_the_process_too(
         ended.append(self.wait())
 
     monkeypatch.setattr(SimulatorProcess, "stop", spy)
-    monkeypatch.setattr(embedded, "read_kubeconfig", _refuse)
+    monkeypatch.setattr(provider, "read_kubeconfig", _refuse)
     with pytest.raises(ClusterError, match=r"^unreadable$"):
         EmbeddedProvider().start()
     assert ended == [0]

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.clusters.connected_cluster import ClusterRequest, ConnectedCluster
-from pytest_kwait.clusters.existing import ExistingCluster, ExistingProvider
+from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.clusters.provider import ExistingCluster, ExistingProvider
 from pytest_kwait.errors import ApiError, ClusterError
 from tests.clusters.kubeconfigs import contents, written
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConnectedCluster, "check", lambda _self: None)
+    monkeypatch.setattr(Cluster, "check", lambda _self: None)
 
 
 def found(
@@ -33,7 +33,7 @@ def found(
     ).start()
 
 
-def test_home_is_looked_at_when_nothing_is_said(tmp_path: Path) -> None:
+def test_home_is_the_default(tmp_path: Path) -> None:
     file = written(tmp_path / ".kube/config", contents("home"))
     cluster = found(tmp_path, {})
     assert (cluster.kubeconfig, cluster.server) == (file, "https://home.example:6443")
@@ -104,7 +104,7 @@ def test_in_a_pod_its_service_account_is_used(tmp_path: Path) -> None:
         ({"KUBECONFIG": "/no/a:/no/b"}, "/no/a, /no/b (env KUBECONFIG)"),
     ],
 )
-def test_no_kubeconfig_anywhere_says_where_we_looked(
+def test_missing_kubeconfig_error_lists_searched_paths(
     tmp_path: Path, environ: dict[str, str], looked: str
 ) -> None:
     with pytest.raises(ClusterError) as caught:
@@ -116,13 +116,27 @@ def test_no_kubeconfig_anywhere_says_where_we_looked(
     )
 
 
-def test_a_server_that_does_not_let_us_in_is_found_out_at_the_start(
+def test_missing_kubeconfig_error_of_commands_names_their_option(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError) as caught:
+        ExistingProvider(
+            ClusterRequest(kubeconfig_source="option --kubeconfig"),
+            environ={},
+            home=tmp_path,
+            service_account=tmp_path / "service-account",
+        )
+    assert str(caught.value) == (
+        f"there is no kubeconfig: {tmp_path}/.kube/config (the standard place) is not there or "
+        "empty, and this is no pod; give one with --kubeconfig"
+    )
+
+
+def test_rejected_credentials_fail_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_self: ConnectedCluster) -> None:
+    def refuse(_self: Cluster) -> None:
         raise ClusterError("no") from ApiError("Unauthorized", status=401)
 
-    monkeypatch.setattr(ConnectedCluster, "check", refuse)
+    monkeypatch.setattr(Cluster, "check", refuse)
     file = written(tmp_path / "config", contents("a"))
     provider = ExistingProvider(ClusterRequest(kubeconfig=file))
     with pytest.raises(ClusterError, match=r"^no$"):

@@ -77,7 +77,7 @@ MEANT: list[tuple[Callable[[Faults], object], dict[str, Any]]] = [
         body("refusal", status=429, retryAfter=2, times=3, **{**WHOLE, "verbs": ["list"]}),
     ),
     (
-        lambda faults: faults.refuse(500, whom="all", resources=["pods"]),
+        lambda faults: faults.refuse(500, target="all", resources=["pods"]),
         body("refusal", status=500, resources=["pods"], verbs=[]),
     ),
     (
@@ -89,6 +89,10 @@ MEANT: list[tuple[Callable[[Faults], object], dict[str, Any]]] = [
     (
         lambda faults: faults.slow_pulls("1s", image="nginx"),
         body("pulls", seconds=1.0, namespace="t", image="nginx"),
+    ),
+    (
+        lambda faults: faults.slow_pulls("1s", namespace=""),
+        body("pulls", seconds=1.0, namespace="", image=""),
     ),
     (
         lambda faults: faults.fail_pulls(),
@@ -113,7 +117,7 @@ MEANT: list[tuple[Callable[[Faults], object], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("make", "asked"), MEANT)
-def test_what_is_asked_of_the_cluster(
+def test_requests_of_faults(
     transport: Transport, make: Callable[[Faults], object], asked: dict[str, Any]
 ) -> None:
     make(faults_of(transport))
@@ -135,12 +139,12 @@ BAD: list[tuple[Callable[[Faults], object], str]] = [
         "times=0 is not valid: a whole number above 0",
     ),
     (
-        lambda faults: faults.refuse(500, whom=cast("Any", "me")),
-        "whom='me' is not valid: one of namespace, client, all",
+        lambda faults: faults.refuse(500, target=cast("Any", "me")),
+        "target='me' is not valid: one of namespace, client, all",
     ),
     (
-        lambda faults: faults.refuse(500, whom="all", namespace="a"),
-        "namespace='a' is not valid: given with whom='namespace' alone",
+        lambda faults: faults.refuse(500, target="all", namespace="a"),
+        "namespace='a' is not valid: given with target='namespace' alone",
     ),
     (lambda faults: faults.refuse(500, verbs="list"), "verbs='list' is not valid: a list"),
     (
@@ -148,8 +152,8 @@ BAD: list[tuple[Callable[[Faults], object], str]] = [
         "resources='pods' is not valid: a list",
     ),
     (
-        lambda faults: faults.refuse(500, whom="client"),
-        "whom='client' is not valid: namespace or all, as this test has no client",
+        lambda faults: faults.refuse(500, target="client"),
+        "target='client' is not valid: namespace or all, as this test has no client",
     ),
     (
         lambda faults: faults.delay(0),
@@ -173,7 +177,7 @@ BAD: list[tuple[Callable[[Faults], object], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD)
-def test_what_cannot_be_meant_is_refused_before_any_request(
+def test_invalid_arguments_are_refused_before_any_request(
     transport: Transport, make: Callable[[Faults], object], message: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
@@ -200,13 +204,15 @@ def test_a_test_without_a_namespace_must_name_one(transport: Transport) -> None:
         (lambda faults: faults.stop_kubelet("n"), "stop_kubelet"),
         (lambda faults: faults.pressure("n", "memory"), "pressure"),
         (lambda faults: faults.jump_clock("1h"), "jump_clock"),
-        (lambda faults: faults.refuse(500, whom="all"), "refuse(whom='all')"),
-        (lambda faults: faults.delay("1s", whom="all"), "delay(whom='all')"),
-        (lambda faults: faults.cut_watches(whom="all"), "cut_watches(whom='all')"),
-        (lambda faults: faults.expire_history(whom="all"), "expire_history(whom='all')"),
+        (lambda faults: faults.refuse(500, target="all"), "refuse(target='all')"),
+        (lambda faults: faults.delay("1s", target="all"), "delay(target='all')"),
+        (lambda faults: faults.cut_watches(target="all"), "cut_watches(target='all')"),
+        (lambda faults: faults.expire_history(target="all"), "expire_history(target='all')"),
+        (lambda faults: faults.slow_pulls(1, namespace=""), 'slow_pulls(namespace="")'),
+        (lambda faults: faults.fail_pulls(namespace=""), 'fail_pulls(namespace="")'),
     ],
 )
-def test_what_everybody_feels_is_for_tests_that_run_alone(
+def test_cluster_wide_faults_need_serial_tests(
     transport: Transport, make: Callable[[Faults], object], what: str
 ) -> None:
     with pytest.raises(KwaitError) as caught:
@@ -218,13 +224,13 @@ def test_what_everybody_feels_is_for_tests_that_run_alone(
     assert transport.asked == []
 
 
-def test_the_tests_client_has_a_name_for_as_long_as_faults_need_it(transport: Transport) -> None:
+def test_client_header_is_set_while_faults_need_it(transport: Transport) -> None:
     client = SimpleNamespace(default_headers={})
     faults = faults_of(transport, client=client)
-    faults.refuse(500, whom="client")
+    faults.refuse(500, target="client")
     name = client.default_headers["Kwait-Client"]
     assert transport.asked[-1][2]["client"] == name
-    faults.delay("1s", whom="client")
+    faults.delay("1s", target="client")
     assert transport.asked[-1][2]["client"] == name
     faults.undo_all()
     assert client.default_headers == {}
@@ -256,7 +262,7 @@ def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: Transport) 
 @pytest.mark.parametrize(
     ("status", "why"), [(404, "has none to offer"), (403, "does not let us make them")]
 )
-def test_other_clusters_are_told_from_embedded_ones(status: int, why: str) -> None:
+def test_other_clusters_have_no_faults(status: int, why: str) -> None:
     transport = Transport(status)
     with pytest.raises(ClusterError) as caught:
         faults_of(transport).refuse(500)
@@ -266,7 +272,7 @@ def test_other_clusters_are_told_from_embedded_ones(status: int, why: str) -> No
     )
 
 
-def test_what_the_cluster_has_ended_already_is_fine(transport: Transport) -> None:
+def test_ended_faults_can_be_undone(transport: Transport) -> None:
     faults = faults_of(transport)
     fault = faults.refuse(500)
     transport.refusal = 404

@@ -25,13 +25,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def refusal(file: Path, context: str | None = None, source: str | None = None) -> str:
-    """What is said of the file, with its path and source left out of the way."""
+    """Return the error's text without path and source."""
     with pytest.raises(ClusterError) as caught:
         read_kubeconfig(file, SOURCE).target(context, source)
     return str(caught.value).replace(f"kubeconfig {file} (from {SOURCE})", "FILE")
 
 
-def test_a_context_says_all_there_is_to_know(file: Path) -> None:
+def test_fields_of_a_context(file: Path) -> None:
     kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
     assert kubeconfig.contexts == ("east", "west")
     assert kubeconfig.target() == Target(
@@ -41,7 +41,7 @@ def test_a_context_says_all_there_is_to_know(file: Path) -> None:
     assert west == Target(file, "west", "https://west.example:6443", "west", None, pinned=True)
 
 
-def test_kubectl_is_told_file_and_named_context(file: Path) -> None:
+def test_kubectl_command_has_file_and_context(file: Path) -> None:
     kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
     assert kubeconfig.target().kubectl_args == ("--kubeconfig", str(file))
     assert kubeconfig.target("west").kubectl_args == (
@@ -87,6 +87,9 @@ def test_bytes_are_no_text(file: Path) -> None:
     assert refusal(file) == "FILE is not text"
 
 
+_VALID = "it must be a YAML mapping of kind Config, with clusters, users and contexts"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -95,9 +98,9 @@ def test_bytes_are_no_text(file: Path) -> None:
             "FILE is not YAML: expected the node content, but found '<stream end>' in line 2",
         ),
         ("a: \x01", "FILE is not YAML: it has characters that YAML forbids"),
-        ("just text", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
-        ("- a", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
-        ("kind: Pod", "FILE is not a kubeconfig: it must be a mapping of kind Config"),
+        ("just text", f"FILE is not a kubeconfig: {_VALID}"),
+        ("- a", f"FILE is not a kubeconfig: {_VALID}"),
+        ("kind: Pod", f"FILE is not a kubeconfig: {_VALID}"),
         (
             "clusters: {a: b}",
             "FILE is not a kubeconfig: its clusters must be a list of name and cluster",
@@ -114,11 +117,11 @@ def test_bytes_are_no_text(file: Path) -> None:
         ("", "FILE has no current context: name one; it has no contexts"),
     ],
 )
-def test_what_is_no_kubeconfig_is_refused(file: Path, text: str, message: str) -> None:
+def test_invalid_kubeconfig_is_refused(file: Path, text: str, message: str) -> None:
     assert refusal(written(file, text)) == message
 
 
-def test_an_unknown_context_is_answered_with_those_there_are(file: Path) -> None:
+def test_unknown_context_error_lists_contexts(file: Path) -> None:
     written(file, contents("east", "west"))
     assert refusal(file, "north", "env KWAIT_CONTEXT") == (
         "context 'north' (from env KWAIT_CONTEXT) is not in FILE; it has east, west"
@@ -126,12 +129,12 @@ def test_an_unknown_context_is_answered_with_those_there_are(file: Path) -> None
     assert refusal(file, "north") == "context 'north' is not in FILE; it has east, west"
 
 
-def test_a_current_context_that_is_not_there_is_said_to_be_current(file: Path) -> None:
+def test_missing_current_context_is_an_error(file: Path) -> None:
     written(file, contents("east", "west", current="gone"))
     assert refusal(file) == "current context 'gone' is not in FILE; it has east, west"
 
 
-def test_no_current_context_asks_for_one(file: Path) -> None:
+def test_unset_current_context_is_an_error(file: Path) -> None:
     written(file, contents("east", "west", current=""))
     assert refusal(file) == "FILE has no current context: name one; it has east, west"
 
@@ -163,7 +166,7 @@ def without(section: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_context_that_leads_nowhere_is_refused(
+def test_context_with_missing_cluster_or_user_is_refused(
     file: Path, content: dict[str, Any], message: str
 ) -> None:
     assert refusal(written(file, content)) == message
@@ -192,7 +195,7 @@ def test_the_standard_paths() -> None:
     )
 
 
-def test_merging_lets_the_first_win_name_by_name(tmp_path: Path) -> None:
+def test_merging_prefers_the_first_entry_of_a_name(tmp_path: Path) -> None:
     first = contents("shared", "one", current="")
     second = contents("two", "shared")
     second["clusters"][1]["cluster"]["server"] = "https://other.example"
@@ -208,7 +211,7 @@ def test_merging_lets_the_first_win_name_by_name(tmp_path: Path) -> None:
     assert merged["users"][2] == {"name": "two", "user": {"token": "token-of-two"}}
 
 
-def test_merging_keeps_paths_pointing_where_they_did(tmp_path: Path) -> None:
+def test_merging_resolves_relative_paths(tmp_path: Path) -> None:
     content = {
         "clusters": [{"name": "a", "cluster": {"certificate-authority": "ca.crt"}}],
         "users": [
@@ -258,7 +261,7 @@ def test_a_pod_may_have_an_ipv6_address_and_no_certificate(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("missing", ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "token"])
-def test_what_is_no_pod_is_none(missing: str, tmp_path: Path) -> None:
+def test_service_account_outside_of_pods_is_none(missing: str, tmp_path: Path) -> None:
     if missing != "token":
         (tmp_path / "token").write_text("secret")
     environ = {name: value for name, value in POD.items() if name != missing}

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.client.session import Session
 from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
-from pytest_kwait.clusters.connected_cluster import ConnectedCluster
+from pytest_kwait.clusters.cluster import Cluster
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from tests.clusters.kubeconfigs import contents, written
 
@@ -24,13 +24,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def let_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let every server answer; what was asked for."""
+    """Skip the check of every server; return the checked URLs."""
     asked: list[str] = []
-    monkeypatch.setattr(ConnectedCluster, "check", lambda self: asked.append(self.server))
+    monkeypatch.setattr(Cluster, "check", lambda self: asked.append(self.server))
     return asked
 
 
-def test_auto_is_embedded_whatever_lies_around(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_ignores_default_kubeconfigs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(home / ".kube/config", contents("a"))
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert choose_provider().name == "embedded"
@@ -79,7 +79,7 @@ def test_every_provider_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"), [("embeded", "did you mean embedded? "), ("rancher", ""), ("", "")]
 )
-def test_an_unknown_provider_is_answered_with_those_there_are(name: str, hint: str) -> None:
+def test_unknown_provider_error_lists_providers(name: str, hint: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         choose_provider(name, cluster_source="option --kwait-cluster")
     assert str(caught.value) == (
@@ -88,7 +88,7 @@ def test_an_unknown_provider_is_answered_with_those_there_are(name: str, hint: s
     )
 
 
-def test_embedded_has_no_use_for_a_kubeconfig_or_context() -> None:
+def test_embedded_refuses_kubeconfig_and_context() -> None:
     why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
     with pytest.raises(InvalidArgument) as caught:
         choose_provider("embedded", kubeconfig="/a", kubeconfig_source="option --kwait-kubeconfig")
@@ -100,7 +100,7 @@ def test_embedded_has_no_use_for_a_kubeconfig_or_context() -> None:
     assert str(caught.value) == f"context='a' is not valid: {why}"
 
 
-def test_timing_is_the_embedded_clusters_alone(home: Path) -> None:
+def test_existing_refuses_timing(home: Path) -> None:
     file = written(home / "mine", contents("a"))
     assert (
         choose_provider("embedded", timing="real", timing_source="ini kwait_timing").name
@@ -118,12 +118,25 @@ def test_timing_is_the_embedded_clusters_alone(home: Path) -> None:
     )
 
 
-def test_connecting_gives_the_cluster_that_somebody_else_started(
-    home: Path, let_in: list[str]
-) -> None:
+def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
+    file = written(home / "mine", contents("a"))
+    source = "option --kwait-api-only"
+    provider = choose_provider(api_only=True, api_only_source=source)
+    assert provider.name == "embedded"
+    assert choose_provider(kubeconfig=file, api_only=False, api_only_source=source).name
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider(kubeconfig=file, api_only=True, api_only_source=source)
+    assert str(caught.value) == (
+        "api_only=True (from option --kwait-api-only) is not valid: an existing cluster has its "
+        "components; leave it out, or use the embedded one"
+    )
+
+
+def test_connect_returns_a_started_cluster(home: Path, let_in: list[str]) -> None:
     file = written(home / "theirs", contents("a"))
-    cluster = connect(str(file), provider="embedded", time_scale=0.1)
+    cluster = connect(str(file), provider="embedded", time_scale=0.1, has_controllers=False)
     assert (cluster.provider, cluster.time_scale) == ("embedded", 0.1)
+    assert not cluster.has_controllers
     assert (cluster.kubeconfig, cluster.context) == (file, None)
     assert Session.of(cluster.client()).time_scale == 0.1
     assert let_in == ["https://a.example:6443"]
@@ -131,6 +144,6 @@ def test_connecting_gives_the_cluster_that_somebody_else_started(
     assert file.exists(), "it is not ours to end"
 
 
-def test_connecting_to_a_cluster_that_has_ended_says_so(home: Path) -> None:
+def test_connect_to_an_ended_cluster_is_an_error(home: Path) -> None:
     with pytest.raises(ClusterError, match=r"kubeconfig .*/gone does not exist$"):
         connect(home / "gone")

@@ -1,4 +1,4 @@
-"""Rules for pods: what is sent of them, and what cannot be meant."""
+"""Rules of scripted pods: requests and invalid arguments."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class _Sent:
         self.rules.append((asked, namespace))
 
 
-def _rules(sent: _Sent, **whom: Any) -> ScriptedPods:
-    given = {"label": "", "name": "", "container": "", "namespace": None, **whom}
+def _rules(sent: _Sent, **selection: Any) -> ScriptedPods:
+    given = {"label": "", "name": "", "container": "", "namespace": None, **selection}
     return script_pods(cast("Faults", sent), **given)
 
 
@@ -56,8 +56,8 @@ def test_each_rule_is_a_script(
 ) -> None:
     sent = _Sent()
     make(_rules(sent, label="app=web", container="c", namespace="n"))
-    whom = {"label": "app=web", "pod": "", "container": "c"}
-    assert sent.rules == [({"kind": "script", **whom, "script": script}, "n")]
+    selection = {"label": "app=web", "pod": "", "container": "c"}
+    assert sent.rules == [({"kind": "script", **selection, "script": script}, "n")]
     # The cluster understands it.
     script_from_mapping(script)
 
@@ -80,7 +80,7 @@ def test_each_rule_is_a_script(
         (lambda rules: rules.logs(["a\nb"]), "a list of lines"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_it_is_sent(
+def test_invalid_arguments_are_refused_before_any_request(
     make: Callable[[ScriptedPods], object], told: str
 ) -> None:
     sent = _Sent()
@@ -91,9 +91,9 @@ def test_what_cannot_be_meant_is_refused_before_it_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("whom", "what"),
+    ("selection", "what"),
     [({"label": "a b="}, "label"), ({"name": 3}, "name"), ({"container": None}, "container")],
 )
-def test_whom_it_is_for_must_be_meant(whom: dict[str, Any], what: str) -> None:
+def test_invalid_selections_are_refused(selection: dict[str, Any], what: str) -> None:
     with pytest.raises(InvalidArgument, match=what):
-        _rules(_Sent(), **whom)
+        _rules(_Sent(), **selection)

@@ -4,19 +4,30 @@ import math
 import os
 import re
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import trustme
 
 from pytest_kwait import wait
 from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clock import SYSTEM_CLOCK, SystemClock
 from pytest_kwait.clusters import simulator_process
-from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.clusters.simulator_process import (
+    ProcessMonitor,
+    SimulatorProcess,
+    describe_exit,
+    is_stopped,
+)
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.testing import FakeClock
+from tests.client.scripted_server import ScriptedServer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +71,7 @@ def gone(identity: ProcessIdentity | None) -> bool:
     return True
 
 
-def test_it_is_ready_when_it_is_made_and_gets_all_it_needs(
+def test_process_is_ready_after_creation(
     start: Callable[..., SimulatorProcess], tmp_path: Path
 ) -> None:
     process = start("ready")
@@ -72,7 +83,7 @@ def test_it_is_ready_when_it_is_made_and_gets_all_it_needs(
     )
 
 
-def test_stop_ends_it_and_may_be_called_again(start: Callable[..., SimulatorProcess]) -> None:
+def test_stop_is_idempotent(start: Callable[..., SimulatorProcess]) -> None:
     process = start("ready")
     identity = ProcessIdentity.of(process.pid)
     process.stop()
@@ -81,7 +92,7 @@ def test_stop_ends_it_and_may_be_called_again(start: Callable[..., SimulatorProc
     assert process.wait() == 0
 
 
-def test_it_is_not_ended_by_a_forked_copy_of_its_owner(
+def test_forked_owner_does_not_end_the_process(
     start: Callable[..., SimulatorProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = start("ready")
@@ -94,26 +105,26 @@ def test_it_is_not_ended_by_a_forked_copy_of_its_owner(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_one_that_heeds_no_pipe_is_killed(start: Callable[..., SimulatorProcess]) -> None:
+def test_process_ignoring_its_pipe_is_killed(start: Callable[..., SimulatorProcess]) -> None:
     process = start("deaf")
     process.stop()
     assert process.wait() == -signal.SIGKILL
 
 
-def test_one_that_is_not_owned_is_asked_to_end(start: Callable[..., SimulatorProcess]) -> None:
+def test_unowned_process_gets_sigterm(start: Callable[..., SimulatorProcess]) -> None:
     process = start("deaf", owned=False)
     process.stop()
     assert process.wait() == -signal.SIGTERM
 
 
 @pytest.mark.usefixtures("impatient")
-def test_one_that_heeds_nothing_is_killed(start: Callable[..., SimulatorProcess]) -> None:
+def test_process_ignoring_sigterm_is_killed(start: Callable[..., SimulatorProcess]) -> None:
     process = start("stubborn", owned=False)
     process.stop()
     assert process.wait() == -signal.SIGKILL
 
 
-def test_one_that_is_not_owned_gets_no_pipe_and_can_be_left(
+def test_unowned_process_outlives_its_starter(
     start: Callable[..., SimulatorProcess],
 ) -> None:
     process = start("ready", owned=False)
@@ -126,7 +137,7 @@ def test_one_that_is_not_owned_gets_no_pipe_and_can_be_left(
     assert os.waitpid(process.pid, 0) == (process.pid, signal.SIGTERM)
 
 
-def test_it_ends_however_its_owner_dies(tmp_path: Path) -> None:
+def test_process_ends_with_its_owner(tmp_path: Path) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path), *command("ready")],
         stdout=subprocess.PIPE,
@@ -160,19 +171,19 @@ def failure(
     return str(caught.value).splitlines()
 
 
-def test_a_failed_start_shows_what_it_said(start: Callable[..., SimulatorProcess]) -> None:
+def test_failed_start_shows_the_output(start: Callable[..., SimulatorProcess]) -> None:
     lines = failure(start, "fails")
     assert lines[0] == "the embedded cluster did not start (exit status 3):"
     assert lines[1].startswith("fake simulator: --nodes 2 ")
     assert lines[2:] == ["OSError: [Errno 98] Address already in use"]
 
 
-def test_a_start_that_was_killed_says_so(start: Callable[..., SimulatorProcess]) -> None:
+def test_killed_start_is_reported(start: Callable[..., SimulatorProcess]) -> None:
     assert failure(start, "dies")[0] == "the embedded cluster did not start (ended by signal 9):"
 
 
 class OverOnceSaid(SystemClock):
-    """A clock whose limits are over as soon as a process has said something, and not before."""
+    """A clock whose limits expire at a process's first output."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -204,7 +215,7 @@ def test_a_start_that_takes_too_long_is_ended(
     assert spawned[0].returncode == -signal.SIGKILL
 
 
-def test_a_silent_failure_is_said_to_be_silent(tmp_path: Path) -> None:
+def test_failure_without_output_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as caught:
         SimulatorProcess(tmp_path / "k", tmp_path / "log", command=("/bin/false",))
     assert str(caught.value) == (
@@ -234,7 +245,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "/elsewhere"])
-def test_the_process_finds_the_package_that_we_are(
+def test_process_imports_the_same_package(
     given: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if given is None:
@@ -247,3 +258,148 @@ def test_the_process_finds_the_package_that_we_are(
     assert path.split(os.pathsep) == ([given] if given else []) + [root]
     monkeypatch.setattr(simulator_process, "_site_folders", lambda: [root])
     assert simulator_process._environment().get("PYTHONPATH") == given
+
+
+class Process:
+    """A process that a test ends."""
+
+    pid = 4711
+    code: int | None = None
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def tail(self) -> str:
+        return "Traceback:\nMemoryError\n"
+
+
+class Monitored:
+    """A monitor whose process and server do as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.process, self.clock = Process(), FakeClock()
+        self.reports: list[str] = []
+        self.stopped, self.answers = False, True
+        monkeypatch.setattr(simulator_process, "is_stopped", lambda pid: self.stopped)
+        self.monitor = ProcessMonitor(
+            cast("SimulatorProcess", self.process),
+            "https://127.0.0.1:1",
+            self.reports.append,
+            self.clock,
+        )
+        monkeypatch.setattr(self.monitor, "_can_connect", lambda: self.answers)
+
+    def look(self, seconds: int) -> list[str]:
+        """Look once a second; return what is reported meanwhile."""
+        self.reports.clear()
+        for _ in range(seconds):
+            self.clock.advance(1)
+            self.monitor.check()
+        return list(self.reports)
+
+
+@pytest.fixture
+def monitored(monkeypatch: pytest.MonkeyPatch) -> Monitored:
+    return Monitored(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        (-9, "the embedded cluster has ended (signal 9)"),
+        (0, "the embedded cluster has ended (exit status 0)"),
+        (1, "the embedded cluster has ended (exit status 1): MemoryError"),
+    ],
+)
+def test_end_of_the_process_is_reported_with_its_cause(
+    monitored: Monitored, code: int, problem: str
+) -> None:
+    assert monitored.look(20) == []
+    monitored.process.code = code
+    assert monitored.monitor.check()
+    assert monitored.reports == [problem]
+    assert describe_exit(code) in problem
+
+
+def test_stopped_process_is_a_problem_until_it_continues(monitored: Monitored) -> None:
+    monitored.stopped = True
+    assert monitored.look(4) == []
+    assert monitored.look(5) == [
+        "the embedded cluster does not answer: its process 4711 is stopped (SIGSTOP)"
+    ]
+    monitored.stopped = False
+    assert monitored.look(1) == [""]
+    monitored.stopped = True
+    assert monitored.look(4) == [], "each stop counts by itself"
+
+
+def test_silent_process_is_a_problem_until_it_answers(monitored: Monitored) -> None:
+    monitored.answers = False
+    assert monitored.look(34) == []
+    assert monitored.look(30) == ["the embedded cluster has not answered for 30s"]
+    monitored.answers = True
+    assert monitored.look(5) == [""]
+
+
+def test_intended_end_is_not_reported(monitored: Monitored) -> None:
+    monitored.monitor.stop()
+    monitored.process.code = -9
+    assert monitored.monitor.check()
+    assert monitored.reports == []
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+
+def test_stopped_processes_are_recognized(child: subprocess.Popen[bytes]) -> None:
+    if sys.platform != "linux":
+        pytest.skip("other systems do not say in which state a process is")
+    assert not is_stopped(child.pid)
+    child.send_signal(signal.SIGSTOP)
+    os.waitpid(child.pid, os.WUNTRACED)
+    assert is_stopped(child.pid)
+    child.kill()
+    child.wait()
+    assert not is_stopped(child.pid)
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_end_is_noticed_at_once(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, supported: bool
+) -> None:
+    if not supported:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+        monkeypatch.setattr(simulator_process, "_INTERVAL", 0.01)
+    reported = threading.Event()
+    problems: list[str] = []
+
+    def report(problem: str) -> None:
+        problems.append(problem)
+        reported.set()
+
+    ProcessMonitor(cast("SimulatorProcess", child), "https://127.0.0.1:1", report).start()
+    child.kill()
+    assert reported.wait(5)
+    assert problems == ["the embedded cluster has ended (signal 9)"]
+
+
+def test_probe_is_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator_process, "_PROBE_TIMEOUT", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        silent = ProcessMonitor(cast("Any", Process()), address, print)
+        assert not silent._can_connect(), "connected by the system, and no handshake"
+    assert not silent._can_connect(), "refused"
+
+
+def test_probe_of_a_running_server_succeeds() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with ScriptedServer(answer(), tls=context) as server:
+        monitor = ProcessMonitor(cast("Any", Process()), server.address, print)
+        assert monitor._can_connect()
+        assert server.requests == [], "a probe counts as no request"

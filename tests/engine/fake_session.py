@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from pytest_kwait.client.availability import Availability, ClusterEnded
+from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.responses import Item, ObjectList, Response, WatchEvent, decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 Obj = dict[str, Any]
+Outage = Literal["refused", "silent"]
+_READER = "kwait-watch-"
 
 
 class ScriptClock(FakeClock):
@@ -74,7 +79,7 @@ class ScriptClock(FakeClock):
             assert self.state.wait_for(self._all_idle, 5.0), "a reader does not come to rest"
 
     def _all_idle(self) -> bool:
-        readers = [t for t in threading.enumerate() if t.name.startswith("kwait-watch-")]
+        readers = [t for t in threading.enumerate() if t.name.startswith(_READER)]
         # A thread that ends tells nobody: look again soon.
         busy = [t for t in readers if t.ident not in self._idle]
         if busy:
@@ -90,13 +95,29 @@ class Silence(DeadlineExceeded):
     """No answer, for as long as the caller listens."""
 
 
-class FakeWatch:
+class FakeGuard:
+    """One request, as the availability of its server sees it."""
+
+    def __init__(self, started_at: float) -> None:
+        self.started_at = started_at
+        self.is_answered = False
+
+    def end(self) -> None:
+        """The requests themselves look whether their server has ended."""
+
+
+class FakeWatch(FakeGuard):
     """One open watch."""
 
-    def __init__(self, clock: ScriptClock, matches: Callable[[Obj], bool], shape: Any) -> None:
-        self._clock = clock
+    def __init__(
+        self, session: FakeSession, matches: Callable[[Obj], bool], options: dict[str, Any]
+    ) -> None:
+        super().__init__(session.clock.monotonic())
+        self._session = session
+        self._clock = session.script_clock
         self._matches = matches
-        self._shape = shape
+        self._shape = options.get("type")
+        self.inactivity: float = options.get("inactivity") or 0.0
         self._queue: deque[tuple[str, Obj] | ApiError | None] = deque()
         self._reader = 0
         self.closed = False
@@ -124,6 +145,7 @@ class FakeWatch:
             raise StopIteration
         kind, obj = item
         raw = msgspec.json.encode(obj)
+        self._session.count_step("event")
         return WatchEvent(kind, decode_object(raw, self._shape), raw)
 
     def send(self, item: tuple[str, Obj] | Exception | None) -> None:
@@ -134,7 +156,13 @@ class FakeWatch:
             self._clock._idle.discard(self._reader)
             self._clock.state.notify_all()
 
+    def end(self) -> None:
+        """Let the reader see that the server has ended."""
+        if not self.closed:
+            self.send(ClusterEnded(self._session.availability.problem, reason="ClusterEnded"))
+
     def close(self) -> None:
+        self._session.availability.end(self)
         with self._clock.state:
             self.closed = True
             self._clock._idle.discard(self._reader)
@@ -145,7 +173,7 @@ class FakeSession(Session):
     """A session whose answers are scripted.
 
     `requests` holds every request in order; `fail(...)` queues an error for the next one of a
-    kind; `at(seconds, …)` lets something happen later.
+    kind; `at(seconds, …)` and `at_step(…)` let something happen later.
     """
 
     def __init__(self) -> None:
@@ -156,13 +184,58 @@ class FakeSession(Session):
         self.kubelets: dict[str, list[Obj] | Exception] = {}
         self.watches: list[tuple[str, FakeWatch]] = []
         self.custom: dict[str, Resource] = {}
+        self.namespace_there = "ci-1"
+        self.outage: Outage | None = None
+        self._steps: dict[str, int] = {}
+        self._at_steps: dict[tuple[str, int], Callable[[], object]] = {}
         self._objects: dict[str, dict[str, Obj]] = {}
         self._version = 100
         self._history: list[tuple[str, int, tuple[str, Obj]]] = []
         self._failures: dict[tuple[str, str], deque[Exception]] = {}
+        self._availability = Availability("https://fake", self.script_clock)
+
+    @property
+    def availability(self) -> Availability:
+        return self._availability
 
     def at(self, seconds: float, call: Callable[..., object], *args: Any, **kwargs: Any) -> None:
         self.script_clock.call_later(seconds, lambda: call(*args, **kwargs))
+
+    def at_step(self, step: str, number: int, call: Callable[[], object]) -> None:
+        """Call a function before that request from now on, or once that event is read.
+
+        Args:
+            step: `list`, `watch`, `get` or `event`; requests for evidence do not count.
+            number: counted from 1.
+        """
+        self._at_steps[step, self._steps.get(step, 0) + number] = call
+
+    def count_step(self, step: str) -> None:
+        if not _is_of_wait():
+            return
+        self._steps[step] = number = self._steps.get(step, 0) + 1
+        call = self._at_steps.pop((step, number), None)
+        if call is not None:
+            call()
+
+    def begin_outage(self, outage: Outage) -> None:
+        """Let the server refuse connections, or answer nothing more, watches included."""
+        self.outage = outage
+        watches = [watch for _, watch in self.watches if not watch.closed]
+        for watch in watches:
+            if outage == "refused":
+                watch.send(ApiError("reset by peer", reason="ConnectionReset"))
+            elif watch.inactivity:
+                inactive = ApiError("nothing came", reason="WatchInactive")
+                self.at(watch.inactivity, watch.send, inactive)
+
+    def close(self) -> None:
+        """End all requests, and the threads of watches."""
+        self.availability.report_problem("the test is over")
+        for thread in threading.enumerate():
+            if thread.name.startswith(_READER):
+                thread.join(5.0)
+                assert not thread.is_alive()
 
     def put(self, resource: Resource, obj: Obj) -> None:
         """Create or change an object."""
@@ -222,7 +295,9 @@ class FakeSession(Session):
         self, resource: Resource, namespace: str | None = None, **options: Any
     ) -> FakeWatch:
         self._ask("watch", resource.plural, options, f"@{options['resource_version']}")
-        watch = FakeWatch(self.script_clock, _matcher(options), options.get("type"))
+        watch = FakeWatch(self, _matcher(options), options)
+        self._availability.begin(watch)
+        self._availability.record_answer(watch)
         since = int(options["resource_version"])
         for plural, version, item in self._history:
             if plural == resource.plural and version > since:
@@ -230,8 +305,12 @@ class FakeSession(Session):
         self.watches.append((resource.plural, watch))
         return watch
 
-    def get(self, resource: Resource, name: str, namespace: str | None = None, **_: Any) -> Obj:
-        self._ask("get", resource.plural, {}, name)
+    def get(
+        self, resource: Resource, name: str, namespace: str | None = None, **options: Any
+    ) -> Obj:
+        self._ask("get", resource.plural, options, name)
+        if resource == NAMESPACES and name == self.namespace_there:
+            return self._objects.get("namespaces", {}).get(name) or {"metadata": {"name": name}}
         try:
             return self._objects.get(resource.plural, {})[name]
         except KeyError:
@@ -241,6 +320,7 @@ class FakeSession(Session):
     def logs(self, namespace: str, pod: str, **options: Any) -> str:
         run = " previous" if options["previous"] else ""
         self.requests.append(f"logs {pod}/{options['container']}{run}")
+        self._answer("logs", options)
         try:
             return self.log_texts[f"{pod}/{options['container']}"]
         except KeyError:
@@ -261,6 +341,7 @@ class FakeSession(Session):
         deadline = options.get("deadline")
         if deadline is not None and deadline.expired:
             raise DeadlineExceeded
+        self._answer(verb, options)
         failures = self._failures.get((verb, plural))
         if not failures:
             return
@@ -269,14 +350,48 @@ class FakeSession(Session):
             self.clock.wait(threading.Event(), deadline.remaining)
         raise failure
 
+    def _answer(self, verb: str, options: Obj) -> None:
+        """Return if the server answers a request; else raise what its sender sees.
+
+        Source: client/transport.py Transport.failure.
+        """
+        self.count_step(verb)
+        guard = FakeGuard(self.clock.monotonic())
+        self.availability.begin(guard)
+        try:
+            if self.outage == "refused":
+                self.availability.record_failure(guard, "ConnectionRefused")
+                raise ApiError("https://fake: refused", reason="ConnectionRefused")
+            if self.outage == "silent":
+                self._stay_silent(options)
+                self.availability.record_failure(guard, "Timeout")
+                raise DeadlineExceeded
+            self.availability.record_answer(guard)
+        finally:
+            self.availability.end(guard)
+
+    def _stay_silent(self, options: Obj) -> None:
+        limit, inactivity = options["deadline"].remaining, options.get("inactivity") or math.inf
+        # Threads that gather evidence are awaited by the one that moves the clock.
+        if _is_of_wait():
+            self.clock.wait(self.availability.ended, min(limit, inactivity))
+            self.availability.check()
+        if inactivity < limit:
+            raise ApiError("nothing came", reason="WatchInactive")
+
     def _tell(self, plural: str, item: tuple[str, Obj]) -> None:
         self._history.append((plural, self._version, item))
         self._send(plural, item)
 
     def _send(self, plural: str, item: tuple[str, Obj] | Exception | None) -> None:
         for kind, watch in list(self.watches):
-            if kind == plural and not watch.closed:
+            if kind == plural and not watch.closed and self.outage is None:
                 watch.send(item)
+
+
+def _is_of_wait() -> bool:
+    """Return whether this is the thread of a wait, or reads its watches."""
+    return threading.current_thread().name.startswith(("MainThread", _READER))
 
 
 def _matcher(options: Obj) -> Callable[[Obj], bool]:

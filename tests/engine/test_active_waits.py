@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.client.resource import JOBS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, ActiveWaits
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitTimeout
@@ -29,7 +29,7 @@ class Ears:
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
+def test_wait_is_active_until_it_ends(mode: str) -> None:
     session = FakeSession()
     session.put(JOBS, job())
     seen: list[str] = []
@@ -57,7 +57,7 @@ def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
     assert ears.heard == ["begun job ci-1/sleepers", "over job ci-1/sleepers"]
 
 
-def test_what_is_said_before_anything_was_seen() -> None:
+def test_text_of_a_wait_without_verdict() -> None:
     clock = FakeClock()
     wait = ActiveWait("pod ci-1/a", "be ready", Deadline.after(65.4, clock), Timeline(), 0.0)
     assert str(wait) == "pod ci-1/a to be ready: nothing seen yet (after 0s, 1m5s left)"

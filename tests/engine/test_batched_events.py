@@ -1,18 +1,19 @@
-"""Changes that come together: each is judged, only what they have led to is put into words."""
+"""Batched events: each is evaluated, and only the last reason is formatted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.client.responses import Item, WatchEvent
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine import watch_mode
+from pytest_kwait.engine import waiter
+from pytest_kwait.engine.condition import LazyPending, Pending
 from pytest_kwait.engine.evaluator import Evaluator
-from pytest_kwait.engine.object_counter import ObjectCounter
+from pytest_kwait.engine.object_sinks import ObjectCounter
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.retry import ErrorLog
-from pytest_kwait.engine.verdicts import LazyPending, Pending
-from pytest_kwait.engine.watch_mode import WatchMode
+from pytest_kwait.engine.waiter import SourceSubscriber, WatchMode
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, job, pod
@@ -37,36 +38,27 @@ class Told:
     """A wait for Running pods of a job, told of its changes by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-        monkeypatch.setattr(watch_mode, "subscribe", lambda *_: Unheard())
+        monkeypatch.setattr(waiter, "subscribe", lambda *_: Unheard())
         session = FakeSession()
         condition = condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count)
         self.evaluator = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
-        self.mode = WatchMode(
-            session,
-            condition,
-            self.evaluator,
-            Deadline.after(60.0, session.clock),
-            poll=2.0,
-            probe=None,
-            errors=ErrorLog(session.clock),
-        )
+        deadline = Deadline.after(60.0, session.clock)
+        self.mode = WatchMode(session, self.evaluator, deadline, ErrorLog(session.clock))
         self.mode._follow_sources()
-        for resource, items in ((JOBS, [(job(), RAW)]), (PODS, [])):
+        made = job(spec={"parallelism": count, "completions": count})
+        for resource, items in ((JOBS, [Item(made, RAW)]), (PODS, [])):
             (source,) = (each for each in condition.sources() if each.resource is resource)
-            self.mode.on_list(source, items, 0.0)
-            self.mode.process_changes()
-        self.pods = source
+            self.pods = SourceSubscriber(self.mode, source)
+            self.pods.on_list(items, "1", 0.0)
 
     def change(self, *changes: tuple[str, dict[str, Any]]) -> list[str]:
         """Tell of changes that come together; return what is recorded of them."""
         recorded = self.evaluator.timeline.changes
-        for kind, obj in changes:
-            self.mode.on_event(self.pods, kind, obj, RAW)
-        self.mode.process_changes()
+        self.pods.on_events([WatchEvent(kind, obj, RAW) for kind, obj in changes])
         return [change.text for change in self.evaluator.timeline.first[recorded:]]
 
 
-def test_what_they_have_led_to_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_of_a_batch_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 3)
     assert told.change(("ADDED", pod("a")), ("ADDED", pod("b", "Pending"))) == [
         "1 of 3 pods Running: 1 Running, 1 Pending"
@@ -75,13 +67,13 @@ def test_what_they_have_led_to_is_recorded(monkeypatch: pytest.MonkeyPatch) -> N
     assert told.change() == []
 
 
-def test_what_held_for_a_moment_between_them_has_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_condition_met_within_a_batch_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 1)
     assert told.change(("ADDED", pod("a")), ("MODIFIED", pod("a", "Succeeded"))) == ["met"]
     assert told.mode._step()[0] is not None
 
 
-def test_what_is_of_no_further_use_is_put_into_words_no_more(
+def test_only_the_last_verdict_of_a_batch_is_formatted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = Told(monkeypatch, 3)
@@ -100,13 +92,15 @@ def test_what_is_of_no_further_use_is_put_into_words_no_more(
 def test_a_change_after_the_last_verdict_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 3)
     other = told.mode._sources[0]
-    told.mode.on_event(told.pods, "ADDED", pod("a"), RAW)
-    told.mode._streams.pop(other)
-    told.mode.on_event(other, "MODIFIED", job(), RAW)
+    told.pods._queue(told.mode.enter_event, WatchEvent("ADDED", pod("a"), RAW))
+    told.mode._subscriptions.pop(other)
+    SourceSubscriber(told.mode, other)._queue(
+        told.mode.enter_event, WatchEvent("MODIFIED", job(), RAW)
+    )
     assert told.change() == ["1 of 3 pods Running: 1 Running"]
 
 
-def test_progress_is_what_pending_is_with_the_same_words() -> None:
+def test_lazy_pending_equals_pending_with_the_same_reason() -> None:
     count = 1
     progress = LazyPending(lambda: f"{count} of 3")
     assert progress == Pending("1 of 3")

@@ -6,14 +6,30 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, PODS
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.client.resource import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    REPLICA_SETS,
+)
+from pytest_kwait.engine.condition import EvidenceScope, Met, Pending, Source, Verdict
+from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession
+from pytest_kwait.framework.endpoints import wait_for_endpoint_count
+from pytest_kwait.framework.events import wait_for_event
+from pytest_kwait.framework.job.wait import wait_for_job_complete, wait_for_job_pods_running
+from pytest_kwait.framework.objects.wait import general_condition
+from pytest_kwait.framework.pod.list_wait import wait_for_number_of_pods, wait_for_pods_running
+from pytest_kwait.framework.pod.wait import wait_for_pod_ready
+from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.framework.replicaset import wait_for_ready_replica_set
+from pytest_kwait.framework.storage.claims import wait_for_persistent_volume_claim_phase
+from tests.engine.fake_session import FakeSession, Obj, job, pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 GOING = {"metadata": {"name": "ci-1", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -41,7 +57,7 @@ class There:
             return Met() if absent else Pending("still there")
         return absent or Met()
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         return ""
 
     def result(self) -> Any:
@@ -104,7 +120,7 @@ def test_an_object_that_comes_after_all(mode: Any) -> None:
     assert session.clock.monotonic() == 8.0
 
 
-def test_a_namespace_that_is_made_anew() -> None:
+def test_recreated_namespace() -> None:
     session = FakeSession()
     session.put(NAMESPACES, GOING)
     session.at(7, session.put, NAMESPACES, STAYS)
@@ -114,7 +130,7 @@ def test_a_namespace_that_is_made_anew() -> None:
     assert session.clock.monotonic() == 70.0
 
 
-def test_a_namespace_that_is_made_anew_while_nobody_looks() -> None:
+def test_namespace_recreated_between_two_checks() -> None:
     """It is read again before it is believed."""
     session = FakeSession()
     session.put(NAMESPACES, STAYS)
@@ -148,9 +164,52 @@ def test_a_namespace_that_goes_in_the_middle() -> None:
     assert session.clock.monotonic() == 25.0
 
 
-@pytest.mark.parametrize("status", [403, 404, 500])
+@MODES
+def test_a_namespace_that_does_not_exist(mode: Any) -> None:
+    """It is read after 5 s, and believed once the long grace has passed."""
+    session = FakeSession()
+    session.namespace_there = ""
+
+    with pytest.raises(WaitFailed) as caught:
+        wait(session, timeout=900, mode=mode, poll=1.0)
+
+    assert caught.value.args == ("pod ci-1/web can no longer come: namespace ci-1 does not exist",)
+    assert session.clock.monotonic() == 50.0
+
+
+@MODES
+def test_a_namespace_that_is_created_meanwhile(mode: Any) -> None:
+    session = FakeSession()
+    session.namespace_there = ""
+    session.at(45, setattr, session, "namespace_there", "ci-1")
+    session.at(300, session.put, PODS, {"metadata": {"name": "web"}})
+
+    assert wait(session, timeout=900, mode=mode, poll=1.0) == "result"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        condition_of(wait_for_number_of_pods)("ci-1", 1),
+        condition_of(wait_for_job_complete)("ci-1", "pi"),
+        condition_of(wait_for_endpoint_count)("ci-1", "web", 1),
+        condition_of(wait_for_event)("ci-1", "Killing"),
+        condition_of(wait_for_persistent_volume_claim_phase)("ci-1", "data", "Bound"),
+        general_condition("ci-1", "pods", "condition=Ready", selector="app=web").on([PODS]),
+        general_condition("ci-1", "pods", lambda pods: bool(pods), selector="a=b").on([PODS]),
+        general_condition("ci-1", ["pod/a", "pod/b"], "create").on([PODS, PODS]),
+    ],
+)
+def test_waits_of_all_families_name_a_missing_namespace(condition: Any) -> None:
+    session = FakeSession()
+    session.namespace_there = ""
+    with pytest.raises(WaitFailed, match="namespace ci-1 does not exist"):
+        wait(session, condition, timeout=900)
+
+
+@pytest.mark.parametrize("status", [403, 500])
 def test_a_namespace_that_cannot_be_read(status: int) -> None:
-    """Not everybody may; and one that is not there may come."""
+    """Not every user may."""
     session = FakeSession()
     session.put(NAMESPACES, GOING)
     session.fail("get", NAMESPACES, *(ApiError("no", status=status) for _ in range(9)))
@@ -171,7 +230,7 @@ def test_graces_and_fail_fast_hold_for_it_too() -> None:
     assert session.count("get") == 2
 
 
-def test_what_is_to_go_away_is_no_matter() -> None:
+def test_waits_for_deletion_ignore_a_terminating_namespace() -> None:
     session = FakeSession()
     session.put(NAMESPACES, GOING)
     session.put(CONFIG_MAPS, {"metadata": {"name": "web"}})
@@ -182,9 +241,157 @@ def test_what_is_to_go_away_is_no_matter() -> None:
     assert session.count("get") == 0
 
 
-def test_what_is_in_no_namespace_is_listed_once() -> None:
+def test_cluster_scoped_kinds_have_no_namespace_check() -> None:
     session = FakeSession()
 
     with pytest.raises(WaitTimeout):
         wait(session, There(namespace=None), timeout=60)
-    assert (session.count("get"), session.count("list pods metadata.name=web")) == (0, 1)
+    # The second list is that of the last round, when the time is up.
+    assert (session.count("get"), session.count("list pods metadata.name=web")) == (0, 2)
+
+
+CREATING = ("ContainerCreating", "")
+MOUNT = 'MountVolume.SetUp failed for volume "cfg" : '
+NO_CONFIG = f'{MOUNT}configmap "web-cfg" not found'
+
+
+def creating(name: str = "a", **more: Any) -> Obj:
+    obj = pod(name, "Pending", waiting=CREATING, **more)
+    obj["metadata"] |= {"uid": f"uid-{name}", "labels": {**obj["metadata"]["labels"], "app": "web"}}
+    obj["metadata"].setdefault("ownerReferences", [])
+    return obj
+
+
+def event(
+    about: str, reason: str, message: str, second: int = 0, kind: str = "Pod", count: int = 1
+) -> Obj:
+    return {
+        "metadata": {
+            "name": f"{about}.{reason}.{message[:40]}",
+            "uid": f"{about}{reason}{message}",
+        },
+        "involvedObject": {"kind": kind, "name": about, "uid": f"uid-{about}"},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+        "count": count,
+    }
+
+
+def pod_ready() -> Any:
+    return condition_of(wait_for_pod_ready)("ci-1", "a")
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("make", "subject"),
+    [
+        (pod_ready, ""),
+        (lambda: condition_of(wait_for_pods_running)("ci-1", 1), "pod a: "),
+        (lambda: condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 3), "pod a: "),
+        (lambda: condition_of(wait_for_ready_replica_set)("ci-1", "web"), "pod a: "),
+        (lambda: general_condition("ci-1", "pod/a", "condition=Ready").on([PODS]), ""),
+        (
+            lambda: general_condition("ci-1", "pods", "condition=Ready", selector="app=web").on(
+                [PODS]
+            ),
+            "a: ",
+        ),
+    ],
+)
+def test_pods_whose_volume_cannot_be_mounted(make: Any, subject: str, mode: Any) -> None:
+    session = FakeSession()
+    session.put(JOBS, job())
+    selector = {"matchLabels": {"app": "web"}}
+    web = {"metadata": {"name": "web", "uid": "uid-sleepers", "generation": 1}}
+    session.put(
+        REPLICA_SETS,
+        {**web, "spec": {"replicas": 1, "selector": selector}, "status": {"observedGeneration": 1}},
+    )
+    owner = [{"kind": "ReplicaSet", "uid": "uid-sleepers", "controller": True}]
+    session.put(PODS, creating(metadata={"ownerReferences": owner}))
+    session.put(CONFIG_MAPS, {"metadata": {"name": "web-config"}})
+    session.put(CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt"}})
+    session.put(EVENTS, event("a", "Scheduled", "assigned", 1))
+    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2, count=50))
+    late = "Unable to attach or mount volumes: timed out"
+    session.put(EVENTS, event("a", "FailedMount", late, 3))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait(session, make(), timeout=300, mode=mode, poll=1.0)
+
+    reason = 'FailedMount (50x): configmap "web-cfg" not found (there is: web-config)'
+    assert caught.value.evidence["reason"] == f"{subject}{reason}"
+    assert 50.0 <= session.clock.monotonic() <= 51.0
+
+
+@MODES
+def test_pods_whose_volume_is_mounted_in_time(mode: Any) -> None:
+    """An image may take longer than the grace, with the same status of the containers."""
+    session = FakeSession()
+    session.put(PODS, creating())
+    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
+    session.at(30, session.put, EVENTS, event("a", "Pulling", "an image", 30))
+    ready = pod("a", conditions=[{"type": "Ready", "status": "True"}])
+    session.at(200, session.put, PODS, {**ready, "metadata": creating()["metadata"]})
+
+    wait(session, pod_ready(), timeout=300, mode=mode, poll=1.0)
+
+    assert session.clock.monotonic() == 200.0
+
+
+def test_each_pod_has_its_own_grace() -> None:
+    """A pod that fails to mount later is not judged by when the wait got stuck."""
+    session = FakeSession()
+    session.put(PODS, creating())
+    session.at(100, session.put, EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
+
+    with pytest.raises(WaitFailed):
+        wait(session, pod_ready(), timeout=600)
+
+    assert session.clock.monotonic() >= 100.0 + 45.0
+
+
+def test_pods_that_are_created_without_failing_mounts_are_awaited() -> None:
+    session = FakeSession()
+    session.put(PODS, creating())
+    session.put(EVENTS, event("a", "Pulling", "an image", 2))
+
+    with pytest.raises(WaitTimeout, match="ContainerCreating"):
+        wait(session, pod_ready(), timeout=300)
+    # After 5, 10, 20, 40, 80, and then every 60 seconds.
+    assert session.count("list events involvedObject.kind=Pod") == 8
+
+
+def test_other_tests_of_pods_do_not_depend_on_mounts() -> None:
+    session = FakeSession()
+    session.put(PODS, creating())
+    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
+    labelled = general_condition(
+        "ci-1", "pods", "jsonpath={.metadata.annotations.x}=y", selector="app=web"
+    )
+    with pytest.raises(WaitTimeout):
+        wait(session, labelled.on([PODS]), timeout=300)
+    assert session.count("list events involvedObject.kind=Pod") == 0
+
+
+@MODES
+def test_a_claim_whose_class_is_missing(mode: Any) -> None:
+    session = FakeSession()
+    claim = {
+        "metadata": {"name": "data", "uid": "uid-data"},
+        "spec": {"storageClassName": "fast"},
+        "status": {"phase": "Pending"},
+    }
+    session.put(PERSISTENT_VOLUME_CLAIMS, claim)
+    text = 'storageclass.storage.k8s.io "fast" not found'
+    session.put(
+        EVENTS, event("data", "ProvisioningFailed", text, kind=PERSISTENT_VOLUME_CLAIMS.kind)
+    )
+    bound = general_condition("ci-1", "pvc/data", "jsonpath={.status.phase}=Bound")
+
+    with pytest.raises(WaitFailed) as caught:
+        wait(session, bound.on([PERSISTENT_VOLUME_CLAIMS]), timeout=300, mode=mode, poll=1.0)
+
+    assert caught.value.evidence["reason"] == f"ProvisioningFailed: {text}"
+    assert 45.0 <= session.clock.monotonic() <= 51.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.object_counter import LARGE, LazyList, make_object_list
+from pytest_kwait.engine.object_sinks import LARGE, LazyList, make_object_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_few_objects_are_a_plain_list(decoding: Decoding) -> None:
     assert decoding.calls == LARGE - 1
 
 
-def test_many_objects_are_decoded_when_they_are_looked_at(decoding: Decoding) -> None:
+def test_many_objects_are_decoded_on_access(decoding: Decoding) -> None:
     found = make_object_list([b'{"name":"a"}'] * LARGE, decoding)
     assert isinstance(found, list)
     assert len(found) == LARGE
@@ -76,7 +76,7 @@ def test_many_objects_are_decoded_when_they_are_looked_at(decoding: Decoding) ->
         copy.deepcopy,
     ],
 )
-def test_what_looks_at_all_of_it_finds_a_plain_list(
+def test_access_to_all_items_gives_a_plain_list(
     objects: LazyList, decoding: Decoding, look: Callable[[list[Any]], list[Any]]
 ) -> None:
     found = look(objects)
@@ -85,14 +85,14 @@ def test_what_looks_at_all_of_it_finds_a_plain_list(
     assert decoding.calls == 3
 
 
-def test_it_equals_and_prints_as_the_plain_list(objects: LazyList) -> None:
+def test_lazy_list_equals_and_prints_as_a_plain_list(objects: LazyList) -> None:
     assert repr(objects) == repr(PLAIN)
     assert objects == PLAIN
     assert PLAIN == objects  # noqa: SIM300 - from both sides
     assert {"name": "b"} in objects
 
 
-def test_it_changes_as_a_plain_list(objects: LazyList, decoding: Decoding) -> None:
+def test_lazy_list_changes_as_a_plain_list(objects: LazyList, decoding: Decoding) -> None:
     objects.sort(key=lambda each: str(each["name"]), reverse=True)
     objects.append({"name": "d"})
     del objects[0]

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.condition import Failed, Grace, Met
+from pytest_kwait.engine.options import Mode, WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import (
@@ -49,6 +50,7 @@ TROUBLES = st.lists(
     st.tuples(st.floats(0.3, 20.0), st.sampled_from(["expired", "reset", "ended", "bookmark"])),
     max_size=3,
 )
+MODES = st.sampled_from(["watch", "poll"])
 TESTS = st.sampled_from(["condition=Ready", "create", "delete", "jsonpath={.status.phase}=Running"])
 LIMIT = 30.0
 JOB_LABEL = "batch.kubernetes.io/controller-uid"
@@ -116,6 +118,17 @@ def befall(session: FakeSession, what: str) -> None:
             session.send(resource, ApiError("reset by peer", reason="ConnectionReset"))
 
 
+def verdict_now(session: FakeSession, made: Any) -> Any:
+    """Return the verdict of a condition on what is there."""
+    listed: set[Any] = set()
+    while missing := [source for source in made.sources() if source not in listed]:
+        for source in missing:
+            listed.add(source)
+            deadline = Deadline.after(LIMIT, session.script_clock)
+            source.replace(source.list_watch(session).list(deadline).items, 0.0)
+    return made.verdict()
+
+
 def outcome(
     mode: Any,
     history: list[tuple[str, str]],
@@ -171,3 +184,89 @@ def test_both_modes_come_to_the_same_on_a_job(
     make = JOB_WAITS[wait]
     history = [("job", "there"), *history]
     assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
+
+
+@settings(max_examples=80, deadline=None)
+@given(JOB_HISTORIES, st.sampled_from(sorted(JOB_WAITS)), MODES, st.floats(0.05, 9.9))
+def test_last_look_decides_by_what_no_watch_has_sent(
+    history: list[tuple[str, str]], wait: str, mode: Mode, before: float
+) -> None:
+    session = FakeSession()
+    change(session, "job", "there")
+    first = session._objects["jobs"]["sleepers"]["metadata"]["uid"]
+
+    def change_all() -> None:
+        for name, state in history:
+            change(session, name, state)
+
+    # Looks at 0, 10 and 20 s; the last one at 30 s.
+    session.at(LIMIT - before, session.silently, change_all)
+    wait_settings = WaitSettings(timeout=LIMIT, poll=10.0, mode=mode, grace=LIMIT)
+    deadline = Deadline.after(LIMIT, session.script_clock)
+    ended = "met"
+    try:
+        wait_for_condition(session, JOB_WAITS[wait](), wait_settings, deadline)
+    except (WaitFailed, WaitTimeout) as error:
+        ended = type(error).__name__
+
+    assert session.clock.monotonic() == LIMIT
+    last = session._objects["jobs"].get("sleepers")
+    verdict = verdict_now(session, JOB_WAITS[wait]())
+    if last is None or last["metadata"]["uid"] != first:
+        assert ended == "WaitFailed"
+    elif isinstance(verdict, Met) and verdict.settled:
+        assert ended == "met"
+    elif isinstance(verdict, Failed) and verdict.grace is Grace.NONE:
+        assert ended == "WaitFailed"
+    else:
+        assert ended == "WaitTimeout"
+
+
+def expected_end(states: list[str], *, follows: bool, fails_fast: bool) -> tuple[str, str]:
+    """Return how a wait for completion ends over the states of a job, and the decisive UID."""
+    session = FakeSession()
+    known = ""
+    for state in states:
+        change(session, "job", state)
+        there = session._objects["jobs"].get("sleepers") if "jobs" in session._objects else None
+        uid = there["metadata"]["uid"] if there else ""
+        known = uid if follows else known or uid
+        if known and uid != known:
+            return ("failed", known) if fails_fast else ("timed out", "")
+        if state == "complete":
+            return "met", uid
+        if state == "failed" and fails_fast:
+            return "failed", uid
+    return "timed out", ""
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(st.sampled_from(["gone", "there", "complete", "failed", "reborn"]), max_size=8),
+    st.sampled_from([None, False, True]),
+    st.booleans(),
+    MODES,
+)
+def test_only_an_awaited_job_counts(
+    states: list[str], follow_name: bool | None, fail_fast: bool, mode: Mode
+) -> None:
+    """The first one of its name that is seen; any of its name with `follow_name`."""
+    session = FakeSession()
+    for number, state in enumerate(states):
+        session.at(2.5 * number + 0.25, change, session, "job", state)
+    wait_settings = WaitSettings(
+        timeout=LIMIT, poll=1.0, mode=mode, fail_fast=fail_fast, follow_name=follow_name
+    )
+    made = JOB_WAITS["complete"]()
+    deadline = Deadline.after(LIMIT, session.script_clock)
+    try:
+        found = wait_for_condition(session, made, wait_settings, deadline)
+        ended, uid = "met", found["metadata"]["uid"]
+    except WaitFailed as error:
+        ended = "failed"
+        (uid,) = (each["uid"] for each in error.evidence["objects"])
+    except WaitTimeout:
+        ended, uid = "timed out", ""
+
+    follows = not fail_fast if follow_name is None else follow_name
+    assert (ended, uid) == expected_end(states, follows=follows, fails_fast=fail_fast)

@@ -28,7 +28,7 @@ def wait(session: FakeSession, mode: Any, timeout: float = 60.0) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_a_wait_outlives_events_that_may_not_be_read(mode: str) -> None:
+def test_wait_continues_without_forbidden_events(mode: str) -> None:
     session = FakeSession()
     session.put(PERSISTENT_VOLUME_CLAIMS, claim("Pending"))
     session.at(9, session.put, PERSISTENT_VOLUME_CLAIMS, claim("Bound"))
@@ -40,7 +40,7 @@ def test_a_wait_outlives_events_that_may_not_be_read(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_the_refusal_is_told_if_it_comes_to_nothing(mode: str) -> None:
+def test_refusal_is_reported_by_a_timeout(mode: str) -> None:
     session = FakeSession()
     session.put(PERSISTENT_VOLUME_CLAIMS, claim("Pending"))
     session.fail("list", EVENTS, *[FORBIDDEN] * 9)
@@ -64,7 +64,7 @@ def test_events_that_are_late_are_waited_for(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_what_the_verdict_needs_may_not_be_forbidden(mode: str) -> None:
+def test_forbidden_required_source_ends_the_wait(mode: str) -> None:
     session = FakeSession()
     session.fail("list", PERSISTENT_VOLUME_CLAIMS, FORBIDDEN)
 

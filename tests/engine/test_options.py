@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import MAX_SECONDS
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.engine.options import (
+    TIMEOUTS,
     Target,
+    Timeouts,
     WaitSettings,
     check_count,
     parse_target,
@@ -74,11 +77,11 @@ def test_default_graces_shrink_with_the_time_of_the_cluster(
         (
             {"timout": 3},
             "wait option='timout' is not valid: "
-            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for",
+            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for, follow_name",
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: Any, text: str) -> None:
+def test_invalid_options_are_refused(options: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         resolve_options(options, timeout="job")
 
@@ -143,3 +146,86 @@ def test_no_target(value: object) -> None:
     assert str(caught.value) == (
         f"target={value!r} is not valid: use 'kind/name' or 'kind', for example 'deployment/web'"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("poll", 2),
+        ("pod_start", 300),
+        ("pod_delete", 300),
+        ("claim_provision", 300),
+        ("claim_bound", 180),
+        ("pv_bound", 180),
+        ("pv_create", 180),
+        ("pv_delete", 300),
+        ("system_pods_startup", 600),
+        ("node_schedulable", 1800),
+        ("system_daemonset_startup", 300),
+        ("node_not_ready", 180),
+        ("job", 900),
+        ("deployment", 300),
+        ("stateful_set", 600),
+        ("pod_scheduled_before", 320),
+    ],
+)
+def test_defaults_are_upstreams(name: str, seconds: float) -> None:
+    assert TIMEOUTS[name].seconds == seconds
+    assert TIMEOUTS[name].source
+
+
+def test_names_are_items_and_attributes() -> None:
+    timeouts = Timeouts()
+
+    assert timeouts["job"] == timeouts.job == 900.0
+    assert set(timeouts) == set(TIMEOUTS)
+    assert len(timeouts) == len(TIMEOUTS)
+    assert repr(timeouts).startswith("Timeouts(poll=2, pod_start=300, ")
+
+
+def test_merged_values_carry_their_source() -> None:
+    timeouts = Timeouts().merged({"job": 30.0}, source="env KWAIT_TIMEOUT")
+
+    assert timeouts.job == 30.0
+    assert timeouts.entry("job").source == "env KWAIT_TIMEOUT"
+    assert timeouts.entry("poll").source == "timeouts.go TimeoutContext.Poll"
+    assert TIMEOUTS["job"].seconds == 900.0
+
+
+def test_scale_changes_limits_and_no_pauses() -> None:
+    timeouts = Timeouts().scaled(2)
+
+    assert timeouts.job == 1800.0
+    assert timeouts.poll == 2.0
+    assert timeouts.serving_poll == 0.1
+
+
+def test_scaled_limits_are_at_most_the_longest_duration() -> None:
+    timeouts = Timeouts().scaled(1e308)
+
+    assert timeouts.job == timeouts.crd == MAX_SECONDS
+    assert timeouts.poll == 2.0
+
+
+def test_unknown_name_lists_similar_ones() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Timeouts().merged({"pod-strat": 3.0}, source="ini kwait_timeout")
+
+    assert str(caught.value) == (
+        "timeout name='pod-strat' (from ini kwait_timeout) is not valid: "
+        "the nearest names in the table are pod_start, pods_list, poll_short"
+    )
+
+
+def test_unknown_attribute_lists_similar_names() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = Timeouts().jobs
+
+    assert str(caught.value) == (
+        "the timeout table has no 'jobs'; the nearest names in the table are job"
+    )
+
+
+def test_unknown_name_without_similar_ones_lists_all() -> None:
+    with pytest.raises(InvalidArgument, match="the table has poll, pod_start, pod_delete, "):
+        Timeouts().entry("zzzzzz")

@@ -14,7 +14,7 @@ from pytest_kwait.engine.retry import (
 )
 from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.testing import FakeClock
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -172,7 +172,7 @@ def test_a_silent_connection_is_given_up_for_another() -> None:
         (DeadlineExceeded("late"), "a/b could not be read in time: late"),
     ],
 )
-def test_what_comes_before_a_wait_ends_as_it_does(error: Exception, text: str) -> None:
+def test_errors_of_preparation_after_the_deadline_are_timeouts(error: Exception, text: str) -> None:
     clock = FakeClock()
     deadline = Deadline.after(5.0, clock)
     clock.advance(5.0)
@@ -183,7 +183,7 @@ def test_what_comes_before_a_wait_ends_as_it_does(error: Exception, text: str) -
 
 
 @pytest.mark.parametrize("passed", [0.0, 5.0])
-def test_what_is_final_before_a_wait_stays_what_it_is(passed: float) -> None:
+def test_final_and_early_errors_of_preparation_stay_unchanged(passed: float) -> None:
     clock = FakeClock()
     deadline = Deadline.after(5.0, clock)
     error = ApiError("no", status=403) if passed else ApiError("busy", status=500)

@@ -108,6 +108,16 @@ def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
 
 
 @MODES
+def test_list_that_fails_until_the_deadline_is_the_reason(session: FakeSession, mode: Mode) -> None:
+    session.fail("list", JOBS, *[ApiError("the server is busy", status=503)] * 100)
+
+    with pytest.raises(WaitTimeout) as caught:
+        running(session, mode=mode, timeout=5.0)
+
+    assert caught.value.evidence["reason"] == "cannot list jobs.batch: the server is busy"
+
+
+@MODES
 def test_deadline_is_kept(session: FakeSession, mode: Mode) -> None:
     session.put(JOBS, job())
 
@@ -129,7 +139,7 @@ def test_deleted_job_ends_the_wait(session: FakeSession, mode: Mode) -> None:
     assert session.clock.monotonic() == 4.0
 
 
-def test_job_created_anew_between_two_looks_is_another_one(session: FakeSession) -> None:
+def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) -> None:
     session.put(JOBS, job())
     session.at(3, session.drop, JOBS, "sleepers")
     session.at(3, session.put, JOBS, job(uid="another"))
@@ -141,7 +151,7 @@ def test_job_created_anew_between_two_looks_is_another_one(session: FakeSession)
     assert caught.value.evidence["reason"] == reason
 
 
-def test_job_created_anew_while_no_watch_was_open_is_another_one(session: FakeSession) -> None:
+def test_job_recreated_while_no_watch_was_open_is_another_one(session: FakeSession) -> None:
     session.put(JOBS, job())
 
     def replace() -> None:
@@ -159,18 +169,45 @@ def test_job_created_anew_while_no_watch_was_open_is_another_one(session: FakeSe
 
 
 @MODES
-def test_without_fail_fast_a_new_job_of_the_name_is_followed(
-    session: FakeSession, mode: Mode
+@pytest.mark.parametrize("options", [{"fail_fast": False}, {"follow_name": True}])
+def test_a_new_job_of_the_name_is_followed(
+    session: FakeSession, mode: Mode, options: dict[str, Any]
 ) -> None:
     session.put(JOBS, job())
     session.at(3, session.drop, JOBS, "sleepers")
     session.at(9, session.put, JOBS, job(uid="another"))
     session.at(10, session.put, PODS, pod("a", owner="another"))
 
-    with pytest.raises(WaitTimeout) as caught:
-        running(session, 1, mode=mode, fail_fast=False, timeout=20.0)
+    pods = running(session, 1, mode=mode, timeout=20.0, **options)
 
-    assert caught.value.evidence["reason"].startswith("the job was deleted and created anew")
+    assert names(pods) == ["a"]
+    assert 10.0 <= session.clock.monotonic() <= 12.0
+
+
+@MODES
+def test_a_new_job_of_the_name_is_awaited_after_the_first(session: FakeSession, mode: Mode) -> None:
+    session.put(JOBS, job())
+    session.at(3, session.drop, JOBS, "sleepers")
+
+    with pytest.raises(WaitTimeout) as caught:
+        running(session, 1, mode=mode, follow_name=True, timeout=20.0)
+
+    assert caught.value.evidence["reason"] == "the job was deleted, not found again yet"
+
+
+@MODES
+def test_a_followed_job_fails_early_by_its_own_state(session: FakeSession, mode: Mode) -> None:
+    session.put(JOBS, job())
+    session.at(3, session.drop, JOBS, "sleepers")
+    failed = {"conditions": [condition("Failed", reason="BackoffLimitExceeded", message="no")]}
+    session.at(9, session.put, JOBS, job(uid="another", status=failed))
+
+    with pytest.raises(WaitFailed) as caught:
+        running(session, 1, mode=mode, follow_name=True, timeout=20.0)
+
+    assert caught.value.evidence["reason"] == (
+        "the job failed: BackoffLimitExceeded: no, with 0 pods Running"
+    )
 
 
 @MODES
@@ -192,7 +229,9 @@ def test_failed_job_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> N
 
 
 @MODES
-def test_hopeless_pod_ends_the_wait_after_the_short_grace(session: FakeSession, mode: Mode) -> None:
+def test_a_terminal_pod_ends_the_wait_after_the_short_grace(
+    session: FakeSession, mode: Mode
+) -> None:
     session.put(JOBS, job())
     bad = pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
     session.at(2, session.put, PODS, bad)
@@ -205,7 +244,9 @@ def test_hopeless_pod_ends_the_wait_after_the_short_grace(session: FakeSession, 
 
 
 @MODES
-def test_a_doom_that_passes_in_its_grace_is_none(session: FakeSession, mode: Mode) -> None:
+def test_a_terminal_state_that_passes_within_its_grace_does_not_fail(
+    session: FakeSession, mode: Mode
+) -> None:
     session.put(JOBS, job())
     for name in "abc":
         bad = pod(name, "Pending", waiting=("CreateContainerConfigError", "configmap not found"))
@@ -216,7 +257,7 @@ def test_a_doom_that_passes_in_its_grace_is_none(session: FakeSession, mode: Mod
 
 
 @MODES
-def test_doom_must_hold_without_a_break(session: FakeSession, mode: Mode) -> None:
+def test_a_terminal_state_must_hold_without_a_break(session: FakeSession, mode: Mode) -> None:
     session.put(JOBS, job())
     bad = pod("a", "Pending", waiting=("ErrImagePull", "i/o timeout"))
     session.at(2, session.put, PODS, bad)
@@ -229,7 +270,7 @@ def test_doom_must_hold_without_a_break(session: FakeSession, mode: Mode) -> Non
     assert session.clock.monotonic() == (89.0 if mode == "watch" else 90.0)
 
 
-def test_doom_is_believed_only_after_another_look(session: FakeSession) -> None:
+def test_an_expired_grace_fails_only_after_another_list(session: FakeSession) -> None:
     session.put(JOBS, job())
     bad = pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
     session.put(PODS, bad)
@@ -244,7 +285,7 @@ def test_doom_is_believed_only_after_another_look(session: FakeSession) -> None:
 
 
 @MODES
-def test_stable_for_begins_anew_when_it_breaks(session: FakeSession, mode: Mode) -> None:
+def test_stable_for_restarts_when_the_condition_breaks(session: FakeSession, mode: Mode) -> None:
     session.put(JOBS, job(spec={"parallelism": 1, "completions": None}))
     session.at(2, session.put, PODS, pod("a"))
     session.at(6, session.put, PODS, pod("a", "Pending"))
@@ -289,7 +330,7 @@ def test_forbidden_right_after_an_outage_must_hold(session: FakeSession, mode: M
 
 
 @MODES
-def test_troubles_of_the_server_are_outlived_and_told(session: FakeSession, mode: Mode) -> None:
+def test_server_errors_are_retried_and_reported(session: FakeSession, mode: Mode) -> None:
     refused = ApiError("connection refused", reason="ConnectionRefused")
     busy = ApiError("etcdserver: leader changed", status=500, reason="InternalError")
     session.put(JOBS, job())
@@ -310,7 +351,7 @@ def test_troubles_of_the_server_are_outlived_and_told(session: FakeSession, mode
 def test_a_list_without_an_answer_is_not_waited_for_to_the_end(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
     session.put(PODS, pod("a"))
     session.fail("list", JOBS, Silence("no complete answer within 30s"))
 
@@ -341,6 +382,53 @@ def test_retry_after_is_honoured_and_cut_off_by_the_deadline(
 
 
 @MODES
+def test_objects_are_listed_once_more_when_the_time_is_up(session: FakeSession, mode: Mode) -> None:
+    session.put(JOBS, job())
+    for name in "abc":
+        session.at(1.0, session.put, PODS, pod(name))
+
+    running(session, mode=mode, poll=10.0, timeout=3.0)
+
+    assert session.clock.monotonic() == (1.0 if mode == "watch" else 3.0)
+
+
+def test_the_last_list_finds_changes_that_a_silent_watch_has_not_sent(
+    session: FakeSession,
+) -> None:
+    session.put(JOBS, job())
+    for name in "ab":
+        session.put(PODS, pod(name))
+    session.at(1.0, session.silently, session.put, PODS, pod("c"))
+
+    running(session, mode="watch", timeout=3.0)
+
+    assert session.clock.monotonic() == 3.0
+
+
+@MODES
+def test_errors_of_the_last_list_leave_the_reason_of_the_timeout(
+    session: FakeSession, mode: Mode
+) -> None:
+    session.put(JOBS, job())
+    session.put(PODS, pod("a"))
+    session.at(2.9, session.fail, "list", PODS, ApiError("no", status=403))
+
+    with pytest.raises(WaitTimeout) as caught:
+        running(session, mode=mode, poll=10.0, timeout=3.0)
+
+    assert caught.value.evidence["reason"] == "1 of 3 pods Running: 1 Running"
+
+
+def test_limit_of_zero_evaluates_once(session: FakeSession) -> None:
+    session.put(JOBS, job())
+
+    with pytest.raises(WaitTimeout):
+        running(session, mode="poll", timeout=0.0)
+
+    assert session.count("list jobs metadata.name=sleepers") == 1
+
+
+@MODES
 def test_garbage_is_final_when_it_repeats(session: FakeSession, mode: Mode) -> None:
     session.put(JOBS, job())
     garbage = [ApiError("expected a list, got <p>", status=200, reason="NotJSON") for _ in range(3)]
@@ -363,7 +451,7 @@ def test_garbage_with_a_right_list_between_does_not_repeat(session: FakeSession)
     assert len(running(session)) == 3
 
 
-def test_expired_watch_is_listed_anew(session: FakeSession) -> None:
+def test_expired_watch_lists_again(session: FakeSession) -> None:
     session.put(JOBS, job())
 
     def expire() -> None:
@@ -431,7 +519,7 @@ def test_lost_connection_is_watched_from_where_it_was(session: FakeSession) -> N
     assert session.count("watch pods") == 2
 
 
-def test_events_that_no_watch_told_are_found_by_the_safety_list(session: FakeSession) -> None:
+def test_lost_events_are_found_by_the_safety_list(session: FakeSession) -> None:
     session.put(JOBS, job())
     for name in "abc":
         session.at(20, session.silently, session.put, PODS, pod(name))
@@ -464,7 +552,7 @@ def test_every_change_of_the_verdict_is_logged(
     session: FakeSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="pytest_kwait.wait")
-    session.put(JOBS, job())
+    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
     session.at(1, session.put, PODS, pod("a", "Pending"))
     session.at(2, session.put, PODS, pod("a", "Pending"))
     session.at(3, session.send, PODS, ApiError("too old", status=410, reason="Expired"))

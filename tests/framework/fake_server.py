@@ -37,5 +37,5 @@ class FakeServer:
 
     def resolve(self, kind: str, api_version: str | None = None, **_: Any) -> Any:
         if kind not in self.discovered:
-            raise InvalidArgument("kind", kind, "a kind that the server has")
+            raise InvalidArgument("kind", kind, "the server has no such kind")
         return kind

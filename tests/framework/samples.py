@@ -303,7 +303,7 @@ def _with_unknown(value: Any) -> Any:
 
 
 def mangled(sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the object as it is, with fields that nobody knows, and without each of its own.
+    """Yield the object itself, with unknown fields, and without each of its own.
 
     Each field is left out, and is null, in turn. What makes an object one it keeps: its name.
     """

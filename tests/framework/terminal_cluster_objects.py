@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["DOOMED_CLUSTER", "DoomedObject"]
+__all__ = ["FAILING_CLUSTER_WAITS", "FailingClusterWait"]
 
 
 @dataclass(frozen=True)
-class DoomedObject:
+class FailingClusterWait:
     """A state of an object that ends a wait, or the nearest to it that does not.
 
     Args:
@@ -69,13 +69,13 @@ _HOOKS = (
 )
 _OFF = "scaling is disabled since the replica count of the target is zero"
 
-DOOMED_CLUSTER = {
-    "namespace-terminating": DoomedObject(
+FAILING_CLUSTER_WAITS = {
+    "namespace-terminating": FailingClusterWait(
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "late"),
         NAMESPACES,
         {"metadata": _GOING},
     ),
-    "namespace-kept": DoomedObject(
+    "namespace-kept": FailingClusterWait(
         lambda client: kw.wait_for_namespaces_deleted(client, "ci-1"),
         NAMESPACES,
         {
@@ -99,7 +99,7 @@ DOOMED_CLUSTER = {
         },
         error=WaitTimeout,
     ),
-    "definition-names-taken": DoomedObject(
+    "definition-names-taken": FailingClusterWait(
         _established,
         CUSTOM_RESOURCE_DEFINITIONS,
         _definition(
@@ -109,12 +109,12 @@ DOOMED_CLUSTER = {
             ),
         ),
     ),
-    "definition-deleted": DoomedObject(
+    "definition-deleted": FailingClusterWait(
         _established,
         CUSTOM_RESOURCE_DEFINITIONS,
         _definition(condition("Established"), deletionTimestamp="2026-01-01T00:00:00Z"),
     ),
-    "api-service-without-service": DoomedObject(
+    "api-service-without-service": FailingClusterWait(
         lambda client: kw.wait_for_api_service_available(client, "v1.example.com"),
         API_SERVICES,
         {
@@ -132,7 +132,7 @@ DOOMED_CLUSTER = {
             },
         },
     ),
-    "webhook-unproven": DoomedObject(
+    "webhook-unproven": FailingClusterWait(
         lambda client: kw.wait_for_webhook_ready(
             client, "ci-1", "validatingwebhookconfiguration/guard", timeout="1m"
         ),
@@ -155,7 +155,7 @@ DOOMED_CLUSTER = {
             ],
         },
     ),
-    "autoscaler-switched-off": DoomedObject(
+    "autoscaler-switched-off": FailingClusterWait(
         lambda client: kw.wait_for_hpa_replicas(client, "ci-1", "web", 2),
         HORIZONTAL_POD_AUTOSCALERS,
         {
@@ -169,7 +169,7 @@ DOOMED_CLUSTER = {
             },
         },
     ),
-    "autoscaler-keeps-to-less": DoomedObject(
+    "autoscaler-keeps-to-less": FailingClusterWait(
         lambda client: kw.wait_for_hpa_replicas(client, "ci-1", "web", 5),
         HORIZONTAL_POD_AUTOSCALERS,
         {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Wait = Callable[[ApiClient], Any]
 
-__all__ = ["DOOMED", "Doomed"]
+__all__ = ["FAILING_WAITS", "FailingWait"]
 
 PULL = 'failed to pull and unpack image "docker.io/team/app:1": failed to resolve reference'
 NO_HOST = (
@@ -29,7 +29,7 @@ NO_MANIFEST = f'{PULL} "docker.io/team/app:1": docker.io/team/app:1: not found'
 
 
 @dataclass(frozen=True)
-class Doomed:
+class FailingWait:
     """A state that ends a wait, or the nearest to it that does not.
 
     Args:
@@ -136,8 +136,8 @@ _UNFIT = (
 _FAILED_POD = _of_job("sleepers-x7k2p", "Failed", _ended(3))
 _LOG = {"sleepers-x7k2p/main": "connecting to db:5432\ncannot reach the database\n"}
 
-DOOMED = {
-    "image-name-invalid": Doomed(
+FAILING_WAITS = {
+    "image-name-invalid": FailingWait(
         _ready,
         (
             _pod(
@@ -151,7 +151,7 @@ DOOMED = {
         ),
         events=(("Pod/web", "InspectFailed", "Failed to apply default image tag", 2),),
     ),
-    "image-not-in-registry": Doomed(
+    "image-not-in-registry": FailingWait(
         _running,
         (_pod("Pending", _waiting("ErrImagePull", NO_MANIFEST)),),
         events=(
@@ -159,7 +159,7 @@ DOOMED = {
             ("Pod/web", "Failed", "Error: ErrImagePull", 2),
         ),
     ),
-    "image-registry-away": Doomed(
+    "image-registry-away": FailingWait(
         _running,
         (
             _pod(
@@ -172,7 +172,7 @@ DOOMED = {
         ),
         events=(("Pod/web", "Failed", "Error: ImagePullBackOff", 7),),
     ),
-    "image-never-pulled": Doomed(
+    "image-never-pulled": FailingWait(
         _ready,
         (
             _pod(
@@ -184,7 +184,7 @@ DOOMED = {
             ),
         ),
     ),
-    "container-config": Doomed(
+    "container-config": FailingWait(
         _three,
         tuple(
             _of_job(f"sleepers-{name}", "Pending", _waiting("CreateContainerConfigError", _MISSING))
@@ -196,10 +196,10 @@ DOOMED = {
             for name in ("4mzq8", "c9d2t", "x7k2p")
         ),
     ),
-    "container-created": Doomed(
+    "container-created": FailingWait(
         _ready, (_pod("Pending", _waiting("CreateContainerError", "no command specified")),)
     ),
-    "container-run": Doomed(
+    "container-run": FailingWait(
         _ready,
         (
             _pod(
@@ -212,7 +212,7 @@ DOOMED = {
             ),
         ),
     ),
-    "crash-loop": Doomed(
+    "crash-loop": FailingWait(
         _ready,
         (
             _pod(
@@ -228,7 +228,7 @@ DOOMED = {
         events=(("Pod/web", "BackOff", "Back-off restarting failed container main in pod web", 9),),
         logs={"web/main": "".join(f"line {n}\n" for n in range(1, 16))},
     ),
-    "container-finished": Doomed(
+    "container-finished": FailingWait(
         _ready,
         (
             _pod(
@@ -238,7 +238,7 @@ DOOMED = {
             ),
         ),
     ),
-    "init-container-failed": Doomed(
+    "init-container-failed": FailingWait(
         _ready,
         (
             _pod(
@@ -249,12 +249,12 @@ DOOMED = {
         ),
         logs={"web/schema": "no such table: users"},
     ),
-    "pod-failed": Doomed(
+    "pod-failed": FailingWait(
         _success,
         (_pod("Failed", _ended(2)),),
         logs={"web/main": "usage: app [--port PORT]"},
     ),
-    "pod-evicted": Doomed(
+    "pod-evicted": FailingWait(
         _success,
         (
             _pod(
@@ -266,12 +266,12 @@ DOOMED = {
         ),
         events=(("Pod/web", "Evicted", "The node was low on resource: memory.", 1),),
     ),
-    "pod-out-of-memory": Doomed(
+    "pod-out-of-memory": FailingWait(
         _success,
         (_pod("Failed", _ended(137, "OOMKilled")),),
         logs={"web/main": "reading the whole file"},
     ),
-    "pod-unschedulable": Doomed(
+    "pod-unschedulable": FailingWait(
         _ready,
         (
             _pod(
@@ -284,7 +284,7 @@ DOOMED = {
         ),
         events=(("Pod/web", "FailedScheduling", _UNFIT, 1),),
     ),
-    "pod-gated": Doomed(
+    "pod-gated": FailingWait(
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "web", timeout="2m"),
         (
             {
@@ -305,12 +305,12 @@ DOOMED = {
         ),
         error=WaitTimeout,
     ),
-    "pod-deleted": Doomed(
+    "pod-deleted": FailingWait(
         _ready,
         (_pod("Running", _status(running={})),),
         then=lambda session: session.drop(PODS, "web"),
     ),
-    "pod-never-created": Doomed(
+    "pod-never-created": FailingWait(
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "wbe", timeout="5m"),
         (
             _pod("Running", _status(running={})),
@@ -318,7 +318,7 @@ DOOMED = {
         ),
         error=WaitTimeout,
     ),
-    "set-out-of-reach": Doomed(
+    "set-out-of-reach": FailingWait(
         lambda client: kw.wait_for_pods_with_label_running_ready(client, "ci-1", "app=web", 2),
         (
             _pod(
@@ -337,7 +337,7 @@ DOOMED = {
         ),
         events=(("Pod/web-1", "Failed", f"Error: {_MISSING}", 12),),
     ),
-    "job-backoff-limit": Doomed(
+    "job-backoff-limit": FailingWait(
         _complete,
         (_FAILED_POD,),
         job=_failed_job("BackoffLimitExceeded", "Job has reached the specified backoff limit"),
@@ -351,7 +351,7 @@ DOOMED = {
         ),
         logs=_LOG,
     ),
-    "job-failure-target": Doomed(
+    "job-failure-target": FailingWait(
         _complete,
         (_FAILED_POD,),
         job=_failed_job(
@@ -359,7 +359,7 @@ DOOMED = {
         ),
         logs=_LOG,
     ),
-    "job-deadline": Doomed(
+    "job-deadline": FailingWait(
         _three,
         (),
         job=_failed_job("DeadlineExceeded", "Job was active longer than specified deadline"),
@@ -372,7 +372,7 @@ DOOMED = {
             ),
         ),
     ),
-    "job-pod-failure-policy": Doomed(
+    "job-pod-failure-policy": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Failed", _ended(42)),),
         job=_failed_job(
@@ -382,8 +382,8 @@ DOOMED = {
         ),
         logs={"sleepers-x7k2p/main": "bad input"},
     ),
-    "job-suspended": Doomed(_three, job=job(spec={"suspend": True})),
-    "job-pods-refused": Doomed(
+    "job-suspended": FailingWait(_three, job=job(spec={"suspend": True})),
+    "job-pods-refused": FailingWait(
         _three,
         job=job(),
         events=tuple(
@@ -398,7 +398,7 @@ DOOMED = {
             for name in ("gctqb", "prj4h", "5vgmn")
         ),
     ),
-    "job-over-quota": Doomed(
+    "job-over-quota": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
         job=job(),
@@ -412,18 +412,18 @@ DOOMED = {
             ),
         ),
     ),
-    "job-too-small": Doomed(
+    "job-too-small": FailingWait(
         _three,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
         job=job(spec={"parallelism": 2, "completions": 2}),
     ),
-    "job-deleted": Doomed(
+    "job-deleted": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
         job=job(),
         then=lambda session: session.drop(JOBS, "sleepers"),
     ),
-    "job-made-anew": Doomed(
+    "job-made-anew": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
         job=job(),

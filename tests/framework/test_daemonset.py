@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.daemonset import (
     wait_for_daemon_set_pods_on_nodes,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.engine.fake_session import FakeSession
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 GOING = {"deletionTimestamp": "now"}
 
 
@@ -320,13 +320,9 @@ def test_a_stuck_pod_ends_the_wait(client: ApiClient, session: FakeSession) -> N
     [
         (
             "wait_for_daemon_set_pods_on_nodes",
-            ("web", "node-1"),
-            "nodes='node-1' is not valid: use a list of the nodes' names, each once",
-        ),
-        (
-            "wait_for_daemon_set_pods_on_nodes",
-            ("web", ["a", "a"]),
-            "nodes=['a', 'a'] is not valid: use a list of the nodes' names, each once",
+            ("web", {"a": 1}),
+            "nodes=<object without a name> is not valid: use names or objects of kind Node, or a "
+            "list of these, such as a NodeList",
         ),
         (
             "wait_for_daemon_sets",

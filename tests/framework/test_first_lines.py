@@ -67,7 +67,7 @@ TIMEOUTS = [
     (
         "wait_for",
         ("cm/there", "delete"),
-        "configmap ci-1/there did not get deleted within 2s: still there, nobody is deleting it",
+        "configmap ci-1/there did not get deleted within 2s: still there, not being deleted",
     ),
 ]
 

@@ -21,7 +21,7 @@ TEXT = 'User "robot" cannot {verb} resource "{resource}" in API group "" at the 
 
 
 class ForbiddingSession(FakeSession):
-    """Knows the built-in kinds, and shows none of them to anybody."""
+    """A session that knows the built-in kinds and refuses to read any."""
 
     def resolve(self, kind: str, api_version: str | None = None, **_: Any) -> Resource:
         found = match_resource(BUILT_IN.values(), kind, api_version)

@@ -12,9 +12,8 @@ import pytest
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, EVENTS, PODS
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference
+from pytest_kwait.engine.condition import EvidenceScope, Failed, Met, ObjectReference, Pending
 from pytest_kwait.engine.failure.evidence import gather_evidence
-from pytest_kwait.engine.verdicts import Failed, Met, Pending
 from pytest_kwait.framework.objects.combinators import all_of
 from pytest_kwait.framework.objects.wait import GeneralWait
 from pytest_kwait.framework.registry import WAITS, Wait
@@ -82,7 +81,7 @@ SPECIAL: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     ],
 }
 LOOKS = [wait for wait in WAITS.values() if wait.make_condition and "auth" not in wait.name]
-"""Whether somebody may do something is asked, not looked at."""
+"""Permissions are requested, not watched."""
 
 
 def calls(wait: Wait) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -98,7 +97,7 @@ def calls(wait: Wait) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 
 def conditions(wait: Wait) -> list[Callable[[], Any]]:
-    """Return what makes the conditions of a wait, anew each time."""
+    """Return a function that makes a new condition of a wait."""
     first = ("ci-1",) if wait.namespaced else ()
     return [
         partial(_made, partial(_maker(wait), *first, *args, **kwargs))
@@ -139,17 +138,17 @@ def look(condition: Any, shown: dict[str, dict[str, Any]]) -> set[str]:
             assert condition.due <= math.inf
         verdict = condition.verdict()
         assert isinstance(verdict, Met | Pending | Failed)
-        assert isinstance(condition.seen(), str)
+        assert isinstance(condition.summarize(), str)
         assert isinstance(condition.scope(), EvidenceScope)
         if isinstance(verdict, Met):
             condition.result()
-        if hasattr(condition, "questions"):
-            condition.questions()
+        if hasattr(condition, "probe_targets"):
+            condition.probe_targets()
     return set(seen.values())
 
 
 @pytest.mark.parametrize("wait", LOOKS, ids=lambda wait: wait.name)
-def test_objects_that_lack_what_a_wait_reads(wait: Wait) -> None:
+def test_objects_without_fields_that_waits_read(wait: Wait) -> None:
     for make in conditions(wait):
         for kind in look(make(), SAMPLES):
             for number, obj in enumerate(mangled(SAMPLES.get(kind, ANY))):
@@ -161,7 +160,7 @@ def test_objects_that_lack_what_a_wait_reads(wait: Wait) -> None:
 
 
 @pytest.mark.parametrize("kind", [PODS, EVENTS], ids=str)
-def test_evidence_of_objects_that_lack_what_it_reads(kind: Any) -> None:
+def test_evidence_of_objects_without_fields(kind: Any) -> None:
     scope = EvidenceScope(
         "ci-1", (ObjectReference("Job", "web", "uid-web", "jobs.batch"),), "app=web"
     )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.rc import (
     wait_for_controlled_pods,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.engine.fake_session import FakeSession
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 GOING = {"deletionTimestamp": "now"}
 REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: small")
 

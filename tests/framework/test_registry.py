@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import strip_kind
 from pytest_kwait.framework.registry import WAITS, Wait
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
     from tests.engine.fake_session import FakeSession
 
-OPTIONS = "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for"
+OPTIONS = (
+    "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
+)
 BOUND = [wait for wait in WAITS.values() if wait.bound]
 
 
@@ -124,3 +127,45 @@ def test_bad_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
         WAITS[name].check(*args, **kwargs)
 
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "noun"),
+    [
+        ("wait_for_job_complete", ("job/pi",), {}, "job default/pi"),
+        ("wait_for_job_complete", (), {"job": "jobs.batch/pi"}, "job default/pi"),
+        ("wait_for_pod_ready", ("po/web",), {}, "pod default/web"),
+        ("wait_for_node_ready", ("node/one",), {}, "node one"),
+        ("wait_for_job_complete", ("pi",), {}, "job default/pi"),
+    ],
+)
+def test_a_name_may_have_its_kind(
+    name: str, args: tuple[str, ...], options: dict[str, str], noun: str
+) -> None:
+    make = WAITS[name].make_condition
+    assert make is not None
+    first = ("default",) if WAITS[name].namespaced else ()
+    assert make(*first, *args, **options).subject == noun
+
+
+def test_a_name_with_another_kind_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"^job='pod/pi' is not valid: "):
+        WAITS["wait_for_job_complete"].check("pod/pi")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "stripped"),
+    [
+        ("stateful_set", "sts/web", "web"),
+        ("claim", "pvc/data", "data"),
+        ("nodes", ["node/a", "b"], ["a", "b"]),
+        ("claims", ("pvc/a", "pv/b"), ("a", "pv/b")),
+        ("path", "job/x", "job/x"),
+        ("job", "job/x/y", "job/x/y"),
+        ("job", 3, 3),
+    ],
+)
+def test_kinds_are_stripped_by_the_name_of_the_argument(
+    argument: str, value: object, stripped: object
+) -> None:
+    assert strip_kind(argument, value) == stripped

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.replicaset import (
     wait_for_observed_replica_set,
@@ -22,7 +22,7 @@ from tests.framework.workload_samples import enter, of, replica_set, stuck
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: q")
 GONE: dict[str, Any] = {"metadata": {"deletionTimestamp": "now"}}
 GOING = Failed("the replicaset is being deleted", SHORT)
@@ -64,7 +64,7 @@ def rs(there: int = 0, ready: int = 0, available: int = 0, **more: Any) -> Any:
     return made
 
 
-def doomed(text: str) -> Failed:
+def stuck_verdict(text: str) -> Failed:
     return Failed(f"{text}: InvalidImageName: nope", SHORT, 0.0)
 
 
@@ -81,7 +81,7 @@ ROWS = {
         rs(2, 1, 1),
         [of("web-1", "a")],
     ),
-    "one stuck": Row(ready(), doomed("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]),
+    "one stuck": Row(ready(), stuck_verdict("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]),
     "a pod of another owner stuck": Row(
         ready(),
         Pending("2 wanted: 2 there, 1 ready, 1 available"),
@@ -121,7 +121,7 @@ ROWS = {
         [stuck("web-1", "a"), of("web-1", "b", "Pending")],
     ),
     "a stuck pod that cannot be spared": Row(
-        available(2), doomed("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]
+        available(2), stuck_verdict("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]
     ),
     "refused, but enough there": Row(
         available(1),
@@ -174,10 +174,10 @@ def test_verdict(name: str) -> None:
     assert row.awaited.verdict() == row.verdict
 
 
-def test_what_was_seen() -> None:
+def test_summaries() -> None:
     awaited = ready()
-    assert awaited.seen() == ""
+    assert awaited.summarize() == ""
     enter(awaited, rs(2, 1, 1))
-    assert awaited.seen() == "2 wanted: 2 there, 1 ready, 1 available; pods: none"
+    assert awaited.summarize() == "2 wanted: 2 there, 1 ready, 1 available; pods: none"
     enter(awaited, of("web-1", "a", ready=True), position=1)
-    assert awaited.seen() == "2 wanted: 2 there, 1 ready, 1 available; pods: 1 ready"
+    assert awaited.summarize() == "2 wanted: 2 there, 1 ready, 1 available; pods: 1 ready"

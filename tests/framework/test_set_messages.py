@@ -128,7 +128,9 @@ replicationcontroller ci-1/web can no longer have exactly 2 pods, Running and re
   try: kubectl --namespace ci-1 describe pod/web-b"""
 
 
-def test_nobody_makes_others(client: ApiClient, session: WritingSession) -> None:
+def test_a_deleted_controller_creates_no_other_pods(
+    client: ApiClient, session: WritingSession
+) -> None:
     session.put(REPLICATION_CONTROLLERS, rc())
     session.put(PODS, of("web", "web-a"))
     session.then = lambda *_: session.drop(PODS, "web-a")

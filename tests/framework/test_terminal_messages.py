@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine import shared_stream
+from pytest_kwait.engine import waiter
 from pytest_kwait.wait import Backoff
 from tests.engine.fake_session import FakeSession
-from tests.framework.terminal_cluster_objects import DOOMED_CLUSTER, DoomedObject
-from tests.framework.terminal_objects import DOOMED, Doomed
+from tests.framework.terminal_cluster_objects import FAILING_CLUSTER_WAITS, FailingClusterWait
+from tests.framework.terminal_objects import FAILING_WAITS, FailingWait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.errors import WaitFailed, WaitTimeout
 
 FOLDER = Path(__file__).parent / "messages"
-STATES: dict[str, Doomed | DoomedObject] = {**DOOMED, **DOOMED_CLUSTER}
+STATES: dict[str, FailingWait | FailingClusterWait] = {**FAILING_WAITS, **FAILING_CLUSTER_WAITS}
 
 
 class _Client:
@@ -30,14 +30,14 @@ class _Client:
 
 def failure(name: str) -> WaitFailed | WaitTimeout:
     """Return how a wait for it ends, with default settings."""
-    doomed, session, client = STATES[name], FakeSession(), _Client()
+    state, session, client = STATES[name], FakeSession(), _Client()
     client.session = session
-    doomed.enter(session)
+    state.enter(session)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_stream, "make_retry_backoff", lambda: Backoff(0.1, steps=1))
+        patch.setattr(waiter, "make_retry_backoff", lambda: Backoff(0.1, steps=1))
         patch.setattr(Session, "of", staticmethod(lambda client: client.session))
-        with pytest.raises(doomed.error) as caught:
-            doomed.wait(cast("ApiClient", client))
+        with pytest.raises(state.error) as caught:
+            state.wait(cast("ApiClient", client))
     return cast("WaitFailed | WaitTimeout", caught.value)
 
 

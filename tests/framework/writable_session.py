@@ -21,6 +21,8 @@ Obj = dict[str, Any]
 class WritingSession(FakeSession):
     """Notes what is written as `(verb, plural, name, what)`; `then` makes it come true."""
 
+    transport: Any = None
+
     def __init__(self) -> None:
         super().__init__()
         self.written: list[tuple[str, str, str, Any]] = []

@@ -69,6 +69,8 @@ def elector(lock: Any, clock: FakeClock, stopped: list[float], **options: Any) -
     ("options", "text"),
     [
         ({"lease_duration": 10}, "leaseDuration must be greater than renewDeadline"),
+        ({"lease_duration": 2.2e9}, "lease_duration=2200000000.0 is not valid: use seconds (90), "),
+        ({"lease_duration": 2.2e9}, ", at most 596523h14m7s"),
         ({"renew_deadline": 2.4}, "renewDeadline must be greater than retryPeriod*JitterFactor"),
         ({"retry_period": 0}, "retryPeriod must be greater than zero"),
         ({"on_started_leading": None}, "OnStartedLeading callback must not be nil"),

@@ -1,4 +1,4 @@
-"""What the tests of the plugin share: runs without the user's settings, and a fake cluster."""
+"""Fixtures: runs without the user's settings, and a fake cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests whose process dies with them: their artifacts are gathered by whoever is left."""
+"""Artifacts of crashed workers, collected by the controller or another worker."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Provider:
         return Cluster()
 
 
-def connect(kubeconfig, context=None, provider="existing", time_scale=1.0):
+def connect(kubeconfig, context=None, provider="existing", time_scale=1.0, has_controllers=True):
     if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
         raise ClusterError(os.environ["FAKE_TROUBLE"])
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -89,10 +89,23 @@ _MINE = """
 import os, signal, threading, time
 import pytest
 from pytest_kwait import wait_for
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
 MINE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
 KEYS = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
         "stringData": {"words": "correct-horse"}}
+
+
+class Death:
+    # Observers are called in order: the wait is recorded already.
+    def __init__(self, die):
+        self.die = die
+
+    def on_start(self, wait):
+        threading.Timer(0.1, self.die).start()
+
+    def on_end(self, wait):
+        pass
 
 """
 
@@ -126,7 +139,7 @@ def files(root: Path) -> dict[str, str]:
     ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSEGV)"],
     ids=["exit", "kill", "segfault"],
 )
-def test_the_controller_gathers_what_a_worker_that_died_would_have(
+def test_controller_collects_artifacts_of_a_crashed_worker(
     pytester: pytest.Pytester, shared_cluster: FakeCluster, death: str
 ) -> None:
     pytester.makepyfile(
@@ -137,7 +150,7 @@ def test_before(kwait): pass
 def test_it(kwait, wait_for_job_complete):
     kwait.apply(MINE, KEYS)
     kwait.wait_for("configmap/mine", "create")
-    threading.Timer(0.5, lambda: {death}).start()
+    ACTIVE_WAITS.add(Death(lambda: {death}))
     wait_for_job_complete("pi", timeout="60s")
 """
     )
@@ -197,8 +210,8 @@ def test_a_worker_that_pytest_timeout_ends(
         + """
 @pytest.fixture(scope="module")
 def shared(kwait_factory):
-    with kwait_factory("shared") as bench:
-        yield bench
+    with kwait_factory("shared") as shared:
+        yield shared
 
 @pytest.mark.timeout(4, method="thread", func_only=True)
 def test_it(shared, kwait):
@@ -214,9 +227,7 @@ def test_it(shared, kwait):
     assert not any(name.endswith("problems.txt") for name in found)
 
 
-def test_a_namespace_that_is_given_is_looked_into(
-    pytester: pytest.Pytester, shared_cluster: FakeCluster
-) -> None:
+def test_given_namespace_is_dumped(pytester: pytest.Pytester, shared_cluster: FakeCluster) -> None:
     mine = {"/api/v1/namespaces/mine": {"metadata": {"name": "mine", "uid": "1"}}}
     (pytester.path / "requests.log.objects").write_text(json.dumps([mine, 1]))
     pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
@@ -225,7 +236,7 @@ def test_a_namespace_that_is_given_is_looked_into(
     assert "test_it-test_it-########-gw0/mine/namespace.yaml" in found
 
 
-def test_where_the_cluster_does_not_answer_it_is_said(
+def test_unreachable_cluster_is_reported(
     pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_TROUBLE", "no answer within 10s")
@@ -237,7 +248,7 @@ def test_where_the_cluster_does_not_answer_it_is_said(
     )
 
 
-def test_a_run_gathers_for_so_long_only(
+def test_collection_time_of_a_run_is_limited(
     pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_kwait.plugin.artifacts.CRASH_DUMPS_TIMEOUT", 0.0)
@@ -250,7 +261,7 @@ def test_a_run_gathers_for_so_long_only(
     )
 
 
-def test_of_a_worker_on_another_machine_only_the_failure_is_known(
+def test_remote_worker_has_only_its_failure(
     pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_ELSEWHERE", "1")
@@ -265,7 +276,7 @@ def test_of_a_worker_on_another_machine_only_the_failure_is_known(
     assert (evidence["namespaces"], evidence["waits"]) == ([], [])
 
 
-def test_who_asks_for_nothing_writes_nothing_down(
+def test_no_records_without_the_option(
     pytester: pytest.Pytester, shared_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -283,16 +294,17 @@ def test_a_timeout_that_ends_the_process_leaves_artifacts(
 @pytest.mark.timeout(60, method="thread")
 def test_in_time(kwait): pass
 
-@pytest.mark.timeout(3, method="thread")
-def test_it(kwait):
+@pytest.mark.timeout(3, method="thread", func_only=True)
+def test_it(kwait, kwait_cluster):
     kwait.apply(MINE)
     begun = threading.Event()
+    # Waits of a client of one's own know nothing of the test's own timeout.
+    client = kwait_cluster.client()
 
     def wait():
         begun.set()
-        # A wait that knows nothing of the test's own timeout.
         options = {"timeout": "60s", "mode": "poll", "poll": "50ms"}
-        wait_for(kwait.client, kwait.namespace, "configmap/other", "create", **options)
+        wait_for(client, kwait.namespace, "configmap/other", "create", **options)
 
     threading.Thread(target=wait, daemon=True).start()
     begun.wait()

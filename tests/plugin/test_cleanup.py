@@ -32,7 +32,7 @@ def leases(pytester: pytest.Pytester) -> list[str]:
     return [line for line in lines if "/leases" in line]
 
 
-def test_the_sign_of_life_is_two_requests_and_before_the_first_namespace(
+def test_run_lease_costs_two_requests_before_the_first_namespace(
     pytester: pytest.Pytester, fake_cluster: Log
 ) -> None:
     pytester.makepyfile(
@@ -54,13 +54,15 @@ def test_the_sign_of_life_is_two_requests_and_before_the_first_namespace(
     assert "janitor" not in result.stdout.str()
 
 
-def test_nothing_made_nothing_said(pytester: pytest.Pytester, fake_cluster: Log) -> None:
+def test_run_without_objects_has_no_lease_and_no_output(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
     pytester.makepyfile("def test_it(kwait_client): pass")
     pytester.runpytest().assert_outcomes(passed=1)
     assert leases(pytester) == []
 
 
-def test_a_cluster_that_ends_with_the_run_needs_no_sign_of_life(
+def test_embedded_cluster_needs_no_run_lease(
     pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_PROVIDER", "embedded")
@@ -69,9 +71,7 @@ def test_a_cluster_that_ends_with_the_run_needs_no_sign_of_life(
     assert leases(pytester) == []
 
 
-def test_a_given_namespace_holds_the_sign_of_life(
-    pytester: pytest.Pytester, fake_cluster: Log
-) -> None:
+def test_run_lease_is_in_the_given_namespace(pytester: pytest.Pytester, fake_cluster: Log) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -88,7 +88,7 @@ def test_a_given_namespace_holds_the_sign_of_life(
     )
     pytester.runpytest("--kwait-namespace=team-a").assert_outcomes(passed=1)
     lines = leases(pytester)
-    # Made, told of the kind of what is made, removed.
+    # Created, updated with the kind, deleted.
     assert [line.split()[0] for line in lines] == ["POST", "PATCH", "DELETE"]
     assert all("/namespaces/team-a/" in line for line in lines)
 
@@ -96,7 +96,7 @@ def test_a_given_namespace_holds_the_sign_of_life(
 @pytest.mark.parametrize(
     ("options", "gone"), [([], True), (["--kwait-janitor=false"], False)], ids=["on", "off"]
 )
-def test_what_dead_runs_left_goes_beside_the_tests(
+def test_leftovers_of_dead_runs_are_deleted_during_the_tests(
     pytester: pytest.Pytester, fake_cluster: Log, options: list[str], gone: bool
 ) -> None:
     pytester.makepyfile(_LEFT + "\ndef test_it(kwait): pass")
@@ -138,7 +138,7 @@ def test_a_janitor_that_may_not_look_fails_no_test(
     )
 
 
-def test_what_is_kept_outside_of_the_namespace_says_for_how_long(
+def test_kept_objects_outside_of_the_namespace_have_an_expiry(
     pytester: pytest.Pytester, fake_cluster: Log
 ) -> None:
     pytester.makepyfile(
@@ -154,7 +154,7 @@ def test_what_is_kept_outside_of_the_namespace_says_for_how_long(
 
 
 class _Pulse:
-    """A sign of life that notes what it is told."""
+    """A run lease that records its calls."""
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
@@ -170,7 +170,7 @@ class _Pulse:
 
 
 class _Source(OwnedSource):
-    """A cluster that somebody has."""
+    """An existing cluster."""
 
     def __init__(self) -> None:
         super().__init__(Settings())
@@ -180,7 +180,7 @@ class _Source(OwnedSource):
         return self.shared
 
 
-def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
+def test_worker_registers_with_the_controllers_lease() -> None:
     registration = _Pulse()
     source = _Source()
     desk = ClusterServer(source, lambda cluster: registration if cluster is source.shared else None)

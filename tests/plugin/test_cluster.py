@@ -3,13 +3,19 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_kwait.client import availability
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.plugin.cluster import uses_cluster
+from pytest_kwait.plugin.cluster import mapped_images, pytest_report_header, uses_cluster
 from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
+from pytest_kwait.plugin.run import run_key
+from pytest_kwait.plugin.settings import run_settings_key
+from pytest_kwait.simulator.container_runtime import runtime
+from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
 
 _PROVIDER = """
@@ -22,6 +28,7 @@ from pathlib import Path
 sys.path.append(os.environ["FAKE_PATH"])
 
 import pytest_kwait.clusters.provider as provider
+from pytest_kwait.client import availability
 from pytest_kwait.errors import ClusterError
 from tests.suite.fakes import FakeCluster
 
@@ -52,9 +59,9 @@ def choose(*args, **kwargs):
     return Provider()
 
 
-def connect(kubeconfig, context, provider, time_scale):
+def connect(kubeconfig, context, provider, time_scale, has_controllers):
     log(f"connect {kubeconfig} {context} {provider} {time_scale}")
-    return FakeCluster(time_scale=time_scale)
+    return FakeCluster(time_scale=time_scale, has_controllers=has_controllers)
 
 
 real = provider.choose_provider, provider.connect
@@ -96,7 +103,7 @@ def test_one_process_starts_its_cluster_once_and_ends_it(
     assert provider() == ["start", "stop"]
 
 
-def test_nothing_is_started_that_nobody_uses(pytester: pytest.Pytester, provider: Log) -> None:
+def test_unused_cluster_is_not_started(pytester: pytest.Pytester, provider: Log) -> None:
     pytester.makepyfile(test_it="def test_it(): pass")
     pytester.runpytest().assert_outcomes(passed=1)
     pytester.makepyfile(test_it=_USERS)
@@ -121,7 +128,7 @@ def test_workers_that_use_no_cluster_start_none(pytester: pytest.Pytester, provi
     assert provider() == []
 
 
-def test_workers_name_run_and_worker_and_report_what_they_keep(
+def test_workers_have_names_and_report_kept_namespaces(
     pytester: pytest.Pytester, provider: Log
 ) -> None:
     pytester.makepyfile(
@@ -157,7 +164,7 @@ def test_workers_share_one_random_run_id(pytester: pytest.Pytester, provider: Lo
 
 
 @pytest.mark.parametrize("args", [[], ["-n2"]], ids=["alone", "workers"])
-def test_a_cluster_that_does_not_start_is_tried_once_and_said_by_each_test(
+def test_failed_start_is_tried_once_and_fails_each_test(
     pytester: pytest.Pytester,
     provider: Log,
     monkeypatch: pytest.MonkeyPatch,
@@ -173,15 +180,17 @@ def test_a_cluster_that_does_not_start_is_tried_once_and_said_by_each_test(
 
 
 class Source:
-    """A cluster that somebody has."""
+    """An existing cluster."""
 
     provider = "embedded"
     kubeconfig = "/fake/kubeconfig"
     context = None
     time_scale = 0.1
+    has_controllers = False
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
+        self.added: list[str] = []
 
     def check(self) -> None:
         """Nothing is wrong with it."""
@@ -198,13 +207,22 @@ class Source:
         """Nothing was started."""
 
     def registration(self, cluster: object) -> None:
-        """Nobody says that the run lives."""
+        """A run without a lease."""
 
     def problem(self, test: str) -> str:
         return f"not for {test}"
 
+    def outage(self) -> str:
+        return ""
+
+    def wait_for_outage(self, known: str) -> str:
+        return f"{known} and gone"
+
     def notes(self) -> list[str]:
         return []
+
+    def add_note(self, line: str) -> None:
+        self.added.append(line)
 
     def show(self, line: str) -> None:
         """There is no terminal."""
@@ -224,36 +242,43 @@ def say(desk: ClusterServer, words: bytes) -> bytes:
             return stream.readline()
 
 
-def test_desk_answers_who_knows_the_secret(desk: ClusterServer) -> None:
+def test_server_answers_requests_with_the_secret(desk: ClusterServer) -> None:
     assert json.loads(say(desk, desk.secret.encode() + b"\n")) == {
         "provider": "embedded",
         "kubeconfig": "/fake/kubeconfig",
         "context": None,
         "time_scale": 0.1,
+        "has_controllers": False,
         "missing": "may do nothing",
     }
 
 
-def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterServer) -> None:
+def test_server_reports_readiness_of_the_cluster(desk: ClusterServer) -> None:
     source = RemoteSource(desk.port, desk.secret)
     assert source.problem("t.py::é[a b]") == "not for t.py::é[a b]"
     assert source.problem("x" * 10_000) == f"not for {'x' * 300}"
 
 
-def test_desk_hears_what_workers_wait_for() -> None:
+def test_server_reports_outages_of_the_cluster(desk: ClusterServer) -> None:
+    source = RemoteSource(desk.port, desk.secret)
+    assert source.wait_for_outage("") == " and gone"
+    assert source.wait_for_outage("it is é") == "it is é and gone"
+
+
+def test_server_receives_waits_of_workers() -> None:
     heard: list[tuple[str, str]] = []
-    desk = ClusterServer(Source(), told=lambda worker, line: heard.append((worker, line)))
+    desk = ClusterServer(Source(), show_line=lambda worker, line: heard.append((worker, line)))
     source = RemoteSource(desk.port, desk.secret, "gw1")
     source.show("4s left: é to come")
     source.show("")
     desk.close()
-    # Nobody is there any more, which is no matter.
+    # The server has ended, which is no error.
     source.show("lost")
     assert heard == [("gw1", "4s left: é to come"), ("gw1", "")]
 
 
 @pytest.mark.parametrize("words", [b"guess\n", b"\n", b"x" * 5000, "é".encode() + b"\n"])
-def test_desk_answers_nobody_else(desk: ClusterServer, words: bytes) -> None:
+def test_server_ignores_requests_without_the_secret(desk: ClusterServer, words: bytes) -> None:
     try:
         answer = say(desk, words)
     except ConnectionResetError:
@@ -272,7 +297,7 @@ def test_closed_desk_is_not_there_any_more() -> None:
     )
 
 
-def test_controller_that_ends_is_told() -> None:
+def test_ended_controller_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         source = RemoteSource(listener.getsockname()[1], "secret")
         caught: list[ClusterError] = []
@@ -327,8 +352,200 @@ def test_sources_reach_the_provider() -> None:
         ("def test_it(tmp_path): pass", False),
     ],
 )
-def test_what_a_test_names_says_whether_it_uses_the_cluster(
+def test_fixtures_and_markers_tell_whether_a_test_uses_the_cluster(
     pytester: pytest.Pytester, test: str, uses: bool
 ) -> None:
     pytester.makefile(".yaml", a="{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
     assert uses_cluster(pytester.getitem(f"import pytest\n\n{test}", "test_it")) is uses
+
+
+_DYING = """
+import pytest
+from pytest_kwait.client.availability import availability_of
+
+def end(cluster):
+    availability = availability_of(cluster.server)
+    cluster.transport.availability = availability
+    cluster.transport.send = lambda *args, **options: availability.check()
+    availability.report_problem("the embedded cluster has ended (signal 9)")
+
+@pytest.fixture
+def made(kwait, kwait_factory):
+    with kwait_factory("addons") as addons:
+        kwait.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        yield addons
+        if TIDY:
+            addons.list("pods")
+"""
+_ENDED = "the embedded cluster has ended (signal 9)"
+
+
+@pytest.mark.parametrize("tidy", [False, True], ids=["plugin", "and user's fixture"])
+def test_end_of_the_cluster_is_reported_once(
+    pytester: pytest.Pytester, provider: Log, monkeypatch: pytest.MonkeyPatch, tidy: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(availability, "_availabilities", {})
+    pytester.makepyfile(
+        test_it=f"TIDY = {tidy}\n{_DYING}"
+        """
+def test_first(kwait, made, wait_for_pod_ready):
+    end(kwait.cluster)
+    wait_for_pod_ready("web")
+
+def test_next(kwait): pass
+
+def test_without_cluster(): pass
+"""
+    )
+    result = pytester.runpytest("-ra")
+    result.assert_outcomes(failed=1, errors=1, passed=1)
+    lines = result.stdout.str().splitlines()
+    assert [line for line in lines if line.startswith(("ERROR ", "FAILED "))] == [
+        f"ERROR test_it.py::test_next - Failed: {_ENDED}",
+        f"FAILED test_it.py::test_first - {_ENDED}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "teardown", "summary"),
+    [
+        ("assert 1 == 2", "", "ERROR test_it.py::test_it - Failed: " + _ENDED),
+        ("", "", "ERROR test_it.py::test_it - Failed: " + _ENDED),
+        (
+            "kwait.list('pods')",
+            "raise RuntimeError('of its own')",
+            "ERROR test_it.py::test_it - BaseExceptionGroup: errors while tearing down <Fu...",
+        ),
+    ],
+    ids=["after another failure", "after success", "with another one"],
+)
+def test_teardown_errors_at_the_end_of_the_cluster_hide_no_other_failure(
+    pytester: pytest.Pytester,
+    provider: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    teardown: str,
+    summary: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(availability, "_availabilities", {})
+    pytester.makepyfile(
+        test_it=f"""
+{_DYING.replace("TIDY", "False")}
+@pytest.fixture
+def own():
+    yield
+    {teardown}
+
+def test_it(kwait, own):
+    end(kwait.cluster)
+    {body}
+"""
+    )
+    lines = pytester.runpytest("-ra").stdout.str().splitlines()
+    assert [line for line in lines if line.startswith("ERROR ")] == [summary]
+    # In the group of errors is what the cluster's end does not explain.
+    assert any(line.endswith("RuntimeError: of its own") for line in lines) is bool(teardown)
+
+
+def test_workers_add_lines_to_the_end_of_the_run() -> None:
+    source = Source()
+    desk = ClusterServer(source)
+    remote = RemoteSource(desk.port, desk.secret, "gw0")
+    remote.add_note("1 image mapping is not used (é): …")
+    desk.close()
+    remote.add_note("lost")
+    assert source.added == ["1 image mapping is not used (é): …"]
+    assert remote.notes() == []
+
+
+def test_a_line_for_the_end_of_the_run_is_added_once() -> None:
+    source = OwnedSource(Settings())
+    for line in ("one", "two", "one"):
+        source.add_note(line)
+    assert source.notes() == ["one", "two"]
+
+
+def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(verbose=verbose, no_header=no_header)
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "lines"),
+    [
+        ({"image": ["a=b"]}, _option(), ["kwait: programs in pods: no cgroups"]),
+        ({"image": ["a=b"]}, _option(verbose=-1), []),
+        ({"image": ["a=b"]}, _option(no_header=True), []),
+        ({"image": ["a=b"], "cluster": "existing"}, _option(), []),
+        ({}, _option(), []),
+    ],
+)
+def test_the_header_says_what_is_not_isolated(
+    monkeypatch: pytest.MonkeyPatch, given: Any, option: Any, lines: list[str]
+) -> None:
+    found = Isolation(True, True, "none", "none", True, ("no cgroups",))
+    monkeypatch.setattr(runtime, "detect_isolation", lambda: found)
+    settings = Settings().merged(given, lambda _: "flag")
+    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=option)
+    assert pytest_report_header(config) == lines
+
+
+def test_the_header_is_silent_about_programs_that_cannot_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> Isolation:
+        raise OSError("no processes")
+
+    monkeypatch.setattr(runtime, "detect_isolation", fail)
+    settings = Settings().merged({"image": ["a=b"]}, lambda _: "flag")
+    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=_option())
+    assert pytest_report_header(config) == []
+
+
+class _Images:
+    def __init__(self, ignored: list[str]) -> None:
+        self.ignored = ignored
+        self.mapped: list[Any] = []
+        self.closed = False
+
+    def add(self, mapping: Any) -> None:
+        self.mapped.append(mapping)
+
+    def list_missing_isolation(self) -> list[str]:
+        return ["no cgroups"]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("ignored", "no_header", "lines"),
+    [
+        ([], True, ["programs in pods: no cgroups"]),
+        # The header has it.
+        ([], False, []),
+        (
+            ["a"],
+            False,
+            [
+                "1 image mapping is not used (a): https://h is not an embedded cluster, its nodes "
+                "pull these images"
+            ],
+        ),
+    ],
+)
+def test_images_of_settings_replace_those_of_the_fixture(
+    ignored: list[str], no_header: bool, lines: list[str]
+) -> None:
+    settings = Settings().merged({"image": ["b=option"]}, lambda _: "flag")
+    source, images = Source(), _Images(ignored)
+    stash: Any = {run_settings_key: settings, run_key: SimpleNamespace(source=source)}
+    cluster: Any = SimpleNamespace(images=images, server="https://h")
+    config: Any = SimpleNamespace(stash=stash, option=_option(no_header=no_header))
+    with mapped_images(config, cluster, {"a": "x", "b": "y"}):
+        assert [(one.pattern, one.command) for one in images.mapped] == [
+            ("a", ("x",)), ("b", ("option",)),
+        ]  # fmt: skip
+        assert not images.closed
+    assert (source.added, images.closed) == (lines, True)

@@ -155,7 +155,7 @@ def authorized(
     return allow
 
 
-def test_what_is_missing_is_said_once_before_anything_is_made(
+def test_missing_rights_are_reported_once_before_any_object(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces")
@@ -163,7 +163,7 @@ def test_what_is_missing_is_said_once_before_anything_is_made(
     assert sorted(set(authorized())) == ["selfsubjectaccessreviews", "selfsubjectreviews"]
 
 
-def test_workers_are_told_by_the_controller(
+def test_workers_get_missing_rights_from_the_controller(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces")
@@ -177,14 +177,14 @@ def test_workers_are_told_by_the_controller(
     assert not any(line.startswith("POST /api/v1/namespaces") for line in log)
 
 
-def test_whoever_makes_no_namespace_needs_no_right_to(
+def test_given_namespace_needs_no_right_to_create_namespaces(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces")
     pytester.runpytest("-k", "reader").assert_outcomes(passed=1, deselected=4)
 
 
-def test_a_test_that_turns_out_to_need_one_says_it_itself(
+def test_test_that_needs_a_namespace_reports_the_missing_right(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces")
@@ -193,7 +193,7 @@ def test_a_test_that_turns_out_to_need_one_says_it_itself(
     assert _MISSING in result.stdout.str()
 
 
-def test_a_namespace_that_is_there_is_the_way_out(
+def test_missing_right_advises_a_given_namespace(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces,delete namespaces")
@@ -205,7 +205,7 @@ def test_a_namespace_that_is_there_is_the_way_out(
 
 
 @_WORKERS
-def test_what_the_run_goes_on_without_is_told_once_at_its_end(
+def test_optional_rights_are_reported_once_at_the_end(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]], workers: list[str]
 ) -> None:
     authorized("list events,watch nodes")
@@ -223,7 +223,7 @@ def test_what_the_run_goes_on_without_is_told_once_at_its_end(
 
 
 @_WORKERS
-def test_rights_are_asked_for_once(
+def test_rights_are_reviewed_once(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]], workers: list[str]
 ) -> None:
     authorized("delete namespaces")
@@ -232,7 +232,7 @@ def test_rights_are_asked_for_once(
     assert authorized().count("selfsubjectaccessreviews") == 28
 
 
-def test_the_embedded_cluster_is_not_asked(
+def test_embedded_cluster_is_not_reviewed(
     pytester: pytest.Pytester, authorized: Callable[..., list[str]]
 ) -> None:
     authorized("create namespaces", "embedded")

@@ -18,7 +18,7 @@ PROMPT = "(Pdb) "
 
 
 class Session:
-    """A run of pytest whose prompts somebody answers.
+    """A run of pytest with answered prompts.
 
     Args:
         folder: where its tests are.
@@ -108,19 +108,22 @@ def test_deadlines_stand_still_at_the_prompt(
     session.until_prompt()
     session.say("before, began = left(), time.monotonic()")
     session.until_prompt()
-    time.sleep(1.0)  # noqa: TID251 - somebody thinks, in real time
+    time.sleep(1.0)  # noqa: TID251 - a pause of the user, in real time
     session.say("time.monotonic() - began > 1.0, before - left() < 0.5")
     assert session.until_prompt() == f"(True, True)\n{PROMPT}"
-    # What is typed at the prompt goes by a clock that goes.
+    # Commands at the prompt use a running clock.
     session.say("wait_for_job_complete('typed', timeout='0.1s')")
     typed = " ".join(session.until_prompt().split())
-    assert "/typed did not become complete within 100ms: not found yet" in typed
+    assert typed.startswith(
+        "*** pytest_kwait.errors.WaitTimeout: "
+        "job typed did not become complete within 100ms: not found yet awaited "
+    )
     session.say("c")
     output = session.until_over()
     assert "1 passed" in output, output
 
 
-def test_the_namespace_is_there_while_one_looks(
+def test_namespace_exists_during_the_prompt(
     pytester: pytest.Pytester,
     fake_cluster: FakeCluster,
     started: Callable[..., Session],

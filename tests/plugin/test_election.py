@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_bad_arguments_are_told(pytester: pytest.Pytester, fake_cluster: Callable[[], str]) -> None:
+def test_invalid_arguments_are_reported(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
     pytester.makepyfile(
         """
         def test_it(kwait_leader_election):

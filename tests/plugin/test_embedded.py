@@ -20,7 +20,7 @@ spec:
       containers:
       - name: main
         image: busybox:1.36
-        command: [sh, -c, "echo hi; sleep 0.3"]
+        command: [sh, -c, "echo hi; sleep 2"]
 '''
 
 
@@ -72,3 +72,34 @@ def test_a_suite_passes_on_the_embedded_cluster(pytester: pytest.Pytester, args:
         "--strict-markers", "-Werror", "-ofaulthandler_timeout=60", *args, timeout=120
     )
     result.assert_outcomes(passed=5)
+
+
+_IMAGES = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kwait_images():
+    return {"shop/leave": ["/bin/sh", "-c", "exit 3"]}
+"""
+_LEAVE = """
+import pytest
+
+
+def test_leave(kwait, wait_for_pod_no_longer_running):
+    container = {"name": "main", "image": "shop/leave"}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    pod = wait_for_pod_no_longer_running("p", timeout="20s")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+"""
+
+
+def test_images_of_a_folder_are_mapped_for_its_tests(pytester: pytest.Pytester) -> None:
+    """Also if the cluster was used before by a test that does not see them."""
+    pytester.makepyfile(test_a="def test_a(kwait): assert not kwait.list('pods')")
+    folder = pytester.mkpydir("shop")
+    (folder / "conftest.py").write_text(_IMAGES)
+    (folder / "test_leave.py").write_text(_LEAVE)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "test_a.py", "shop")
+    result.assert_outcomes(passed=2)

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
 
 from pytest_kwait.plugin.kept_namespaces import fit_headline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHOWN = [
     "    def test_it(wait):",
@@ -37,18 +43,89 @@ def test_the_headline_fits_and_the_rest_stays() -> None:
     assert lines_of(SHOWN) == [FITTED]
 
 
-def test_what_ends_with_its_headline() -> None:
+def test_message_that_ends_with_its_headline() -> None:
     assert lines_of(["E   a.B: " + "word " * 30]) == [
         ["E   a.B: " + " ".join(["word"] * 18), "E       " + " ".join(["word"] * 12)]
     ]
 
 
-def test_what_is_no_message_of_ours_stays() -> None:
+def test_foreign_message_is_unchanged() -> None:
     lines = ["    assert 1 == 2", "E   assert 1 == 2", "E    +  where 1 = a"]
 
     assert lines_of(lines) == [lines]
 
 
-def test_what_is_no_traceback_stays() -> None:
+def test_text_without_traceback_is_unchanged() -> None:
     fit_headline("a text")
     fit_headline(None)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "in a worker"])
+def test_short_summary_shows_the_cause_in_80_columns(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    fake_cluster: Callable[[], str],
+    workers: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_kwait import InvalidArgument
+
+        def test_wait(wait_for_job_complete):
+            wait_for_job_complete("sleepers", timeout="100ms")
+
+        @pytest.mark.wait_for_pod_ready("web", timeout="100ms")
+        def test_mark(): pass
+
+        def test_argument(kwait):
+            raise InvalidArgument("count", -1, "use 0 or more")
+
+        def test_own():
+            assert 1 == 2
+        """
+    )
+    result = pytester.runpytest("--junitxml=junit.xml", *workers)
+    lines = result.stdout.str().splitlines()
+    for line in (
+        "FAILED test_it.py::test_wait - job/sleepers: not found yet (limit 100ms)",
+        "ERROR test_it.py::test_mark - pod/web: not found yet (limit 100ms)",
+        "FAILED test_it.py::test_argument - count=-1 is not valid: use 0 or more",
+        "FAILED test_it.py::test_own - assert 1 == 2",
+    ):
+        assert line in lines
+    junit = (pytester.path / "junit.xml").read_text()
+    assert 'message="job/sleepers: not found yet (limit 100ms)"' in junit
+
+
+def test_values_of_secrets_are_masked_in_names_of_awaited_objects(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, fake_cluster: Callable[[], str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pytester.makepyfile(
+        test_it="""
+        def test_it(kwait, wait_for_pod_ready):
+            value = "gr8-passw" + "0rd"
+            kwait.create({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+                "stringData": {"key": value},
+            })
+            wait_for_pod_ready("web-" + value, timeout="100ms")
+        """
+    )
+    result = pytester.runpytest(
+        "--junitxml=junit.xml", "--kwait-artifacts=kept", "--kwait-report=r.json"
+    )
+    shown = result.stdout.str()
+    assert (
+        "FAILED test_it.py::test_it - pod/web-(hidden): not found yet (limit 100ms)"
+    ) in shown.splitlines()
+    written = [
+        path.read_text()
+        for path in pytester.path.rglob("*")
+        if path.suffix in {".xml", ".json", ".txt", ".yaml"}
+    ]
+    assert len(written) > 2
+    for text in (shown, *written):
+        assert "gr8-passw0rd" not in text

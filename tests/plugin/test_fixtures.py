@@ -11,7 +11,7 @@ _MADE = re.compile(r"POST /api/v1/namespaces\n")
 _DELETED = re.compile(r"DELETE /api/v1/namespaces/(\S+)\n")
 
 
-def test_a_namespace_per_test_is_ready_and_goes_away(
+def test_each_test_has_a_ready_namespace_that_is_deleted(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -90,7 +90,7 @@ def test_namespaces_are_shared_by_option(
     assert len(_DELETED.findall(fake_cluster())) == made
 
 
-def test_a_function_outside_of_a_class_has_a_bench_of_its_own_at_class_scope(
+def test_function_outside_of_classes_has_its_own_namespace_at_class_scope(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -107,7 +107,7 @@ def test_a_function_outside_of_a_class_has_a_bench_of_its_own_at_class_scope(
     assert fake_cluster().count("PATCH") == 1
 
 
-def test_shared_bench_uses_the_settings_of_the_test_that_runs(
+def test_shared_kwait_uses_the_settings_of_the_running_test(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -152,7 +152,7 @@ def test_existing_namespace_is_used_and_only_our_objects_go(
     ]
 
 
-def test_existing_namespace_that_is_not_there_says_so(
+def test_missing_given_namespace_is_an_error(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(test_it="def test_it(kwait): pass")
@@ -173,9 +173,9 @@ def test_factory_makes_further_benches(
 
         @pytest.fixture(scope="session")
         def shared(kwait_factory):
-            with kwait_factory("shared things") as bench:
-                bench.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})
-                yield bench
+            with kwait_factory("shared things") as shared:
+                shared.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})
+                yield shared
 
         def test_one(shared, kwait):
             assert shared.namespace.startswith("kwait-r1-shared-things-")
@@ -240,7 +240,7 @@ def test_running_again_takes_a_new_name(
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_what_could_not_be_deleted_is_an_error_of_the_teardown(
+def test_failed_deletion_is_a_teardown_error(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -264,7 +264,7 @@ def test_what_could_not_be_deleted_is_an_error_of_the_teardown(
     assert "node/n: 403: no" in result.stdout.str()
 
 
-def test_nothing_is_left_when_the_bench_cannot_be_made(
+def test_failed_setup_leaves_no_namespace(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     (pytester.path / "bad.yaml").write_text(
@@ -283,7 +283,7 @@ def test_nothing_is_left_when_the_bench_cannot_be_made(
     result.assert_outcomes(errors=1)
     assert (
         "bad.yaml, document 2, line 3: "
-        "kind='Nood' is not valid: a kind that the server has in v1; near: nodes (v1)"
+        "kind='Nood' is not valid: the server has no such kind in v1; near: nodes (v1)"
     ) in result.stdout.str().splitlines()
     log = fake_cluster().splitlines()
     assert [line.split()[0] for line in log] == ["POST", "PATCH", "DELETE", "DELETE"]
@@ -314,6 +314,42 @@ def test_a_conftest_overrides_fixtures_and_uses_them(pytester: pytest.Pytester) 
     pytester.runpytest().assert_outcomes(passed=1)
 
 
+def test_a_fixture_replaces_the_timeout_table_in_part(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def kwait_timeouts(request):
+            return request.node.get_closest_marker("table").args[0]
+
+        @pytest.mark.table({"job": "3s", "mine": 7})
+        def test_mapping(kwait, wait_for_job_complete):
+            assert kwait.timeouts.job == 3.0 and kwait.timeouts["mine"] == 7.0
+            assert kwait.timeouts.poll == 0.01 and kwait.timeouts.pod_start == 300.0
+            defaults = wait_for_job_complete.defaults
+            assert defaults.options(wait_for_job_complete.wait, {})["timeout"] == 3.0
+
+        @pytest.mark.table(90)
+        def test_number(wait_for_job_complete): pass
+
+        @pytest.mark.table({"job": "soon"})
+        def test_text(wait_for_job_complete): pass
+        """
+    )
+    result = pytester.runpytest("-o", "markers=table: timeouts", "--kwait-poll=10ms")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "fixture kwait_timeouts=90 is not valid: it returns a mapping of names to durations, "
+            'for example {"job": "5m"}',
+            "timeout job='soon' (from fixture kwait_timeouts) is not valid: use seconds (90), *",
+        ]
+    )
+
+
 def test_a_suite_that_names_no_fixture_registers_none(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -329,3 +365,98 @@ def test_a_name_that_is_nearly_right_is_shown_all_waits(pytester: pytest.Pyteste
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)
     assert "wait_for_pod_ready" in result.stdout.str()
+
+
+_FUNCTIONS = """
+import pytest
+import pytest_kwait.engine.waiter as waiter
+from pytest_kwait import rolling_update, wait_for, wait_for_job_complete, wait_for_pod_ready
+
+pytestmark = pytest.mark.kwait(grace="7s")
+USED = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def record():
+    def wait(session, condition, settings, deadline=None):
+        USED.append(settings)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiter, "wait_for_condition", wait)
+        yield
+
+
+def used(client, **options):
+    wait_for_job_complete(client, "default", "pi", **options)
+    found = USED.pop()
+    return (found.timeout, found.poll, found.mode, found.fail_fast, found.grace, found.stable_for)
+
+
+OF_RUN = (60.0, 0.01, "poll", False, None, 0.0)
+OF_MODULE = (60.0, 0.01, "poll", False, 7.0, 0.0)
+OF_TEST = (3.0, 5.0, "watch", False, 7.0, 2.0)
+
+
+@pytest.fixture(scope="session")
+def in_session(kwait_client):
+    assert used(kwait_client) == OF_RUN
+    yield
+    assert used(kwait_client) == OF_RUN
+
+
+@pytest.fixture(scope="module")
+def in_module(kwait_client, in_session):
+    assert used(kwait_client) == OF_MODULE
+    assert used(kwait_client, grace="1s", timeout=4) == (4.0, 0.01, "poll", False, 1.0, 0.0)
+    yield
+    assert used(kwait_client) == OF_MODULE
+
+
+@pytest.fixture
+def in_function(kwait_client, in_module):
+    assert used(kwait_client) == OF_TEST
+    yield
+    assert used(kwait_client) == OF_TEST
+
+
+@pytest.mark.kwait(timeouts={"job": "3s"}, poll="5s", mode="watch", stable_for="2s")
+def test_marked(kwait_client, in_function):
+    assert used(kwait_client) == OF_TEST
+    assert used(kwait_client, mode="poll")[2] == "poll"
+
+
+def test_other(kwait_client, in_module):
+    assert used(kwait_client) == OF_MODULE
+"""
+
+
+def test_functions_follow_the_settings_of_the_test_or_of_their_fixtures_scope(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(test_it=_FUNCTIONS)
+    result = pytester.runpytest("--kwait-timeout=job=1m", "--kwait-fail-fast=false")
+    result.assert_outcomes(passed=2)
+
+
+def test_limits_and_pauses_of_functions_without_settings_are_their_own(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makeini("[pytest]")
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_kwait.client.session import Session
+
+        def test_it(kwait_client):
+            options = Session.of(kwait_client).default_options
+            assert options("job", "poll") == {}
+            assert options("authorization", "authorization_poll") == {}
+
+        @pytest.mark.kwait(timeouts={"authorization_poll": "1s"})
+        def test_pause(kwait_client):
+            options = Session.of(kwait_client).default_options
+            assert options("authorization", "authorization_poll") == {"poll": 1.0}
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=2)

@@ -131,7 +131,7 @@ def test_the_controller_tells_once_for_all_workers(
     assert re.search(r"test&#95;killed</code> \| worker 'gw\d' crashed while running ", text)
 
 
-def test_elsewhere_and_where_all_is_well_nothing_is_said(
+def test_no_output_outside_of_github_or_without_failures(
     pytester: pytest.Pytester, step_summary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makepyfile(test_good="def test_good(kwait): pass")
@@ -143,7 +143,7 @@ def test_elsewhere_and_where_all_is_well_nothing_is_said(
 
 
 @pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
-def test_suites_that_have_nothing_to_do_with_us_are_left_alone(
+def test_suites_without_waits_get_no_annotations(
     pytester: pytest.Pytester, step_summary: Path, workers: list[str]
 ) -> None:
     pytester.makepyfile(test_it="def test_it(): assert False")
@@ -175,7 +175,7 @@ def test_a_summary_that_cannot_be_written_is_one_line(
     )
 
 
-def test_another_plugin_that_annotates_is_left_to_it(
+def test_other_annotating_plugin_takes_precedence(
     pytester: pytest.Pytester, step_summary: Path
 ) -> None:
     pytester.makepyfile(

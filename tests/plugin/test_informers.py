@@ -77,12 +77,12 @@ def test_informers_of_a_test_start_synced_and_stop_with_it(
         ),
         (
             "('podz')",
-            "InvalidArgument: kind='podz' is not valid: a kind that the server has; near: "
+            "InvalidArgument: kind='podz' is not valid: the server has no such kind; near: "
             "pods (v1)",
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_arguments_are_refused(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, call: str, message: str
 ) -> None:
     pytester.makepyfile(f"def test_it(kwait_informers): kwait_informers{call}")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.Pytester) -> None:
+def test_suite_without_waits_imports_little(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import sys
@@ -54,7 +54,7 @@ def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_a_suite_that_waits_for_nothing_registers_next_to_nothing(
+def test_suite_without_waits_registers_little(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -96,7 +96,7 @@ def test_a_suite_that_waits_for_nothing_registers_next_to_nothing(
     ],
     ids=["fixture", "below a fixture", "asked for late", "marker", "added marker", "function"],
 )
-def test_whoever_asks_for_anything_gets_everything(
+def test_first_use_registers_all_fixtures(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, conftest: str, test: str
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -109,7 +109,7 @@ def test_whoever_asks_for_anything_gets_everything(
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_a_wait_that_is_imported_late_has_its_say_from_the_next_test_on(
+def test_late_imported_wait_registers_with_the_next_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)

@@ -120,7 +120,7 @@ def _leases(path: Path) -> list[str]:
     return [line.split()[0] for line in lines if "/leases" in line]
 
 
-def test_tests_that_share_it_cost_nothing_each(pytester: pytest.Pytester) -> None:
+def test_shared_tests_send_no_requests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -136,7 +136,7 @@ def test_tests_that_share_it_cost_nothing_each(pytester: pytest.Pytester) -> Non
     assert _leases(pytester.path / "requests.log") == ["POST", "POST", "DELETE", "DELETE"]
 
 
-def test_a_serial_test_holds_it_alone(pytester: pytest.Pytester) -> None:
+def test_serial_test_holds_the_lock_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, json, pytest
@@ -188,7 +188,7 @@ def test_a_test_without_a_cluster_takes_no_lock(pytester: pytest.Pytester) -> No
     pytester.runpytest("-p", "no:xdist").assert_outcomes(passed=2, skipped=1)
 
 
-def test_who_has_it_is_said_when_the_time_is_up(pytester: pytest.Pytester) -> None:
+def test_timeout_names_the_holders(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -214,7 +214,7 @@ def test_who_has_it_is_said_when_the_time_is_up(pytester: pytest.Pytester) -> No
     )
 
 
-def test_the_timeout_of_the_session_bounds_it_too(pytester: pytest.Pytester) -> None:
+def test_session_timeout_limits_the_lock(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -235,7 +235,7 @@ def test_the_timeout_of_the_session_bounds_it_too(pytester: pytest.Pytester) -> 
 
 
 @pytest.mark.parametrize("method", ["signal", "thread"])
-def test_waiting_for_it_is_not_on_the_time_of_the_test(
+def test_waiting_for_the_lock_does_not_count_for_the_test_timeout(
     pytester: pytest.Pytester, method: str
 ) -> None:
     pytester.makepyfile(
@@ -274,7 +274,7 @@ def test_waiting_for_it_is_not_on_the_time_of_the_test(
     result.stdout.fnmatch_lines(["kwait: waited *s in 1 wait, 0 failed early, 0 retries"])
 
 
-def test_who_is_in_a_test_is_named(pytester: pytest.Pytester) -> None:
+def test_holders_in_a_test_are_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -322,7 +322,7 @@ def test_next(kwait_client): pass
     )
 
 
-def test_a_shared_test_that_has_lost_it_is_named(pytester: pytest.Pytester) -> None:
+def test_shared_test_that_lost_the_lock_is_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it=_LOSE
         + """
@@ -340,7 +340,7 @@ def test_shared(kwait_client, pytestconfig):
     )
 
 
-def test_a_lock_that_somebody_has_removed_is_told(pytester: pytest.Pytester) -> None:
+def test_removed_lock_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -359,7 +359,7 @@ def test_a_lock_that_somebody_has_removed_is_told(pytester: pytest.Pytester) -> 
     )
 
 
-def test_where_it_is_forbidden_only_serial_tests_fail(pytester: pytest.Pytester) -> None:
+def test_forbidden_leases_fail_only_serial_tests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import conftest, pytest
@@ -384,7 +384,7 @@ def test_where_it_is_forbidden_only_serial_tests_fail(pytester: pytest.Pytester)
     )
 
 
-def test_workers_hand_what_there_is_to_tell_to_their_controller(pytester: pytest.Pytester) -> None:
+def test_workers_pass_messages_to_the_controller(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfigure()
     node = SimpleNamespace(config=config, workeroutput={"kwait_lock": ["kwait: lost"]})
     lock.pytest_testnodedown(node)

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from pytest_kwait.engine.options import TIMEOUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _PASSED_BY = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
-_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for"
+_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
 _PER_TEST = "fail_fast, grace, keep, mode, poll, stable_for, timeout, timeouts"
 
 
@@ -59,6 +66,36 @@ def test_function_wins_over_class_over_module_and_timeouts_merge_by_name(
     pytester.runpytest("--kwait-fail-fast=false", "--kwait-poll=9s").assert_outcomes(passed=1)
 
 
+def test_a_named_timeout_wins_over_the_timeout_of_an_outer_marker(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def limits(*waits):
+            return [wait.defaults.options(wait.wait, {})["timeout"] for wait in waits]
+
+        @pytest.mark.kwait(timeout="1s")
+        class TestClass:
+            @pytest.mark.kwait(timeouts={"job": "3s"})
+            def test_nearer(self, wait_for_job_complete, wait_for_pod_ready):
+                assert limits(wait_for_job_complete, wait_for_pod_ready) == [3.0, 1.0]
+
+            @pytest.mark.kwait(timeout="2s", timeouts={"job": "4s"})
+            def test_same_marker(self, wait_for_job_complete, wait_for_pod_ready):
+                assert limits(wait_for_job_complete, wait_for_pod_ready) == [4.0, 2.0]
+
+        @pytest.mark.kwait(timeouts={"job": "3s"})
+        class TestNamed:
+            @pytest.mark.kwait(timeout="1s")
+            def test_farther(self, wait_for_job_complete):
+                assert limits(wait_for_job_complete) == [1.0]
+        """
+    )
+    pytester.runpytest("--kwait-timeout=job=9s").assert_outcomes(passed=3)
+
+
 BAD_MARKERS = [
     (
         "kwait(pol='2s')",
@@ -74,6 +111,10 @@ BAD_MARKERS = [
     (
         "kwait(timeouts={'jobs': '5m'})",
         "timeout name='jobs' is not valid: the nearest names in the table are job",
+    ),
+    (
+        "kwait(timeouts={60: 'job'})",
+        f"timeout name=60 is not valid: the table has {', '.join(TIMEOUTS)}",
     ),
     ("kwait(mode='look')", "mode='look' is not valid: use watch or poll"),
     (
@@ -95,7 +136,18 @@ BAD_MARKERS = [
         "job='Pi' is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' and '.', "
         "with a letter or digit at both ends of each part",
     ),
-    ("manifests()", "give files, for example manifests('job.yaml')"),
+    (
+        "manifests()",
+        "give files, for example manifests('job.yaml'), and nothing else but validate",
+    ),
+    (
+        "manifests('items.yaml', validate='no')",
+        "validate='no' is not valid: use 'strict', 'warn' or 'ignore'",
+    ),
+    (
+        "manifests('items.yaml')",
+        "items.yaml, document 1, line 1: its items are a number, a list is needed",
+    ),
     ("manifests('nowhere.yaml')", "nowhere.yaml: there is no file {path}/nowhere.yaml"),
     (
         "manifests('bad.yaml')",
@@ -109,6 +161,7 @@ def test_bad_marker_fails_the_collection_of_its_test(
     pytester: pytest.Pytester, mark: str, problem: str
 ) -> None:
     (pytester.path / "bad.yaml").write_text("a: b\nc: d: e\n")
+    (pytester.path / "items.yaml").write_text("apiVersion: v1\nkind: List\nitems: 3\n")
     pytester.makepyfile(
         test_it=f"""
         import pytest
@@ -126,6 +179,113 @@ def test_bad_marker_fails_the_collection_of_its_test(
     assert f"marker {mark} of test_it.py::test_bad: {problem}" in lines
     assert any(line.startswith("ERROR test_it.py::test_bad") for line in lines)
     assert "Traceback" not in result.stdout.str()
+
+
+_FUZZED = """
+import random
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+class Rude:
+    def __repr__(self): raise RuntimeError("no repr")
+    __str__ = __eq__ = __bool__ = __len__ = __iter__ = __float__ = __repr__
+    __hash__ = None
+
+circle = []
+circle.append(circle)
+deep = []
+for _ in range(3000):
+    deep = [deep]
+
+WORDS = [
+    "", "web", "job/web", "pods", "a=b", "x" * 3000, "\\0", "\\ud800", "9" * 5000, "-1", "1e400",
+    "5s", "apiVersion: v1\\nkind: List\\nitems: 3", "a: " + "[" * 3000, "{" * 3000, "a: &a [*a]",
+    "a: !!timestamp x", "a: !!bool x", '{"kind": "\\\\ud800", "apiVersion": "v1"}',
+    "jsonpath={..}=1",
+]
+VALUES = [
+    *WORDS, 0, 1, -1, 10**5000, -(10**19), 1.5, float("nan"), float("inf"), None, True, b"web",
+    timedelta.max, Decimal("NaN"), Rude(), Rude, circle, deep, Path("/nowhere"), object(),
+    {"kind": "List", "apiVersion": "v1", "items": {"a": 1}}, {1: {2}}, {"job": Rude()},
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": Rude()}}, lambda: 1,
+]
+OPTIONS = [
+    "timeout", "timeouts", "poll", "mode", "fail_fast", "grace", "stable_for", "keep",
+    "namespace", "selector", "count", "pods", "label", "condition", "cluster",
+]
+rng = random.Random(15)
+
+def value():
+    kind = rng.random()
+    if kind < 0.1:
+        return [value() for _ in range(rng.randrange(3))]
+    if kind < 0.2:
+        return {rng.choice(WORDS): value(), rng.randrange(9): value()}
+    return rng.choice(VALUES)
+
+def mark():
+    name = rng.choice(["manifests", "kwait", *WAIT_NAMES])
+    count = 0 if name == "kwait" and rng.random() < 0.8 else rng.randrange(4)
+    args = [value() for _ in range(count)]
+    given = {option: value() for option in rng.sample(OPTIONS, rng.randrange(3))}
+    return getattr(pytest.mark, name).with_args(*args, **given)
+
+@pytest.mark.parametrize("x", [pytest.param(each, marks=mark()) for each in range(COUNT)])
+def test_marked(x): pass
+
+def test_good(): pass
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_no_marker_ends_the_run_whatever_its_arguments(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    count = 100 if workers else 600
+    pytester.makepyfile(test_it=_FUZZED.replace("COUNT", str(count)))
+    options = ["-n", "1", "-k", "test_good"] if workers else ["--collect-only"]
+    result = pytester.runpytest("--continue-on-collection-errors", "-q", *options)
+    shown = result.stdout.str()
+    assert "INTERNALERROR" not in shown
+    assert "Traceback" not in shown
+    failed = [line for line in shown.splitlines() if line.startswith("ERROR test_it.py::test_mark")]
+    assert len(failed) > count / 2
+    assert len([line for line in shown.splitlines() if line.startswith("marker ")]) == len(failed)
+
+
+def test_unexpected_error_of_a_check_is_the_error_of_its_marker(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        class Rude:
+            def __eq__(self, other):
+                raise RuntimeError("cannot be compared")
+            def __repr__(self):
+                raise RuntimeError("cannot be shown")
+            def __str__(self):
+                return "rude"
+
+        @pytest.mark.kwait(mode=Rude())
+        def test_bad(): pass
+
+        @pytest.mark.manifests("a: " + "b" * 1000)
+        def test_long(): pass
+        """
+    )
+    lines = pytester.runpytest().stdout.str().splitlines()
+    assert (
+        "marker kwait(mode=<Rude that cannot be shown>) of test_it.py::test_bad: cannot be "
+        "checked: RuntimeError: cannot be compared"
+    ) in lines
+    assert (
+        f"marker manifests('a: {'b' * 44}… (1005 characters) …{'b' * 11}') of "
+        "test_it.py::test_long: manifest 1, document 1, line 1: has no apiVersion"
+    ) in lines
 
 
 def test_bad_marker_stops_the_run_as_any_collection_error(pytester: pytest.Pytester) -> None:
@@ -165,6 +325,42 @@ def test_bad_marker_under_xdist_is_no_internal_error(pytester: pytest.Pytester) 
     assert "INTERNALERROR" not in output
     assert "marker kwait(pol=1) of test_it.py::test_bad: there is no setting pol" in output
     assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "in a worker"])
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [
+        ("kwait(pol='2s')", "there is no setting pol; did you mean poll? a tes..."),
+        ("kwait(mode='look')", "mode='look' is not valid: use watch or poll"),
+        ("wait_for_job_complete()", "missing a required argument: 'job'; use wait_for_..."),
+        ("wait_for_pods_running([1] * 50)", "count: use a whole number, 0 or more"),
+        ("manifests('items.yaml')", "items.yaml, document 1, line 1: its items are a n..."),
+        ("manifests('bad.yaml')", "bad.yaml, document 1, line 2: is no YAML: mapping..."),
+    ],
+)
+def test_short_summary_shows_the_reason_of_a_failed_collection_in_80_columns(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    mark: str,
+    shown: str,
+    workers: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("CI", raising=False)
+    (pytester.path / "bad.yaml").write_text("a: b\nc: d: e\n")
+    (pytester.path / "items.yaml").write_text("apiVersion: v1\nkind: List\nitems: 3\n")
+    pytester.makepyfile(
+        test_a=f"""
+        import pytest
+
+        @pytest.mark.{mark}
+        def test_bad(): pass
+        """
+    )
+    lines = pytester.runpytest(*workers).stdout.str().splitlines()
+    assert f"ERROR test_a.py::test_bad - {shown}" in lines
+    assert [line.startswith("marker ") for line in lines].count(True) == 1
 
 
 def test_bad_marker_that_a_hook_adds_is_a_setup_error(pytester: pytest.Pytester) -> None:
@@ -210,5 +406,6 @@ def test_waits_are_for_test_functions(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)
     assert (
-        "marker wait_for_job_complete('pi') of lines.txt::first: it can be on test functions alone"
+        "marker wait_for_job_complete('pi') of lines.txt::first: waits and "
+        "manifests can be on test functions alone"
     ) in result.stdout.str().splitlines()

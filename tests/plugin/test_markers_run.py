@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 FakeCluster = Callable[[], str]
 
@@ -96,7 +94,7 @@ def test_markers_of_module_class_and_function_apply_from_far_to_near(
     assert applied == ["of-module", "of-class", "of-function"]
 
 
-def test_a_shared_bench_applies_shared_manifests_once_and_others_per_test(
+def test_shared_manifests_are_applied_once_and_others_per_test(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(
@@ -155,7 +153,7 @@ def test_a_wait_fixture_that_was_overridden_serves_its_marker(
         asked = []
 
         @pytest.fixture
-        def wait_for_job_complete():
+        def wait_for_job_complete(wait_for_job_complete):
             return lambda *args, **kwargs: asked.append((args, kwargs))
 
         @pytest.mark.wait_for_job_complete("pi", timeout="1s")
@@ -166,7 +164,61 @@ def test_a_wait_fixture_that_was_overridden_serves_its_marker(
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_nothing_waits_when_a_fixture_failed(
+@pytest.mark.parametrize("used", ["", "wait_for, kwait, "])
+def test_a_projects_own_fixtures_do_not_serve_markers(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster, used: str
+) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import pytest
+
+        calls = []
+
+        @pytest.fixture
+        def wait_for():
+            calls.append("wait_for")
+            return lambda selector: selector
+
+        @pytest.fixture(params=[1])
+        def kwait(request):
+            calls.append("kwait")
+            return "mine"
+
+        @pytest.fixture
+        def manifests(): raise RuntimeError("not requested")
+
+        POD = {{"kind": "Pod", "apiVersion": "v1", "metadata": {{"name": "web"}}}}
+
+        @pytest.mark.manifests(POD)
+        @pytest.mark.wait_for("pod/web", "create")
+        @pytest.mark.wait_for_cache_sync("pods")
+        def test_it({used}kwait_namespace):
+            assert calls == {[name for name in used.split(", ") if name]!r}
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_parameter_named_as_a_wait_does_not_serve_its_marker(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}}
+
+        @pytest.mark.manifests(POD)
+        @pytest.mark.wait_for("pod/web", "create")
+        @pytest.mark.parametrize("wait_for", [1])
+        def test_it(wait_for):
+            assert wait_for == 1
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_failed_fixture_skips_the_waits(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
     pytester.makepyfile(

@@ -168,7 +168,7 @@ def test_bad_options(pytester: pytest.Pytester, option: str, message: str) -> No
     assert f"ERROR: {message}" in result.stderr.str().splitlines()
 
 
-def test_they_belong_to_the_run(pytester: pytest.Pytester) -> None:
+def test_namespaces_are_labelled_with_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest
@@ -208,7 +208,7 @@ def test_the_number_of_namespaces_is_bounded(pytester: pytest.Pytester, fake_clu
 @pytest.mark.parametrize(
     ("method", "workers"), [("signal", []), ("thread", ["-n1"])], ids=["signal", "thread"]
 )
-def test_one_that_is_never_ready_is_told_before_the_tests_own_timeout(
+def test_unready_namespace_is_reported_before_the_test_timeout(
     pytester: pytest.Pytester, fake_cluster: Log, method: str, workers: list[str]
 ) -> None:
     pytester.makepyfile(
@@ -217,24 +217,24 @@ def test_one_that_is_never_ready_is_told_before_the_tests_own_timeout(
 
         from pytest_kwait.plugin import run
 
-        # So that it is short, and a slow machine has time for all else.
-        run._RESERVED_PART = 0.8
-
         @pytest.fixture(scope="session")
-        def kwait_cluster(kwait_cluster):
+        def kwait_cluster(kwait_cluster, request):
             kwait_cluster.transport.bare_namespaces = True
+            item = run.running_item(request.config)
+            # Each wait may take a second of the long limit, however slow the machine is.
+            run._reserve = lambda _: run.time_left(item) - 1.0
             return kwait_cluster
 
-        @pytest.mark.timeout(8)
+        @pytest.mark.timeout(300)
         def test_it(kwait): pass
         """
     )
     result = pytester.runpytest_subprocess(f"--timeout-method={method}", *workers)
     result.assert_outcomes(errors=1)
     said = result.stdout.str()
-    assert re.search(r"^serviceaccount kwait-\S+/default did not get created", said, re.M), said
+    assert re.search(r"^serviceaccount default did not get created", said, re.M), said
     assert re.search(
-        r"its limit of 2m0s was cut to \S+ to end before the test's own timeout of 8s "
+        r"its limit of 2m0s was cut to \S+ to end before the test's own timeout of 5m0s "
         r"\(pytest-timeout\)$",
         said,
         re.M,
@@ -265,12 +265,13 @@ def kwait_cluster(kwait_cluster):
 """
 
 
-def test_the_end_of_the_run_awaits_its_namespaces_and_says_what_holds_them(
-    pytester: pytest.Pytester, fake_cluster: Log
+def test_end_of_the_run_awaits_deletions_and_names_finalizers(
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pytest_kwait.suite.namespaces.namespaces._REPORT_AFTER", 0.0)
     pytester.makepyfile(test_it=f"import pytest\n{_SLOW}\ndef test_it(kwait): pass")
     result = pytester.runpytest("--kwait-deletion-wait=1600ms", "--kwait-run-id=r1")
-    # What is left is no failure of a test.
+    # Remaining objects are no failure of a test.
     assert result.ret == pytest.ExitCode.OK
     lines = re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
     assert "kwait: waiting up to 1.6s until 1 namespace is gone" in lines
@@ -281,7 +282,22 @@ def test_the_end_of_the_run_awaits_its_namespaces_and_says_what_holds_them(
 
 
 @pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "workers"])
-def test_nobody_waits_who_does_not_want_to(
+def test_deletions_are_not_awaited_where_no_controller_finishes_them(
+    pytester: pytest.Pytester, fake_cluster: Log, workers: list[str]
+) -> None:
+    bare = "kwait_cluster.has_controllers = False\n    transport.bare_namespaces = True"
+    slow = _SLOW.replace("    delete =", f"    {bare}\n    delete =", 1)
+    pytester.makepyfile(test_it=f"import pytest\n{slow}\ndef test_it(kwait): pass")
+    result = pytester.runpytest("--kwait-deletion-wait=5m", *workers)
+    assert result.parseoutcomes()["passed"] == 1
+    assert "gone" not in result.stdout.str()
+    requests = fake_cluster()
+    assert requests.count("DELETE /api/v1/namespaces/") == 1
+    assert "/serviceaccounts/" not in requests
+
+
+@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "workers"])
+def test_zero_timeout_skips_the_wait_for_deletions(
     pytester: pytest.Pytester, fake_cluster: Log, workers: list[str]
 ) -> None:
     pytester.makepyfile(test_it=f"import pytest\n{_SLOW}\ndef test_it(kwait): pass")
@@ -325,12 +341,12 @@ def test_other(kwait):
 
 
 @_WORKERS
-def test_what_stays_of_a_test_in_a_given_namespace_is_told_at_the_end(
+def test_remaining_objects_in_a_given_namespace_are_reported(
     pytester: pytest.Pytester, fake_cluster: Log, workers: list[str]
 ) -> None:
     pytester.makepyfile(test_it=_HELD)
     result = pytester.runpytest("--kwait-namespace=team", "--kwait-deletion-wait=300ms", *workers)
-    # What is left is no failure of a test.
+    # Remaining objects are no failure of a test.
     assert result.ret == pytest.ExitCode.OK
     lines = result.stdout.str().splitlines()
     start = lines.index(
@@ -376,7 +392,7 @@ class Cluster(FakeCluster):
 
 @pytest.fixture
 def shared_cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster whose list of namespaces all processes of a run see, and where none ever goes."""
+    """A cluster with one list of namespaces for all processes, without deletions."""
     path = pytester.path / "namespaces"
     path.touch()
     monkeypatch.setenv("FAKE_LOG", str(path))
@@ -388,9 +404,13 @@ def shared_cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
 
 
 @_WORKERS
-def test_the_controller_awaits_what_its_workers_have_deleted(
-    pytester: pytest.Pytester, shared_cluster: None, workers: list[str]
+def test_controller_awaits_deletions_of_workers(
+    pytester: pytest.Pytester,
+    shared_cluster: None,
+    workers: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("pytest_kwait.suite.namespaces.namespaces._REPORT_AFTER", 0.0)
     pytester.makepyfile(
         "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_it(kwait, n): pass"
     )

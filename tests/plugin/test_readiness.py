@@ -82,7 +82,7 @@ def requests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Call
     return node
 
 
-def test_tests_that_use_the_cluster_are_not_run_and_told_once_why(
+def test_unready_cluster_fails_its_tests_with_one_reason(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:
     requests("False")
@@ -92,12 +92,12 @@ def test_tests_that_use_the_cluster_are_not_run_and_told_once_why(
     assert "ERROR at setup of test_first" in result.stdout.lines[at - 1]
     assert result.stdout.lines[at + 1].startswith("nodes did not all become schedulable within 3")
     output = result.stdout.str()
-    assert output.count(_FULL) == 1
+    assert output.count(f"{_FULL}\n") == 1
     assert output.count(_SHORT) == 3
 
 
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
-def test_what_the_cluster_is_like_is_among_the_artifacts(
+def test_cluster_state_is_an_artifact(
     pytester: pytest.Pytester, requests: Callable[..., Any], workers: list[str]
 ) -> None:
     requests("False")
@@ -109,14 +109,12 @@ def test_what_the_cluster_is_like_is_among_the_artifacts(
     assert "kwait: artifacts of 1 failed test: art" in result.stdout.lines
 
 
-def test_they_are_not_told_twice_by_two_workers(
-    pytester: pytest.Pytester, requests: Callable[..., Any]
-) -> None:
+def test_workers_share_one_reason(pytester: pytest.Pytester, requests: Callable[..., Any]) -> None:
     requests("False")
     result = pytester.runpytest("-n2", "-k", "not late")
     result.assert_outcomes(passed=1, errors=3)
     output = result.stdout.str()
-    assert output.count("the cluster is not ready for tests:") == 1
+    assert output.count("the cluster is not ready for tests:\n") == 1
     told = r"the cluster is not ready for tests, as said of test_it.py::test_(first|second|marked)$"
     assert len(re.findall(told, output, re.M)) == 2
     assert "INTERNALERROR" not in output
@@ -132,7 +130,7 @@ def test_a_cluster_that_is_ready_is_looked_at_once(
     assert requests() == 1
 
 
-def test_nothing_is_awaited_where_nobody_uses_the_cluster(
+def test_unused_cluster_is_not_awaited(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:
     requests("False")
@@ -140,7 +138,9 @@ def test_nothing_is_awaited_where_nobody_uses_the_cluster(
     assert requests() == 0
 
 
-def test_it_can_be_switched_off(pytester: pytest.Pytester, requests: Callable[..., Any]) -> None:
+def test_readiness_check_can_be_disabled(
+    pytester: pytest.Pytester, requests: Callable[..., Any]
+) -> None:
     requests("False")
     result = pytester.runpytest("--kwait-session-waits=false", "-k", "not marked")
     result.assert_outcomes(passed=4, deselected=1)
@@ -149,7 +149,7 @@ def test_it_can_be_switched_off(pytester: pytest.Pytester, requests: Callable[..
     assert "session_waits=false (option --kwait-session-waits)" in result.stdout.str()
 
 
-def test_a_cluster_of_the_suites_own_is_left_to_it(
+def test_overridden_cluster_is_not_checked(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:
     requests("False")
@@ -163,12 +163,12 @@ def test_a_cluster_of_the_suites_own_is_left_to_it(
         def test_it(kwait_cluster): assert kwait_cluster == "mine"
         """
     )
-    result = pytester.runpytest("test_a_cluster_of_the_suites_own_is_left_to_it.py")
+    result = pytester.runpytest("test_overridden_cluster_is_not_checked.py")
     result.assert_outcomes(passed=1)
     assert requests() == 0
 
 
-def test_who_may_not_look_at_nodes_is_told_and_runs(
+def test_forbidden_nodes_are_reported_and_tests_run(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:
     requests("forbidden")
@@ -234,7 +234,7 @@ def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
         ),
     ],
 )
-def test_what_cannot_be_meant(pytester: pytest.Pytester, option: str, message: str) -> None:
+def test_invalid_settings(pytester: pytest.Pytester, option: str, message: str) -> None:
     result = pytester.runpytest(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {message}" in result.stderr.str().splitlines()

@@ -60,7 +60,7 @@ def read(path: Path) -> Any:
 
 
 def ends(report: Any) -> list[tuple[str, str]]:
-    """What became of the waits that the tests themselves made."""
+    """Return the outcomes of the tests' waits."""
     found = [wait for wait in report["waits"] if wait["subject"].startswith("pod ")]
     return sorted((wait["test"].rpartition("::")[2], wait["outcome"]) for wait in found)
 
@@ -102,7 +102,7 @@ def test_a_report_has_the_waits_of_all_workers(
     assert sorted(path.name for path in folder.glob("r.*")) == ["r.html", "r.json"]
 
 
-def test_what_a_killed_worker_had_recorded_is_in_the_report(
+def test_report_contains_records_of_a_killed_worker(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     pytester.makepyfile(
@@ -134,11 +134,11 @@ def test_zz_killed(kwait, wait_for_pod_running, wait_for_pod_ready):
     ] == [True]
 
 
-def test_a_killed_run_can_be_merged_from_what_it_recorded(
+def test_records_of_a_killed_run_can_be_merged(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     from pytest_kwait.suite.report.files import read_report
-    from pytest_kwait.suite.report.report import list_omissions
+    from pytest_kwait.suite.report.run_report import list_omissions
 
     pytester.makepyfile(test_it=_SUITE + "\ndef test_zz(): os.kill(os.getpid(), signal.SIGKILL)\n")
     result = pytester.runpytest_subprocess("--kwait-report=r.html", "--kwait-run-id=nightly")
@@ -185,9 +185,7 @@ def test_outcomes_of_tests(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
-def test_what_cannot_be_collected_is_a_failure(
-    pytester: pytest.Pytester, workers: list[str]
-) -> None:
+def test_collection_error_is_a_failure(pytester: pytest.Pytester, workers: list[str]) -> None:
     pytester.makepyfile(test_bad="import nothing_of_that_name", test_good="def test(): pass")
     pytester.runpytest(*workers, "--kwait-report=r.json")
     report = read(pytester.path / "r.json")
@@ -285,7 +283,7 @@ def test_an_empty_name_in_the_list_is_refused(
     ) in result.stderr.str().splitlines()
 
 
-def test_nothing_is_recorded_unless_asked_for(
+def test_no_records_without_the_option(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     pytester.makepyfile(

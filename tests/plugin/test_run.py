@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,9 +46,32 @@ def test_teardown(in_teardown): pass
 
 
 @pytest.fixture(scope="module")
+def in_function(kwait_factory, kwait_client):
+    from pytest_kwait import wait_for
+
+    with kwait_factory("functions") as shared:
+        wait_for(kwait_client, shared.namespace, "job/function", "condition=Complete", mode="poll")
+
+
+def test_function(in_function): pass
+
+
+@pytest.fixture(scope="module")
+def in_verb(kwait_factory, kwait_client):
+    from pytest_kwait import create_and_wait
+
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "verb"}}
+    with kwait_factory("verbs") as shared:
+        create_and_wait(kwait_client, shared.namespace, job, "condition=Complete", mode="poll")
+
+
+def test_verb(in_verb): pass
+
+
+@pytest.fixture(scope="module")
 def in_module(kwait_factory):
-    with kwait_factory("shared") as bench:
-        bench.wait_for("job/module", "condition=Complete")
+    with kwait_factory("shared") as shared:
+        shared.wait_for("job/module", "condition=Complete")
 
 
 def test_module(in_module): pass
@@ -89,27 +110,38 @@ def test_func_only(wait_for_job_complete):
     ],
     ids=["signal", "thread, in workers"],
 )
-def test_waits_end_before_the_tests_own_timeout_and_say_so(
+def test_waits_end_before_the_test_timeout_and_name_it(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, method: str, options: list[str]
 ) -> None:
     pytester.makepyfile(test_it=WAITS)
     result = pytester.runpytest_subprocess(*options, f"--timeout-method={method}")
-    result.assert_outcomes(failed=3, errors=4, passed=1)
+    result.assert_outcomes(failed=3, errors=6, passed=1)
     output = result.stdout.str()
     cut = re.findall(
-        r"^(?:E +)?its limit of (?:15|5)m0s was cut to (\d+)ms "
+        r"^(?:E +)?its limit of (?:15|10|5)m0s was cut to (\d+)ms "
         r"to end before the test's own timeout of 4s \(pytest-timeout\)$",
         output,
         re.M,
     )
-    assert len(cut) == 7, output
-    for name in ("body", "setup", "teardown", "module", "thread", "marker", "func-only"):
-        assert len(re.findall(rf"WaitTimeout: job \S+/{name}|^job \S+/{name} did", output, re.M))
+    assert len(cut) == 9, output
+    names = (
+        "body",
+        "setup",
+        "teardown",
+        "module",
+        "function",
+        "verb",
+        "thread",
+        "marker",
+        "func-only",
+    )
+    for name in names:
+        assert len(re.findall(rf"WaitTimeout: job {name} did|^job {name} did", output, re.M))
     assert " Timeout " not in output
     assert "Timeout (>" not in output
     # Of each test that came to have one, and of the module, the namespace is gone.
     spaces = re.findall(r"^(POST|DELETE) /api/v1/namespaces(?:/[^/]*)?$", fake_cluster(), re.M)
-    assert sorted(spaces) == ["DELETE"] * 7 + ["POST"] * 7
+    assert sorted(spaces) == ["DELETE"] * 9 + ["POST"] * 9
 
 
 def test_setup_counts_where_pytest_timeout_counts_it(
@@ -152,7 +184,7 @@ def test_setup_counts_where_pytest_timeout_counts_it(
     ],
     ids=["option", "ini", "environment", "func_only"],
 )
-def test_wherever_the_timeout_comes_from(
+def test_timeout_sources(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     fake_cluster: FakeCluster,
@@ -183,9 +215,7 @@ def test_wherever_the_timeout_comes_from(
     pytester.runpytest(*options).assert_outcomes(passed=1)
 
 
-def test_after_a_test_was_debugged_it_has_no_limit(
-    pytester: pytest.Pytester, fake_cluster: FakeCluster
-) -> None:
+def test_debugged_test_has_no_limit(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
     pytester.makepyfile(
         test_it="""
         import pytest
@@ -250,28 +280,158 @@ def test_no_test_has_no_limit() -> None:
     assert run.time_budget_of(None) is None
 
 
-@pytest.mark.parametrize(("before", "after"), [(30.0, (29.0, 30.0)), (0.4, (0.9, 1.0))])
-def test_the_alarm_of_a_test_stands_still_for_a_block(
-    before: float, after: tuple[float, float]
+_ALARMS = """
+import signal
+
+import pytest
+
+PHASE = "{phase}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_{hook}({argument}):
+    # As if the limit came to its end now.
+    if {argument}.when == PHASE:
+        signal.raise_signal(signal.SIGALRM)
+    return (yield)
+"""
+
+
+@pytest.mark.parametrize(("hook", "argument"), [("makereport", "call"), ("logreport", "report")])
+@pytest.mark.parametrize(
+    ("phase", "outcomes"),
+    [
+        ("setup", {"failed": 1}),
+        ("call", {"passed": 1, "errors": 1}),
+        # The test is over.
+        ("teardown", {"passed": 1}),
+    ],
+)
+def test_timeout_between_phases_fails_the_next_phase(
+    pytester: pytest.Pytester, hook: str, argument: str, phase: str, outcomes: dict[str, int]
 ) -> None:
-    """Afterwards it goes on, and never comes at once."""
-    item = SimpleNamespace(stash=pytest.Stash())
-    limit: Any = None
-    item.stash[run._limit_key] = limit
-    own = signal.setitimer(signal.ITIMER_REAL, before)
-    try:
-        with run.without_timeout(item):  # type: ignore[arg-type] # no more of a test is needed
-            assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-        assert after[0] < signal.getitimer(signal.ITIMER_REAL)[0] <= after[1]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *own)
+    pytester.makeconftest(_ALARMS.format(hook=hook, argument=argument, phase=phase))
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def torn_down():
+            yield
+            print("torn down")
+
+        @pytest.mark.timeout(300, method="signal")
+        def test_it(torn_down): pass
+        """
+    )
+    result = pytester.runpytest("-s")
+    result.assert_outcomes(**outcomes)
+    output = result.stdout.str()
+    assert "torn down" in output
+    assert "INTERNALERROR" not in output
+    assert ("Failed: Timeout " in output) == (phase != "teardown")
 
 
-def test_an_alarm_that_is_not_the_tests_is_left_alone() -> None:
-    item = SimpleNamespace(stash=pytest.Stash())
-    own = signal.setitimer(signal.ITIMER_REAL, 30.0)
-    try:
-        with run.without_timeout(item):  # type: ignore[arg-type] # no more of a test is needed
-            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *own)
+def test_timeout_after_a_failure_adds_none(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_ALARMS.format(hook="makereport", argument="call", phase="call"))
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.timeout(300, method="signal")
+        def test_it(): assert False, "own"
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "Timeout" not in result.stdout.str()
+
+
+def test_timeout_within_a_phase_ends_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import signal
+
+        import pytest
+
+        @pytest.mark.timeout(300, method="signal")
+        def test_it():
+            signal.raise_signal(signal.SIGALRM)
+            print("went on")
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    assert "Failed: Timeout " in result.stdout.str()
+    assert "went on\n" not in result.stdout.str().replace('"went on"', "")
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "passed"),
+    [
+        ("summary.WaitCounter.take_count", [], 1),
+        ("artifacts.ArtifactCollector._take", [], 1),
+        # The controller has the report of a test that went on.
+        ("artifacts.ArtifactCollector._take", ["-n1"], 2),
+    ],
+    ids=["makereport", "logreport", "workers"],
+)
+def test_error_in_a_report_hook_fails_the_test(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    workers: list[str],
+    passed: int,
+) -> None:
+    calls: list[object] = []
+
+    def break_once(*_: object) -> None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise ValueError("broken")
+
+    monkeypatch.setattr(f"pytest_kwait.plugin.{name}", break_once)
+    pytester.makepyfile(
+        test_it="""
+        def test_one(): pass
+        def test_two(): pass
+        """
+    )
+    result = pytester.runpytest("--kwait-artifacts=art", *workers)
+    result.assert_outcomes(passed=passed, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    lines = result.stdout.str().splitlines()
+    assert "pytest-kwait could not complete the report of this test:" in lines
+    assert "ValueError: broken" in lines
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_error_in_a_report_hook_stays_behind_the_failure(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dump(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.ArtifactCollector._dump", dump)
+    pytester.makepyfile(test_it="def test_it(): assert 1 == 2")
+    result = pytester.runpytest("--kwait-artifacts=art")
+    result.assert_outcomes(failed=1)
+    output = result.stdout.str()
+    assert output.index("assert 1 == 2") < output.index("pytest-kwait could not complete")
+    assert "INTERNALERROR" not in output
+
+
+def test_error_of_the_test_without_a_text(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        class Mute(Exception):
+            def __str__(self): raise ValueError("no text")
+
+        def test_it(): raise Mute
+        """
+    )
+    result = pytester.runpytest("--kwait-artifacts=art")
+    result.assert_outcomes(failed=1)
+    output = result.stdout.str()
+    assert "pytest-kwait could not complete" not in output
+    assert "INTERNALERROR" not in output

@@ -83,7 +83,7 @@ def test_schedulers_of_a_test_run_and_end_with_it(pytester: pytest.Pytester) -> 
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_arguments_are_refused(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, call: str, message: str
 ) -> None:
     pytester.makepyfile(f"def test_it(kwait_scheduler): kwait_scheduler({call})")

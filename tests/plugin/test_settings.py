@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS, TIMEOUTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
 _LABEL = "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -42,7 +48,7 @@ def test_header_shows_what_differs_from_the_default_with_its_source(
     )
 
 
-def test_header_is_silent_when_nothing_was_set(pytester: pytest.Pytester) -> None:
+def test_header_is_empty_with_defaults(pytester: pytest.Pytester) -> None:
     assert "kwait:" not in pytester.runpytest().stdout.str()
 
 
@@ -53,7 +59,7 @@ _UNUSED = "kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses 
     ("args", "said"),
     [((), True), (("--kwait-cluster=embedded",), True), (("--kwait-cluster=existing",), False)],
 )
-def test_header_says_that_kubeconfig_is_not_used(
+def test_header_warns_of_an_unused_kubeconfig(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], said: bool
 ) -> None:
     path = pytester.path / "kubeconfig"
@@ -171,7 +177,8 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
     assert (
         "ERROR: the environment has KWAIT_POL, which is no setting of pytest-kwait: "
         "did you mean KWAIT_POLL? the names are KWAIT_CLUSTER, KWAIT_KUBECONFIG, KWAIT_CONTEXT, "
-        "KWAIT_ALLOWED_CONTEXTS, KWAIT_TIMING, KWAIT_POLL, KWAIT_MODE, KWAIT_FAIL_FAST, "
+        "KWAIT_ALLOWED_CONTEXTS, KWAIT_TIMING, KWAIT_API_ONLY, KWAIT_IMAGE, KWAIT_POLL, "
+        "KWAIT_MODE, KWAIT_FAIL_FAST, "
         "KWAIT_GRACE, KWAIT_TIMEOUT_SCALE, KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, "
         "KWAIT_POD_SECURITY, KWAIT_NAMESPACE_LIMIT, KWAIT_NAMESPACE_RATE, KWAIT_DELETION_WAIT, "
         "KWAIT_KEEP, KWAIT_RUN_ID, KWAIT_SHARD, KWAIT_SESSION_WAITS, "
@@ -208,7 +215,7 @@ def test_toml_value_that_is_no_string_is_a_usage_error(pytester: pytest.Pytester
         ),
     ],
 )
-def test_cluster_that_cannot_be_meant_ends_the_run_before_any_test(
+def test_invalid_cluster_ends_the_run_before_any_test(
     pytester: pytest.Pytester, args: list[str], message: str
 ) -> None:
     (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
@@ -230,7 +237,7 @@ def test_relative_kubeconfig_is_relative_to_where_it_was_given(
     result.stderr.fnmatch_lines([f"*{below / 'from-flag'}*option --kwait-kubeconfig*"])
 
 
-def test_server_that_does_not_answer_ends_the_run_before_any_test(
+def test_unreachable_server_ends_the_run_before_any_test(
     pytester: pytest.Pytester,
 ) -> None:
     (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
@@ -246,7 +253,7 @@ def test_server_that_does_not_answer_ends_the_run_before_any_test(
     )
 
 
-def test_server_that_does_not_answer_is_said_once_by_all_workers(pytester: pytest.Pytester) -> None:
+def test_unreachable_server_is_reported_once_by_all_workers(pytester: pytest.Pytester) -> None:
     (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
     pytester.makepyfile(
         "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_e2e(kwait, n): pass"
@@ -260,3 +267,115 @@ def test_server_that_does_not_answer_is_said_once_by_all_workers(pytester: pytes
     # A suite that waits for nothing does not need the server.
     pytester.makepyfile("def test(): pass\ndef test_too(): pass")
     pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-n2").assert_outcomes(passed=2)
+
+
+_REFUSED = (
+    "ERROR: option {option}: pytest took its value {value} for the path of tests, so rootdir is "
+    "{moved} (no ini file) instead of {root} (ini file tox.ini); write {option}={value}"
+)
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside of the project, with a kubeconfig."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "kc").write_text(_KUBECONFIG)
+    return folder
+
+
+@pytest.fixture
+def guarded(pytester: pytest.Pytester) -> Path:
+    """A project that allows one context, and runs in `allowed` alone."""
+    pytester.makeini("[pytest]\nkwait_allowed_contexts = allowed\n")
+    pytester.makepyfile("def test_it(kwait_client):\n    pass\n")
+    return pytester.path
+
+
+@pytest.mark.parametrize("option", ["--kwait-kubeconfig", "--kwait-artifacts", "--kwait-report"])
+@pytest.mark.parametrize("relative", [False, True])
+def test_value_of_an_option_that_moves_rootdir_ends_the_run(
+    pytester: pytest.Pytester, guarded: Path, elsewhere: Path, option: str, relative: bool
+) -> None:
+    value = str(elsewhere / "kc")
+    if relative:
+        value = os.path.relpath(value, guarded)
+    result = pytester.runpytest(option, value)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    refused = _REFUSED.format(option=option, value=value, moved=elsewhere.parent, root=guarded)
+    assert refused in result.stderr.str().splitlines()
+
+
+@pytest.mark.parametrize("given_by", ["env", "file", "workers"])
+def test_value_that_moves_rootdir_is_found_wherever_it_is_given(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    guarded: Path,
+    elsewhere: Path,
+    given_by: str,
+) -> None:
+    option, value = "--kwait-kubeconfig", str(elsewhere / "kc")
+    args: tuple[str, ...] = ()
+    if given_by == "env":
+        monkeypatch.setenv("PYTEST_ADDOPTS", f"{option} {value}")
+    elif given_by == "file":
+        (guarded / "args").write_text(f"{option}\n{value}\n")
+        args = ("@args",)
+    else:
+        args = ("-n1", option, value)
+    result = pytester.runpytest_subprocess(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    refused = _REFUSED.format(option=option, value=value, moved=elsewhere.parent, root=guarded)
+    assert refused in result.stderr.str().splitlines()
+
+
+@pytest.mark.parametrize(
+    "form", ["equals", "ini file", "rootdir", "addopts", "test path", "in the project"]
+)
+def test_guard_holds_where_rootdir_stays(
+    pytester: pytest.Pytester, guarded: Path, elsewhere: Path, form: str
+) -> None:
+    option, value = "--kwait-kubeconfig", elsewhere / "kc"
+    args: list[object] = [option, value]
+    if form == "equals":
+        args = [f"{option}={value}"]
+    elif form == "ini file":
+        args += ["-c", "tox.ini"]
+    elif form == "rootdir":
+        args = [f"--rootdir={guarded}", f"{option}={value}"]
+    elif form == "addopts":
+        ini = guarded / "tox.ini"
+        ini.write_text(f"{ini.read_text()}\naddopts = {option} {value}\n")
+        args = []
+    elif form == "test path":
+        args += [guarded]
+    else:
+        (guarded / "kc").write_text(_KUBECONFIG)
+        args = [option, "kc"]
+    result = pytester.runpytest(*map(str, args))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*(allowed_contexts from ini kwait_allowed_contexts)*"])
+
+
+def test_a_folder_that_is_not_there_moves_nothing(
+    pytester: pytest.Pytester, guarded: Path, elsewhere: Path
+) -> None:
+    result = pytester.runpytest("--collect-only", "--kwait-artifacts", str(elsewhere / "new"))
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"rootdir: {guarded}", "configfile: tox.ini"])
+
+
+def test_an_option_of_another_plugin_is_refused_where_settings_are_lost(
+    pytester: pytest.Pytester, guarded: Path, elsewhere: Path
+) -> None:
+    pytester.makepyfile(
+        other="def pytest_addoption(parser):\n    parser.addoption('--other', default=None)\n"
+    )
+    (elsewhere / "other.cfg").touch()
+    value = str(elsewhere / "other.cfg")
+    pytester.syspathinsert()
+    args = ("-p", "other", "--other", value)
+    result = pytester.runpytest(*args)
+    refused = _REFUSED.format(option="--other", value=value, moved=elsewhere.parent, root=guarded)
+    assert refused in result.stderr.str().splitlines()
+    (guarded / "tox.ini").write_text("[pytest]\n")
+    assert pytester.runpytest(*args, "--collect-only").ret == 0

@@ -49,7 +49,7 @@ def ran(result: pytest.RunResult) -> list[str]:
     return [alone or shared for alone, shared in found]
 
 
-def test_a_shard_runs_its_part_slow_ones_first_and_lonely_ones_last(
+def test_shard_runs_slow_tests_first_and_serial_ones_last(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(test_it=_SUITE)
@@ -76,7 +76,7 @@ def test_a_shard_runs_its_part_slow_ones_first_and_lonely_ones_last(
         assert each[-1] in ("test_alone", "test_disruptive")
 
 
-def test_without_being_asked_everything_runs(
+def test_all_tests_run_without_the_option(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI_NODE_INDEX", "2")
@@ -103,7 +103,7 @@ def test_workers_agree_on_the_shard(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(("place", "workers"), [("env", ["-n2"]), ("ini", [])])
-def test_auto_reads_what_the_ci_system_says(
+def test_auto_reads_variables_of_the_ci_system(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: list[str], place: str
 ) -> None:
     monkeypatch.setenv("BUILDKITE_PARALLEL_JOB", "1")
@@ -156,7 +156,7 @@ class TestPair:
         ("class", r"(\w+\.py::(?:TestPair|test_one))"),
     ],
 )
-def test_what_shares_a_namespace_is_not_torn_apart(
+def test_tests_of_a_shared_namespace_stay_in_one_shard(
     pytester: pytest.Pytester, scope: str, together: str
 ) -> None:
     pytester.makepyfile(test_a=_MODULE, test_b=_MODULE, test_c=_MODULE)
@@ -173,13 +173,13 @@ def test_what_shares_a_namespace_is_not_torn_apart(
     assert len(seen) == len(set(seen)) == (3 if scope == "module" else 6)
 
 
-def test_what_the_session_shares_every_shard_has_of_its_own(pytester: pytest.Pytester) -> None:
+def test_each_shard_has_its_own_session_fixtures(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=_SUITE)
     result = pytester.runpytest("--kwait-shard=1/2", "--kwait-namespace-scope=session", *_COUNTED)
     result.assert_outcomes(passed=5, deselected=5)
 
 
-def test_namespaces_tell_the_shard(
+def test_namespaces_name_the_shard(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     pytester.makepyfile(
@@ -197,7 +197,7 @@ def test_namespaces_tell_the_shard(
 
 
 @_WORKERS
-def test_recorded_durations_are_what_the_suite_is_split_by(
+def test_suite_is_split_by_recorded_durations(
     pytester: pytest.Pytester, workers: list[str]
 ) -> None:
     pytest.importorskip("pytest_split")
@@ -225,7 +225,7 @@ def test_recorded_durations_are_what_the_suite_is_split_by(
     )
 
 
-def test_header_says_that_nothing_is_recorded(pytester: pytest.Pytester) -> None:
+def test_header_warns_of_missing_durations(pytester: pytest.Pytester) -> None:
     pytest.importorskip("pytest_split")
     result = pytester.runpytest("--kwait-shard=1/2")
     result.stdout.fnmatch_lines(
@@ -264,7 +264,7 @@ def test_two_ways_to_split_at_once_are_refused(pytester: pytest.Pytester) -> Non
 
 @_WORKERS
 @pytest.mark.parametrize("value", ["5/4", "0/4", "-1/4", "half", "2", "auto/0"])
-def test_a_shard_that_there_is_not_ends_the_run(
+def test_invalid_shard_ends_the_run(
     pytester: pytest.Pytester, workers: list[str], value: str
 ) -> None:
     pytester.makepyfile("def test_it(): pass")
@@ -295,7 +295,7 @@ def test_a_shard_that_there_is_not_ends_the_run(
     ],
     ids=["two systems", "no total", "out of range"],
 )
-def test_variables_that_make_no_sense_end_the_run(
+def test_invalid_ci_variables_end_the_run(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     workers: list[str],

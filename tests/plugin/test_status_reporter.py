@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.plugin.live_status import (
     STATUS_INTERVAL,
     SignalHandler,
@@ -58,7 +58,7 @@ class StepClock(FakeClock):
 
 
 class Stage:
-    """A reporter whose words are read from a pipe, on a clock that the test moves."""
+    """A reporter that writes to a pipe, on a clock that the test moves."""
 
     def __init__(self, *, live: bool) -> None:
         self._reader, descriptor = os.pipe()
@@ -112,7 +112,7 @@ def narrators() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "kwait-reporter"]
 
 
-def test_in_a_log_a_wait_is_told_of_once_a_minute(log: Stage) -> None:
+def test_log_has_a_line_per_wait_and_minute(log: Stage) -> None:
     log.mid_line = True
     with log.pending.entered(log.wait()):
         log.clock.advance(59.0)
@@ -125,7 +125,7 @@ def test_in_a_log_a_wait_is_told_of_once_a_minute(log: Stage) -> None:
     assert log.said() == ""
 
 
-def test_of_several_waits_the_log_names_the_one_that_ends_first(log: Stage) -> None:
+def test_log_names_the_wait_with_the_earliest_limit(log: Stage) -> None:
     with log.pending.entered(log.wait()), log.pending.entered(log.wait("pod ci-1/b", 100.0)):
         log.clock.advance(61.0)
         text = "pod ci-1/b to be ready: Pending (after 1m0s, 40s left)"
@@ -150,7 +150,7 @@ def test_a_terminal_shows_one_line_below_the_cursor(terminal: Stage) -> None:
     assert terminal.said() == ERASED
 
 
-def test_a_namespace_of_ours_gives_way_to_what_was_seen(terminal: Stage) -> None:
+def test_namespace_is_cut_before_the_state(terminal: Stage) -> None:
     wait = terminal.wait("job kwait-r1-test-workers-start-87b7a03c/sleepers")
     with terminal.pending.entered(wait):
         wait.timeline.record(0.0, "1 of 3 pods is Running")
@@ -187,7 +187,7 @@ def test_before_the_tests_own_timeout_all_pending_waits_are_listed_once(live: bo
     stage.close()
 
 
-def test_the_thread_lives_while_something_waits(log: Stage) -> None:
+def test_thread_runs_while_a_wait_is_active(log: Stage) -> None:
     assert narrators() == []
     for _ in range(2):
         with log.pending.entered(log.wait()):
@@ -198,13 +198,13 @@ def test_the_thread_lives_while_something_waits(log: Stage) -> None:
         assert narrators() == []
 
 
-def test_a_reader_that_has_gone_ends_no_wait(log: Stage) -> None:
+def test_closed_output_ends_no_wait(log: Stage) -> None:
     os.close(log._reader)
     log.reporter.report("SIGUSR1")
     log._reader = os.open(os.devnull, os.O_RDONLY)
 
 
-def test_nothing_pending_is_said_as_well(log: Stage) -> None:
+def test_no_pending_wait_is_reported(log: Stage) -> None:
     log.reporter.report("SIGUSR1")
     assert log.said() == "kwait: no waits are pending (SIGUSR1)\n"
 
@@ -235,9 +235,9 @@ def test_the_signal_is_taken_and_given_back() -> None:
 
 @needs_signal
 @pytest.mark.usefixtures("free_signal")
-def test_the_signal_of_somebody_else_is_left_alone() -> None:
+def test_foreign_signal_handler_is_kept() -> None:
     def theirs(*_: object) -> None:
-        """Somebody's handler."""
+        """A foreign handler."""
 
     signal.signal(signal.SIGUSR1, theirs)
     report = SignalHandler(lambda: None)
@@ -250,7 +250,7 @@ def test_the_signal_of_somebody_else_is_left_alone() -> None:
 @needs_signal
 @pytest.mark.usefixtures("free_signal")
 @pytest.mark.parametrize("first", [True, False])
-def test_a_registered_faulthandler_is_left_alone(first: bool, tmp_path: Path) -> None:
+def test_registered_faulthandler_is_kept(first: bool, tmp_path: Path) -> None:
     told: list[bool] = []
     report = SignalHandler(lambda: told.append(True))
     with (tmp_path / "dump").open("w+") as file:
@@ -264,7 +264,7 @@ def test_a_registered_faulthandler_is_left_alone(first: bool, tmp_path: Path) ->
             report.restore()
             signal.raise_signal(signal.SIGUSR1)
             file.seek(0)
-            assert "test_a_registered_faulthandler_is_left_alone" in file.read()
+            assert "test_registered_faulthandler_is_kept" in file.read()
             assert told == []
         finally:
             faulthandler.unregister(signal.SIGUSR1)
@@ -272,7 +272,7 @@ def test_a_registered_faulthandler_is_left_alone(first: bool, tmp_path: Path) ->
 
 @needs_signal
 @pytest.mark.usefixtures("free_signal")
-def test_a_thread_that_is_not_the_main_one_leaves_the_signal() -> None:
+def test_other_threads_install_no_signal_handler() -> None:
     report = SignalHandler(lambda: None)
     thread = threading.Thread(target=report.install)
     thread.start()

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.plugin.summary import WaitCount, WaitCounter
 from pytest_kwait.testing import FakeClock
 
@@ -54,7 +54,7 @@ def test_waits_are_counted_once_over() -> None:
     assert waits.counter.take_count() is None
 
 
-def test_a_wait_within_a_wait_is_a_part_of_it() -> None:
+def test_nested_wait_counts_for_the_outer_one() -> None:
     waits = Waits()
     waits.wait(3.0, lambda: (waits.wait(4.0), None)[1])
     assert waits.counter.take_count() == [1, 7.0, 0, 4]
@@ -110,7 +110,7 @@ def test_it(kwait, kwait_client, wait_for_pod_running, n):
 
 
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
-def test_the_run_says_what_it_waited_in_all_its_workers(
+def test_summary_counts_waits_of_all_workers(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: list[str]
 ) -> None:
     pytester.makepyfile(_SUITE)
@@ -123,7 +123,7 @@ def test_the_run_says_what_it_waited_in_all_its_workers(
     )
 
 
-def test_a_run_that_waits_for_nothing_says_nothing(pytester: pytest.Pytester) -> None:
+def test_no_summary_without_waits(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kwait_timeouts): pass")
     result = pytester.runpytest()
     result.assert_outcomes(passed=1)

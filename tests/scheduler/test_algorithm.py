@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
+from pytest_kwait.scheduler import algorithm
 from pytest_kwait.scheduler.algorithm import (
     DEFAULT_PREDICATES,
     DEFAULT_PRIORITIES,
@@ -18,13 +19,11 @@ from pytest_kwait.scheduler.algorithm import (
     PerPod,
     Rejection,
     format_fit_error,
-    format_gates_message,
     predicate_names,
     priority_names,
     register_predicate,
     register_priority,
 )
-from pytest_kwait.scheduler.plugins import registry
 from tests.scheduler.nodes import Nodes, info, node, pod
 
 if TYPE_CHECKING:
@@ -76,15 +75,11 @@ def test_fit_error_without_tried_nodes_has_reason() -> None:
     )
 
 
-def test_gates_are_listed() -> None:
-    assert format_gates_message(["a", "b"]) == "waiting for scheduling gates: [a b]"
-
-
 @pytest.fixture
 def own_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "_PREDICATES", dict(registry._PREDICATES))
-        patch.setattr(registry, "_PRIORITIES", dict(registry._PRIORITIES))
+        patch.setattr(algorithm, "_PREDICATES", dict(algorithm._PREDICATES))
+        patch.setattr(algorithm, "_PRIORITIES", dict(algorithm._PRIORITIES))
         yield
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait import wait
 from pytest_kwait.client.rate_limiter import NoLimit, TokenBucket
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.api_dispatcher import APICall, APIDispatcher
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-class Bench:
+class Harness:
     """A dispatcher and a record of its calls."""
 
     def __init__(self, threads: int = 2, **more: Any) -> None:
@@ -43,6 +44,13 @@ class Bench:
 
         return APICall(run, lambda: self.note(f"{name} dropped"))
 
+    def open_gate_after_close(self) -> None:
+        def open_gate() -> None:
+            assert self.dispatcher._ctx.done.wait(PATIENCE)
+            self.gate.set()
+
+        threading.Thread(target=open_gate).start()
+
     def note(self, what: str) -> None:
         with self.changed:
             self.log.append(what)
@@ -54,83 +62,99 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    bench.dispatcher.start()
-    yield bench
-    bench.gate.set()
-    bench.dispatcher.close()
+def harness() -> Iterator[Harness]:
+    harness = Harness()
+    harness.dispatcher.start()
+    yield harness
+    harness.gate.set()
+    harness.dispatcher.close()
 
 
-def test_calls_of_different_keys_run_concurrently(bench: Bench) -> None:
-    bench.dispatcher.submit("a", bench.call("one", held=True))
-    bench.until("one begins")
-    bench.dispatcher.submit("b", bench.call("two"))
-    bench.until("two ends")
+def test_calls_of_different_keys_run_concurrently(harness: Harness) -> None:
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    harness.dispatcher.submit("b", harness.call("two"))
+    harness.until("two ends")
 
 
 def test_calls_of_one_key_are_serial_and_only_the_last_waiting_one_runs(
-    bench: Bench,
+    harness: Harness,
 ) -> None:
-    bench.dispatcher.submit("a", bench.call("one", held=True))
-    bench.until("one begins")
-    bench.dispatcher.submit("a", bench.call("two"))
-    bench.dispatcher.submit("a", bench.call("three"))
-    bench.gate.set()
-    bench.until("three ends")
-    assert bench.log == ["one begins", "two dropped", "one ends", "three begins", "three ends"]
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    harness.dispatcher.submit("a", harness.call("two"))
+    harness.dispatcher.submit("a", harness.call("three"))
+    harness.gate.set()
+    harness.until("three ends")
+    assert harness.log == ["one begins", "two dropped", "one ends", "three begins", "three ends"]
 
 
-def test_failed_call_does_not_stop_others(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_call_does_not_stop_others(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(_deadline: Deadline) -> None:
         raise RuntimeError("no")
 
     for number in range(4):
-        bench.dispatcher.submit(str(number), APICall(fail))
-    bench.dispatcher.submit("a", bench.call("one"))
-    bench.until("one ends")
+        harness.dispatcher.submit(str(number), APICall(fail))
+    harness.dispatcher.submit("a", harness.call("one"))
+    harness.until("one ends")
     assert "a call of the scheduler failed" in caplog.messages
 
 
 def test_close_finishes_running_calls_and_drops_the_rest() -> None:
-    bench = Bench(threads=1)
-    bench.dispatcher.start()
-    bench.dispatcher.submit("a", bench.call("one", held=True))
-    bench.until("one begins")
-    bench.dispatcher.submit("b", bench.call("two"))
-    bench.dispatcher.submit("a", bench.call("three"))
-    threading.Timer(0.05, bench.gate.set).start()
-    assert bench.dispatcher.close()
-    assert sorted(bench.log) == ["one begins", "one ends", "three dropped", "two dropped"]
-    bench.dispatcher.submit("c", bench.call("four"))
-    assert bench.log[-1] == "four dropped"
+    harness = Harness(threads=1)
+    harness.dispatcher.start()
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    harness.dispatcher.submit("b", harness.call("two"))
+    harness.dispatcher.submit("a", harness.call("three"))
+    harness.open_gate_after_close()
+    assert harness.dispatcher.close()
+    assert sorted(harness.log) == ["one begins", "one ends", "three dropped", "two dropped"]
+    harness.dispatcher.submit("c", harness.call("four"))
+    assert harness.log[-1] == "four dropped"
+
+
+@pytest.mark.parametrize(("flush", "second"), [(0.0, "two dropped"), (1.0, "two ends")])
+def test_end_of_the_run_drops_waiting_calls_before_close(flush: float, second: str) -> None:
+    harness = Harness(threads=1, flush=flush)
+    run, end_run = wait.with_cancel(wait.background(harness.clock))
+    harness.dispatcher.start(run)
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    harness.dispatcher.submit("b", harness.call("two"))
+    end_run()
+    harness.gate.set()
+    harness.until(second)
+    assert harness.dispatcher.close()
 
 
 def test_flush_sends_waiting_calls() -> None:
-    bench = Bench(threads=1, flush=1.0)
-    bench.dispatcher.start()
-    bench.dispatcher.submit("a", bench.call("one", held=True))
-    bench.until("one begins")
-    bench.dispatcher.submit("b", bench.call("two"))
-    threading.Timer(0.05, bench.gate.set).start()
-    assert bench.dispatcher.close()
-    assert bench.log == ["one begins", "one ends", "two begins", "two ends"]
+    harness = Harness(threads=1, flush=1.0)
+    harness.dispatcher.start()
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    harness.dispatcher.submit("b", harness.call("two"))
+    harness.open_gate_after_close()
+    assert harness.dispatcher.close()
+    assert harness.log == ["one begins", "one ends", "two begins", "two ends"]
 
 
 def test_close_does_not_wait_for_rate_limit() -> None:
-    bench = Bench(threads=1)
-    limiter = TokenBucket(0.001, 1, bench.clock)
-    bench.dispatcher = APIDispatcher("test", 1, limiter, request_timeout=10, clock=bench.clock)
-    bench.dispatcher.start()
-    bench.dispatcher.submit("a", bench.call("one"))
-    bench.until("one ends")
-    bench.dispatcher.submit("a", bench.call("two"))
-    bench.clock.until_blocked()
-    assert bench.dispatcher.close()
-    assert bench.log[-1] == "two dropped"
+    harness = Harness(threads=1)
+    limiter = TokenBucket(0.001, 1, harness.clock)
+    harness.dispatcher = APIDispatcher("test", 1, limiter, request_timeout=10, clock=harness.clock)
+    harness.dispatcher.start()
+    harness.dispatcher.submit("a", harness.call("one"))
+    harness.until("one ends")
+    harness.dispatcher.submit("a", harness.call("two"))
+    harness.clock.until_blocked()
+    assert harness.dispatcher.close()
+    assert harness.log[-1] == "two dropped"
 
 
-def test_call_deadline_is_the_request_timeout(bench: Bench) -> None:
+def test_call_deadline_is_the_request_timeout(harness: Harness) -> None:
     left: list[float] = []
     done = threading.Event()
 
@@ -138,27 +162,29 @@ def test_call_deadline_is_the_request_timeout(bench: Bench) -> None:
         left.append(deadline.remaining)
         done.set()
 
-    bench.dispatcher.submit("a", APICall(run))
+    harness.dispatcher.submit("a", APICall(run))
     assert done.wait(PATIENCE)
     assert left == [10]
 
 
 def test_close_before_start_drops_all() -> None:
-    bench = Bench()
-    bench.dispatcher.submit("a", bench.call("one"))
-    assert bench.dispatcher.close()
-    assert bench.log == ["one dropped"]
+    harness = Harness()
+    harness.dispatcher.submit("a", harness.call("one"))
+    assert harness.dispatcher.close()
+    assert harness.log == ["one dropped"]
 
 
 def test_close_returns_within_request_timeout() -> None:
-    bench = Bench()
-    bench.dispatcher = APIDispatcher("test", 1, NoLimit(), request_timeout=0.01, clock=bench.clock)
-    bench.dispatcher.start()
-    bench.dispatcher.submit("a", bench.call("one", held=True))
-    bench.until("one begins")
-    assert not bench.dispatcher.close()
-    bench.gate.set()
-    bench.until("one ends")
+    harness = Harness()
+    harness.dispatcher = APIDispatcher(
+        "test", 1, NoLimit(), request_timeout=0.01, clock=harness.clock
+    )
+    harness.dispatcher.start()
+    harness.dispatcher.submit("a", harness.call("one", held=True))
+    harness.until("one begins")
+    assert not harness.dispatcher.close()
+    harness.gate.set()
+    harness.until("one ends")
 
 
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "4"])

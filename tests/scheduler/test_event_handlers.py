@@ -15,7 +15,7 @@ Obj = dict[str, Any]
 AFFINITY: dict[str, Any] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
 
 
-class Bench:
+class Harness:
     """A watch, and the queue and cache that it fills."""
 
     def __init__(self) -> None:
@@ -71,48 +71,48 @@ def test_changes_that_help_unschedulable_pods(
     dependent: Obj = {"affinity": AFFINITY}
     plain: Obj = {}
     for spec, helped in ((plain, helps), (dependent, helps_those_with_affinity)):
-        bench = Bench()
-        bench.watch.add_node(node("n"))
-        bench.watch.add_pod(on("old"))
-        bench.fail(pod("waiting", **spec))
-        change(bench.watch)
-        assert bench.next() == ("waiting" if helped else None)
+        harness = Harness()
+        harness.watch.add_node(node("n"))
+        harness.watch.add_pod(on("old"))
+        harness.fail(pod("waiting", **spec))
+        change(harness.watch)
+        assert harness.next() == ("waiting" if helped else None)
 
 
 def test_assumed_pod_is_not_queued() -> None:
-    bench = Bench()
-    bench.cache.assume(pod("a"), "n")
-    bench.watch.add_pod(pod("a"))
-    bench.watch.update_pod(pod("a"), pod("a", version=2, labels={"a": "b"}))
-    assert bench.next() is None
+    harness = Harness()
+    harness.cache.assume(pod("a"), "n")
+    harness.watch.add_pod(pod("a"))
+    harness.watch.update_pod(pod("a"), pod("a", version=2, labels={"a": "b"}))
+    assert harness.next() is None
 
 
 def test_deleted_assumed_pod_frees_resources() -> None:
-    bench = Bench()
-    bench.watch.add_node(node("n"))
-    bench.fail(pod("waiting"))
-    bench.cache.assume(pod("a"), "n")
+    harness = Harness()
+    harness.watch.add_node(node("n"))
+    harness.fail(pod("waiting"))
+    harness.cache.assume(pod("a"), "n")
     leaving = pod("a")
     leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "now"}
-    bench.watch.update_pod(pod("a"), leaving)
-    assert not bench.cache.is_assumed(leaving)
-    assert bench.next() == "waiting"
+    harness.watch.update_pod(pod("a"), leaving)
+    assert not harness.cache.is_assumed(leaving)
+    assert harness.next() == "waiting"
 
 
 @pytest.mark.parametrize("final", [pod("a"), on("a")], ids=["an old state", "the last state"])
 def test_deleted_pod_leaves_queue_and_cache(final: Obj) -> None:
-    bench = Bench()
-    bench.watch.add_node(node("n"))
-    bench.watch.add_pod(pod("a"))
-    bench.watch.update_pod(pod("a"), on("a"))
-    bench.watch.delete_pod(final)
-    assert (len(bench.cache), len(bench.queue)) == (0, 0)
+    harness = Harness()
+    harness.watch.add_node(node("n"))
+    harness.watch.add_pod(pod("a"))
+    harness.watch.update_pod(pod("a"), on("a"))
+    harness.watch.delete_pod(final)
+    assert (len(harness.cache), len(harness.queue)) == (0, 0)
 
 
 def test_finished_pod_is_ignored() -> None:
-    bench = Bench()
-    bench.watch.add_pod(on("a", phase="Succeeded"))
-    bench.watch.add_pod(pod("b", phase="Failed"))
-    bench.watch.update_pod(on("a", phase="Succeeded"), on("a", phase="Succeeded", version=2))
-    bench.watch.delete_pod(on("a", phase="Succeeded"))
-    assert (len(bench.cache), len(bench.queue)) == (0, 0)
+    harness = Harness()
+    harness.watch.add_pod(on("a", phase="Succeeded"))
+    harness.watch.add_pod(pod("b", phase="Failed"))
+    harness.watch.update_pod(on("a", phase="Succeeded"), on("a", phase="Succeeded", version=2))
+    harness.watch.delete_pod(on("a", phase="Succeeded"))
+    assert (len(harness.cache), len(harness.queue)) == (0, 0)

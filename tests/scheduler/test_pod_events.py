@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-class Bench:
+class Harness:
     """A recorder, and the server that it writes to."""
 
     def __init__(self) -> None:
@@ -49,15 +49,15 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.dispatcher.close()
+def harness() -> Iterator[Harness]:
+    harness = Harness()
+    yield harness
+    harness.dispatcher.close()
 
 
-def test_event_has_fields_of_kube_scheduler(bench: Bench) -> None:
-    bench.fail()
-    ((method, path, event),) = bench.until(1)
+def test_event_has_fields_of_kube_scheduler(harness: Harness) -> None:
+    harness.fail()
+    ((method, path, event),) = harness.until(1)
     assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
     assert event == {
         "apiVersion": "events.k8s.io/v1",
@@ -81,51 +81,51 @@ def test_event_has_fields_of_kube_scheduler(bench: Bench) -> None:
     }
 
 
-def test_repeated_event_becomes_a_series_written_once(bench: Bench) -> None:
-    bench.fail()
-    bench.until(1)
-    bench.clock.advance(5)
+def test_repeated_event_becomes_a_series_written_once(harness: Harness) -> None:
+    harness.fail()
+    harness.until(1)
+    harness.clock.advance(5)
     for _ in range(3):
-        bench.fail()
-    method, path, patch = bench.until(2)[1]
-    name = bench.server.written[0][2]["metadata"]["name"]
+        harness.fail()
+    method, path, patch = harness.until(2)[1]
+    name = harness.server.written[0][2]["metadata"]["name"]
     assert (method, path) == ("PATCH", f"/apis/events.k8s.io/v1/namespaces/default/events/{name}")
     assert patch == {"series": {"count": patch["series"]["count"], **LAST_AT_5}}
-    bench.recorder.flush_series()
-    assert len(bench.server.written) == 2
+    harness.recorder.flush_series()
+    assert len(harness.server.written) == 2
 
 
 LAST_AT_5 = {"lastObservedTime": "2026-01-01T00:00:05.000000Z"}
 
 
-def test_series_is_written_again_at_its_end(bench: Bench) -> None:
-    bench.fail()
-    bench.until(1)
-    bench.fail()
-    bench.until(2)
-    bench.clock.advance(5)
-    bench.fail()
-    bench.fail()
-    bench.clock.advance(359)
-    bench.recorder.flush_series()
-    assert len(bench.server.written) == 2
-    bench.clock.advance(1)
-    bench.recorder.flush_series()
-    assert bench.until(3)[2][2] == {"series": {"count": 4, **LAST_AT_5}}
-    bench.fail()
-    assert bench.until(4)[3][0] == "POST"
+def test_series_is_written_again_at_its_end(harness: Harness) -> None:
+    harness.fail()
+    harness.until(1)
+    harness.fail()
+    harness.until(2)
+    harness.clock.advance(5)
+    harness.fail()
+    harness.fail()
+    harness.clock.advance(359)
+    harness.recorder.flush_series()
+    assert len(harness.server.written) == 2
+    harness.clock.advance(1)
+    harness.recorder.flush_series()
+    assert harness.until(3)[2][2] == {"series": {"count": 4, **LAST_AT_5}}
+    harness.fail()
+    assert harness.until(4)[3][0] == "POST"
 
 
-def test_long_series_is_written_every_half_hour(bench: Bench) -> None:
-    bench.fail()
-    bench.until(1)
-    bench.fail()
-    bench.until(2)
+def test_long_series_is_written_every_half_hour(harness: Harness) -> None:
+    harness.fail()
+    harness.until(1)
+    harness.fail()
+    harness.until(2)
     for _ in range(6):
-        bench.clock.advance(300)
-        bench.fail()
-        bench.recorder.flush_series()
-    assert bench.until(3)[2][2]["series"]["count"] == 8
+        harness.clock.advance(300)
+        harness.fail()
+        harness.recorder.flush_series()
+    assert harness.until(3)[2][2]["series"]["count"] == 8
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_long_series_is_written_every_half_hour(bench: Bench) -> None:
     [pod("b"), pod("a", version=2), pod("a", uid="2"), pod("a", scheduler="other")],
     ids=["pod", "version", "uid", "scheduler"],
 )
-def test_different_events_are_separate(bench: Bench, other: Obj) -> None:
-    bench.fail()
-    bench.fail(other)
-    assert [method for method, _, _ in bench.until(2)] == ["POST", "POST"]
-    names = {event["metadata"]["name"] for _, _, event in bench.server.written}
+def test_different_events_are_separate(harness: Harness, other: Obj) -> None:
+    harness.fail()
+    harness.fail(other)
+    assert [method for method, _, _ in harness.until(2)] == ["POST", "POST"]
+    names = {event["metadata"]["name"] for _, _, event in harness.server.written}
     assert len(names) == 2
 
 
@@ -149,72 +149,72 @@ def test_different_events_are_separate(bench: Bench, other: Obj) -> None:
         ("ä" * 600, "ä" * 510 + " ..."),
     ],
 )
-def test_long_note_is_cut(bench: Bench, note: str, written: str) -> None:
-    bench.fail(note=note)
-    assert bench.until(1)[0][2]["note"] == written
+def test_long_note_is_cut(harness: Harness, note: str, written: str) -> None:
+    harness.fail(note=note)
+    assert harness.until(1)[0][2]["note"] == written
 
 
-def test_long_event_name_is_replaced(bench: Bench) -> None:
-    bench.fail(pod("a" * 250))
-    assert len(bench.until(1)[0][2]["metadata"]["name"]) == 36
+def test_long_event_name_is_replaced(harness: Harness) -> None:
+    harness.fail(pod("a" * 250))
+    assert len(harness.until(1)[0][2]["metadata"]["name"]) == 36
 
 
 def test_refused_event_is_logged_and_dropped(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.answer(ApiError("no events for you", status=403, reason="Forbidden"))
-    bench.fail()
-    bench.until(1)
-    wait_until(lambda: caplog.messages, bench)
+    harness.answer(ApiError("no events for you", status=403, reason="Forbidden"))
+    harness.fail()
+    harness.until(1)
+    wait_until(lambda: caplog.messages, harness)
     assert caplog.messages[0].endswith("was refused: 403 Forbidden: no events for you")
-    bench.clock.advance(60)
-    bench.recorder.flush_series()
-    assert len(bench.server.written) == 1
+    harness.clock.advance(60)
+    harness.recorder.flush_series()
+    assert len(harness.server.written) == 1
 
 
-def test_failed_event_is_retried_after_ten_seconds(bench: Bench) -> None:
-    bench.answer(ApiError("refused", reason="ConnectionRefused"))
-    bench.fail()
-    bench.until(1)
-    wait_until(lambda: bench.recorder._retries, bench)
-    bench.clock.advance(9.9)
-    bench.recorder.flush_series()
-    assert len(bench.server.written) == 1
-    bench.clock.advance(0.1)
-    bench.recorder.flush_series()
-    first, second = bench.until(2)
+def test_failed_event_is_retried_after_ten_seconds(harness: Harness) -> None:
+    harness.answer(ApiError("refused", reason="ConnectionRefused"))
+    harness.fail()
+    harness.until(1)
+    wait_until(lambda: harness.recorder._retries, harness)
+    harness.clock.advance(9.9)
+    harness.recorder.flush_series()
+    assert len(harness.server.written) == 1
+    harness.clock.advance(0.1)
+    harness.recorder.flush_series()
+    first, second = harness.until(2)
     assert first == second
 
 
 def test_event_is_dropped_after_twelve_attempts(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.answer(*[ApiError("refused", reason="ConnectionRefused")] * 20)
-    bench.fail()
+    harness.answer(*[ApiError("refused", reason="ConnectionRefused")] * 20)
+    harness.fail()
     for tries in range(1, 12):
-        wait_until(lambda: bench.recorder._retries, bench)
-        assert len(bench.until(tries)) == tries
-        bench.clock.advance(10)
-        bench.recorder.flush_series()
-    bench.until(12)
-    wait_until(lambda: caplog.messages, bench)
+        wait_until(lambda: harness.recorder._retries, harness)
+        assert len(harness.until(tries)) == tries
+        harness.clock.advance(10)
+        harness.recorder.flush_series()
+    harness.until(12)
+    wait_until(lambda: caplog.messages, harness)
     assert caplog.messages[0].endswith("could not be written: ConnectionRefused: refused")
-    assert not bench.recorder._retries
+    assert not harness.recorder._retries
 
 
-def test_series_of_a_deleted_event_is_created_again(bench: Bench) -> None:
-    bench.answer(None, ApiError("gone", status=404, reason="NotFound"))
-    bench.fail()
-    bench.until(1)
-    bench.fail()
-    assert [method for method, _, _ in bench.until(3)] == ["POST", "PATCH", "POST"]
-    assert bench.server.written[2][2]["series"]["count"] == 2
+def test_series_of_a_deleted_event_is_created_again(harness: Harness) -> None:
+    harness.answer(None, ApiError("gone", status=404, reason="NotFound"))
+    harness.fail()
+    harness.until(1)
+    harness.fail()
+    assert [method for method, _, _ in harness.until(3)] == ["POST", "PATCH", "POST"]
+    assert harness.server.written[2][2]["series"]["count"] == 2
 
 
-def wait_until(holds: Callable[[], object], bench: Bench) -> None:
+def wait_until(holds: Callable[[], object], harness: Harness) -> None:
     """Wait for the thread's work after its request."""
     for _ in range(500):
         if holds():
             return
-        bench.dispatcher._threads[0].join(0.01)
-    raise AssertionError(bench.server.written)
+        harness.dispatcher._threads[0].join(0.01)
+    raise AssertionError(harness.server.written)

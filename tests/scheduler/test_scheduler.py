@@ -24,7 +24,7 @@ Obj = dict[str, Any]
 FITS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
 
 
-class Bench:
+class Harness:
     """A scheduler that runs, and its server."""
 
     def __init__(self, *objects: Obj) -> None:
@@ -44,7 +44,7 @@ class Bench:
 
     def queue_length(self, queue: str, length: int) -> None: ...
 
-    def run(self, **options: Any) -> Bench:
+    def run(self, **options: Any) -> Harness:
         defaults: dict[str, Any] = {"scheduler_names": ["mine"], "metrics": self}
         if not isinstance(options.get("scheduler_names"), dict):
             # An algorithm of pods and nodes only: each further informer has its own threads.
@@ -105,25 +105,25 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.end()
-    assert not bench.errors
+def harness() -> Iterator[Harness]:
+    harness = Harness()
+    yield harness
+    harness.end()
+    assert not harness.errors
 
 
-def test_pods_are_bound_with_events(bench: Bench) -> None:
-    bench.server.put(node("n1"))
-    bench.server.put(pod("before"))
-    bench.run()
-    bench.until_bound("before", "n1")
-    bench.server.put(pod("after"))
-    bench.until_bound("after", "n1")
-    event = bench.until_told("after", "Scheduled")
+def test_pods_are_bound_with_events(harness: Harness) -> None:
+    harness.server.put(node("n1"))
+    harness.server.put(pod("before"))
+    harness.run()
+    harness.until_bound("before", "n1")
+    harness.server.put(pod("after"))
+    harness.until_bound("after", "n1")
+    event = harness.until_told("after", "Scheduled")
     assert event["note"] == "Successfully assigned default/after to n1"
     assert (event["action"], event["type"]) == ("Binding", "Normal")
     assert event["reportingController"] == "mine"
-    assert bench.server.sent("/pods/after/binding") == [
+    assert harness.server.sent("/pods/after/binding") == [
         {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -131,89 +131,92 @@ def test_pods_are_bound_with_events(bench: Bench) -> None:
             "target": {"kind": "Node", "name": "n1"},
         }
     ]
-    assert bench.counted[-2:] == [("attempt", "mine", "scheduled"), ("scheduled", 1)]
+    assert harness.counted[-2:] == [("attempt", "mine", "scheduled"), ("scheduled", 1)]
 
 
-def test_two_requests_bind_a_pod(bench: Bench) -> None:
-    bench.server.put(node("n1"))
-    bench.run()
-    bench.server.put(pod("a"))
-    bench.until_told("a", "Scheduled")
-    assert [path.rpartition("/")[2] for _, path, _ in bench.server.written] == ["binding", "events"]
+def test_two_requests_bind_a_pod(harness: Harness) -> None:
+    harness.server.put(node("n1"))
+    harness.run()
+    harness.server.put(pod("a"))
+    harness.until_told("a", "Scheduled")
+    assert [path.rpartition("/")[2] for _, path, _ in harness.server.written] == [
+        "binding",
+        "events",
+    ]
 
 
-def test_pods_of_other_schedulers_and_finished_pods_are_ignored(bench: Bench) -> None:
-    bench.server.put(node("n1"))
-    bench.server.put(pod("theirs", scheduler="default-scheduler"))
-    bench.server.put(pod("over", phase="Failed"))
-    bench.run()
-    bench.server.put(pod("ours"))
-    bench.until_told("ours", "Scheduled")
-    assert len(bench.server.sent("/binding")) == 1
+def test_pods_of_other_schedulers_and_finished_pods_are_ignored(harness: Harness) -> None:
+    harness.server.put(node("n1"))
+    harness.server.put(pod("theirs", scheduler="default-scheduler"))
+    harness.server.put(pod("over", phase="Failed"))
+    harness.run()
+    harness.server.put(pod("ours"))
+    harness.until_told("ours", "Scheduled")
+    assert len(harness.server.sent("/binding")) == 1
 
 
-def test_late_watch_does_not_overcommit(bench: Bench) -> None:
+def test_late_watch_does_not_overcommit(harness: Harness) -> None:
     for name in ("n1", "n2"):
-        bench.server.put(node(name, cpu="1"))
+        harness.server.put(node(name, cpu="1"))
     for number in range(4):
-        bench.server.put(pod(f"p{number}", cpu="600m"))
-    bench.run()
-    bench.server.until(lambda: len(bench.server.sent("/binding")) == 2)
-    bench.server.until(
-        lambda: [e["reason"] for e in bench.server.sent("/events")].count("FailedScheduling") == 2
+        harness.server.put(pod(f"p{number}", cpu="600m"))
+    harness.run()
+    harness.server.until(lambda: len(harness.server.sent("/binding")) == 2)
+    harness.server.until(
+        lambda: [e["reason"] for e in harness.server.sent("/events")].count("FailedScheduling") == 2
     )
-    targets = [body["target"]["name"] for body in bench.server.sent("/binding")]
+    targets = [body["target"]["name"] for body in harness.server.sent("/binding")]
     assert sorted(targets) == ["n1", "n2"]
 
 
-def test_unschedulable_pod_is_scheduled_once_a_node_is_added(bench: Bench) -> None:
-    bench.server.put(node("small", cpu="1"))
-    bench.run()
-    bench.server.put(pod("big", cpu="3"))
+def test_unschedulable_pod_is_scheduled_once_a_node_is_added(harness: Harness) -> None:
+    harness.server.put(node("small", cpu="1"))
+    harness.run()
+    harness.server.put(pod("big", cpu="3"))
     text = (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
-    event = bench.until_told("big", "FailedScheduling")
+    event = harness.until_told("big", "FailedScheduling")
     assert (event["note"], event["type"], event["action"]) == (text, "Warning", "Scheduling")
-    condition = bench.condition("big")
+    condition = harness.condition("big")
     assert (condition["reason"], condition["message"]) == ("Unschedulable", text)
-    bench.server.put(node("large"))
-    bench.until_bound("big", "large")
-    bench.until_told("big", "Scheduled")
-    assert ("scheduled", 2) in bench.counted
-    assert ("attempt", "mine", "unschedulable") in bench.counted
+    harness.server.put(node("large"))
+    harness.until_bound("big", "large")
+    harness.until_told("big", "Scheduled")
+    assert ("scheduled", 2) in harness.counted
+    assert ("attempt", "mine", "unschedulable") in harness.counted
 
 
-def test_deleted_pod_makes_room_for_a_waiting_one(bench: Bench) -> None:
-    bench.server.put(node("n1", cpu="1"))
-    bench.server.put(pod("old", cpu="1", nodeName="n1"))
-    bench.run()
-    bench.server.put(pod("new", cpu="1"))
-    bench.until_told("new", "FailedScheduling")
-    bench.server.remove("Pod", "old")
-    bench.until_bound("new")
+def test_deleted_pod_makes_room_for_a_waiting_one(harness: Harness) -> None:
+    harness.server.put(node("n1", cpu="1"))
+    harness.server.put(pod("old", cpu="1", nodeName="n1"))
+    harness.run()
+    harness.server.put(pod("new", cpu="1"))
+    harness.until_told("new", "FailedScheduling")
+    harness.server.remove("Pod", "old")
+    harness.until_bound("new")
 
 
-def test_finished_pod_frees_resources(bench: Bench) -> None:
-    bench.server.put(node("n1", cpu="1"))
-    old = bench.server.put(pod("old", cpu="1", nodeName="n1", phase="Running"))
-    bench.run()
-    bench.server.put(pod("new", cpu="1"))
-    bench.until_told("new", "FailedScheduling")
-    bench.server.put({**old, "status": {"phase": "Succeeded"}})
-    bench.until_bound("new")
+def test_finished_pod_frees_resources(harness: Harness) -> None:
+    harness.server.put(node("n1", cpu="1"))
+    old = harness.server.put(pod("old", cpu="1", nodeName="n1", phase="Running"))
+    harness.run()
+    harness.server.put(pod("new", cpu="1"))
+    harness.until_told("new", "FailedScheduling")
+    harness.server.put({**old, "status": {"phase": "Succeeded"}})
+    harness.until_bound("new")
 
 
-def test_gated_pod_waits_for_its_gates(bench: Bench) -> None:
-    bench.server.put(node("n1"))
-    gated = bench.server.put(pod("a", schedulingGates=[{"name": "x"}]))
-    bench.run()
-    bench.server.put(pod("b"))
-    bench.until_bound("b")
-    assert len(bench.scheduler.config.queue.pods(QueueState.GATED)) == 1
-    bench.server.put({**gated, "spec": {**gated["spec"], "schedulingGates": []}})
-    bench.until_bound("a")
+def test_gated_pod_waits_for_its_gates(harness: Harness) -> None:
+    harness.server.put(node("n1"))
+    gated = harness.server.put(pod("a", schedulingGates=[{"name": "x"}]))
+    harness.run()
+    harness.server.put(pod("b"))
+    harness.until_bound("b")
+    assert len(harness.scheduler.config.queue.pods(QueueState.GATED)) == 1
+    harness.server.put({**gated, "spec": {**gated["spec"], "schedulingGates": []}})
+    harness.until_bound("a")
 
 
 def refuse(status: int, reason: str, message: str) -> Any:
@@ -232,126 +235,143 @@ def refuse(status: int, reason: str, message: str) -> Any:
     ],
 )
 def test_failed_binding_frees_resources_and_is_retried(
-    bench: Bench, status: int, reason: str, message: str
+    harness: Harness, status: int, reason: str, message: str
 ) -> None:
-    bench.server.put(node("n1", cpu="1"))
-    bench.server.answers["/pods/a/binding"] = refuse(status, reason, message)
-    bench.run()
-    bench.server.put(pod("a", cpu="1"))
-    event = bench.until_told("a", "FailedScheduling")
+    harness.server.put(node("n1", cpu="1"))
+    harness.server.answers["/pods/a/binding"] = refuse(status, reason, message)
+    harness.run()
+    harness.server.put(pod("a", cpu="1"))
+    event = harness.until_told("a", "FailedScheduling")
     assert event["note"] == f'running Bind plugin "DefaultBinder": {message}'
-    condition = bench.condition("a")
+    condition = harness.condition("a")
     assert (condition["reason"], condition["message"]) == ("SchedulerError", event["note"])
-    bench.server.put(pod("b", cpu="1"))
-    bench.until_bound("b")
-    assert ("attempt", "mine", "error") in bench.counted
-    bench.server.remove("Pod", "b")
-    del bench.server.answers["/pods/a/binding"]
-    bench.clock.advance(2)
-    bench.until_bound("a")
+    harness.server.put(pod("b", cpu="1"))
+    harness.until_bound("b")
+    assert ("attempt", "mine", "error") in harness.counted
+    harness.server.remove("Pod", "b")
+    del harness.server.answers["/pods/a/binding"]
+    harness.clock.advance(2)
+    harness.until_bound("a")
 
 
-def test_pod_bound_by_another_scheduler_is_skipped(bench: Bench) -> None:
-    bench.server.put(node("n1"))
+def test_pod_bound_by_another_scheduler_is_skipped(harness: Harness) -> None:
+    harness.server.put(node("n1"))
 
     def conflict(_body: Obj) -> None:
-        taken = bench.server.pod("a")
-        bench.server.put({**taken, "spec": {**taken["spec"], "nodeName": "elsewhere"}})
-        store = bench.scheduler.config.informers.informer_for(PODS).store
-        bench.server.until(lambda: (store.get_by_key("default/a") or {})["spec"].get("nodeName"))
+        taken = harness.server.pod("a")
+        harness.server.put({**taken, "spec": {**taken["spec"], "nodeName": "elsewhere"}})
+        store = harness.scheduler.config.informers.informer_for(PODS).store
+        harness.server.until(lambda: (store.get_by_key("default/a") or {})["spec"].get("nodeName"))
         raise ApiError('pod a is already assigned to node "elsewhere"', status=409)
 
-    bench.server.answers["/pods/a/binding"] = conflict
-    bench.run()
-    bench.server.put(pod("a"))
-    bench.until_told("a", "FailedScheduling")
-    bench.server.put(pod("b"))
-    bench.until_told("b", "Scheduled")
-    bench.clock.advance(60)
-    bench.server.put(pod("c"))
-    bench.until_told("c", "Scheduled")
-    assert len(bench.server.sent("/pods/a/binding")) == 1
-    assert not bench.server.sent("/pods/a/status")
+    harness.server.answers["/pods/a/binding"] = conflict
+    harness.run()
+    harness.server.put(pod("a"))
+    harness.until_told("a", "FailedScheduling")
+    harness.server.put(pod("b"))
+    harness.until_told("b", "Scheduled")
+    harness.clock.advance(60)
+    harness.server.put(pod("c"))
+    harness.until_told("c", "Scheduled")
+    assert len(harness.server.sent("/pods/a/binding")) == 1
+    assert not harness.server.sent("/pods/a/status")
 
 
 def test_pod_deleted_before_binding_is_not_retried(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.server.put(node("n1", cpu="1"))
+    harness.server.put(node("n1", cpu="1"))
 
     def gone(_body: Obj) -> None:
-        bench.server.remove("Pod", "a")
-        bench.server.until(
-            lambda: not bench.scheduler.config.informers.informers[0].store.list_keys()
+        harness.server.remove("Pod", "a")
+        harness.server.until(
+            lambda: not harness.scheduler.config.informers.informers[0].store.list_keys()
         )
         raise ApiError('pods "a" not found', status=404)
 
-    bench.server.answers["/pods/a/binding"] = gone
+    harness.server.answers["/pods/a/binding"] = gone
     caplog.set_level(logging.INFO, "pytest_kwait.scheduler")
-    bench.run()
-    bench.server.put(pod("a", cpu="1"))
-    bench.until_told("a", "FailedScheduling")
+    harness.run()
+    harness.server.put(pod("a", cpu="1"))
+    harness.until_told("a", "FailedScheduling")
     assert "Pod was deleted pod=default/a" in caplog.messages
-    bench.server.put(pod("b", cpu="1"))
-    bench.until_bound("b")
-    assert not bench.server.sent("/pods/a/status")
+    harness.server.put(pod("b", cpu="1"))
+    harness.until_bound("b")
+    assert not harness.server.sent("/pods/a/status")
 
 
-def test_pod_is_not_bound_to_a_deleted_node(bench: Bench) -> None:
+def test_pod_is_not_bound_to_a_deleted_node(harness: Harness) -> None:
     vanishing = node("n1")
-    bench.server.put(vanishing)
+    harness.server.put(vanishing)
 
     class Vanishing(Algorithm):
         def schedule(self, pod: Any, node_lister: Any) -> str:
             chosen = super().schedule(pod, node_lister)
-            bench.scheduler.config.cache.remove_node(vanishing)
+            harness.scheduler.config.cache.remove_node(vanishing)
             return chosen
 
-    bench.run(algorithm=Vanishing())
-    bench.server.put(pod("a"))
-    assert bench.until_told("a", "FailedScheduling")["note"] == 'node "n1" not found'
-    assert not bench.server.sent("/binding")
+    harness.run(algorithm=Vanishing())
+    harness.server.put(pod("a"))
+    assert harness.until_told("a", "FailedScheduling")["note"] == 'node "n1" not found'
+    assert not harness.server.sent("/binding")
 
 
-def test_algorithm_error_is_reported_and_next_pod_follows(bench: Bench) -> None:
+def test_algorithm_error_is_reported_and_next_pod_follows(harness: Harness) -> None:
     class Picky(Algorithm):
         def schedule(self, pod: Any, node_lister: Any) -> str:
             if pod["metadata"]["name"] == "odd":
                 raise KeyError("what is this")
             return super().schedule(pod, node_lister)
 
-    bench.server.put(node("n1"))
-    bench.run(algorithm=Picky())
-    bench.server.put(pod("odd"))
-    bench.server.put(pod("even"))
-    bench.until_bound("even")
-    assert bench.until_told("odd", "FailedScheduling")["note"] == "'what is this'"
-    assert bench.condition("odd")["reason"] == "SchedulerError"
+    harness.server.put(node("n1"))
+    harness.run(algorithm=Picky())
+    harness.server.put(pod("odd"))
+    harness.server.put(pod("even"))
+    harness.until_bound("even")
+    assert harness.until_told("odd", "FailedScheduling")["note"] == (
+        "the algorithm raised KeyError('what is this') for pod default/odd"
+    )
+    assert harness.condition("odd")["reason"] == "SchedulerError"
 
 
-def test_malformed_pod_is_reported_and_next_pod_follows(bench: Bench) -> None:
-    bench.server.put(node("n1"))
-    bench.run()
-    bench.server.put(pod("odd", cpu="a lot"))
-    bench.server.put({**pod("empty"), "spec": {"schedulerName": "mine"}, "status": None})
-    bench.server.put(pod("even"))
-    bench.until_bound("even")
-    assert "a lot" in bench.until_told("odd", "FailedScheduling")["note"]
-    bench.until_bound("empty")
+def test_algorithm_without_an_answer_is_reported(harness: Harness) -> None:
+    class Silent(Algorithm):
+        def schedule(self, pod: Any, node_lister: Any) -> Any:
+            return None
+
+    harness.server.put(node("n1"))
+    harness.run(algorithm=Silent())
+    harness.server.put(pod("a"))
+    assert harness.until_told("a", "FailedScheduling")["note"] == (
+        "the algorithm returned None for pod default/a; it returns the name of a node, or raises "
+        "FitError"
+    )
+    assert not harness.server.sent("/binding")
 
 
-def test_terminating_pod_is_reported_and_not_scheduled(bench: Bench) -> None:
+def test_malformed_pod_is_reported_and_next_pod_follows(harness: Harness) -> None:
+    harness.server.put(node("n1"))
+    harness.run()
+    harness.server.put(pod("odd", cpu="a lot"))
+    harness.server.put({**pod("empty"), "spec": {"schedulerName": "mine"}, "status": None})
+    harness.server.put(pod("even"))
+    harness.until_bound("even")
+    assert "a lot" in harness.until_told("odd", "FailedScheduling")["note"]
+    harness.until_bound("empty")
+
+
+def test_terminating_pod_is_reported_and_not_scheduled(harness: Harness) -> None:
     leaving = pod("a")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    bench.server.put(node("n1"))
-    bench.run()
-    bench.server.put(leaving)
-    event = bench.until_told("a", "FailedScheduling")
+    harness.server.put(node("n1"))
+    harness.run()
+    harness.server.put(leaving)
+    event = harness.until_told("a", "FailedScheduling")
     assert event["note"] == "skip schedule deleting pod: default/a"
-    assert not bench.server.sent("/binding")
+    assert not harness.server.sent("/binding")
 
 
-def test_each_scheduler_name_can_have_an_algorithm(bench: Bench) -> None:
+def test_each_scheduler_name_can_have_an_algorithm(harness: Harness) -> None:
     class To(Algorithm):
         def __init__(self, where: str) -> None:
             super().__init__()
@@ -361,35 +381,35 @@ def test_each_scheduler_name_can_have_an_algorithm(bench: Bench) -> None:
             return self.where
 
     for name in ("n1", "n2"):
-        bench.server.put(node(name))
-    bench.run(scheduler_names={"one": To("n1"), "two": To("n2")})
-    bench.server.put(pod("a", scheduler="one"))
-    bench.server.put(pod("b", scheduler="two"))
-    bench.until_bound("a", "n1")
-    bench.until_bound("b", "n2")
+        harness.server.put(node(name))
+    harness.run(scheduler_names={"one": To("n1"), "two": To("n2")})
+    harness.server.put(pod("a", scheduler="one"))
+    harness.server.put(pod("b", scheduler="two"))
+    harness.until_bound("a", "n1")
+    harness.until_bound("b", "n2")
 
 
-def test_custom_binder_is_used(bench: Bench) -> None:
-    bench.server.put(node("n1"))
+def test_custom_binder_is_used(harness: Harness) -> None:
+    harness.server.put(node("n1"))
     bound: list[tuple[str, str]] = []
 
     def bind(pod: Obj, where: str, *, deadline: object) -> None:
         bound.append((pod["metadata"]["name"], where))
 
-    bench.run(binder=bind)
-    bench.server.put(pod("a"))
-    bench.until_told("a", "Scheduled")
+    harness.run(binder=bind)
+    harness.server.put(pod("a"))
+    harness.until_told("a", "Scheduled")
     assert bound == [("a", "n1")]
 
 
-def test_shared_informers_outlive_the_run(bench: Bench) -> None:
-    informers = SharedInformerFactory(bench.server)
-    bench.server.put(node("n1"))
-    bench.run(informers=informers, algorithm=None)
-    bench.server.put(pod("a"))
-    bench.until_told("a", "Scheduled")
-    bench.end()
-    assert {kind: len(watches) for kind, watches in bench.server.watches.items()} == {
+def test_shared_informers_outlive_the_run(harness: Harness) -> None:
+    informers = SharedInformerFactory(harness.server)
+    harness.server.put(node("n1"))
+    harness.run(informers=informers, algorithm=None)
+    harness.server.put(pod("a"))
+    harness.until_told("a", "Scheduled")
+    harness.end()
+    assert {kind: len(watches) for kind, watches in harness.server.watches.items()} == {
         "Pod": 1,
         "Node": 1,
         "Namespace": 1,
@@ -400,59 +420,59 @@ def test_shared_informers_outlive_the_run(bench: Bench) -> None:
     }
     assert not any(informer.stopped for informer in informers.informers)
     # No handler is called any more.
-    bench.server.until(
+    harness.server.until(
         lambda: not [one for one in threading.enumerate() if "scheduler of" in one.name]
     )
     informers.stop()
 
 
-def test_own_informers_end_with_the_run(bench: Bench) -> None:
-    bench.run()
-    bench.end()
-    assert all(informer.stopped for informer in bench.scheduler.config.informers.informers)
+def test_own_informers_end_with_the_run(harness: Harness) -> None:
+    harness.run()
+    harness.end()
+    assert all(informer.stopped for informer in harness.scheduler.config.informers.informers)
 
 
 def test_run_stops_before_caches_have_synced() -> None:
-    bench = Bench()
-    stop, cancel = wait.with_cancel(wait.background(bench.clock))
-    config = ConfigFactory(bench.server, clock=bench.clock).create()
+    harness = Harness()
+    stop, cancel = wait.with_cancel(wait.background(harness.clock))
+    config = ConfigFactory(harness.server, clock=harness.clock).create()
     cancel()
     Scheduler(config).run(stop)
     assert all(informer.stopped for informer in config.informers.informers)
 
 
 def test_failed_cache_sync_ends_the_run() -> None:
-    bench = Bench()
+    harness = Harness()
 
     def forbidden(*_: Any, **__: Any) -> Any:
         raise ApiError("no pods for you", status=403, reason="Forbidden")
 
-    bench.server.list = forbidden  # type: ignore[method-assign]
-    bench.run()
-    (error,) = bench.errors
+    harness.server.list = forbidden  # type: ignore[method-assign]
+    harness.run()
+    (error,) = harness.errors
     assert isinstance(error, WaitFailed)
     assert "cannot sync: list failed: 403 Forbidden: no pods for you" in str(error)
 
 
-def test_stop_finishes_bindings_and_drops_waiting_pods(bench: Bench) -> None:
+def test_stop_finishes_bindings_and_drops_waiting_pods(harness: Harness) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold(_body: Obj) -> None:
         held.set()
         assert go_on.wait(PATIENCE)
 
-    bench.server.answers["/binding"] = hold
-    bench.server.put(node("n1"))
-    bench.run(bind_threads=1)
-    bench.server.put(pod("a"))
-    bench.server.put(pod("b"))
+    harness.server.answers["/binding"] = hold
+    harness.server.put(node("n1"))
+    harness.run(bind_threads=1)
+    harness.server.put(pod("a"))
+    harness.server.put(pod("b"))
     assert held.wait(PATIENCE)
-    bench.stop.set()
-    threading.Timer(0.05, go_on.set).start()
-    bench.end()
-    assert len(bench.server.sent("/binding")) == 1
-    assert bench.told("a", "Scheduled")
-    assert bench.server.pod("b")["spec"].get("nodeName") is None
+    harness.stop.set()
+    go_on.set()
+    harness.end()
+    assert len(harness.server.sent("/binding")) == 1
+    assert harness.told("a", "Scheduled")
+    assert harness.server.pod("b")["spec"].get("nodeName") is None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -7,16 +8,23 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo, QueueState, SchedulingQueue
+from pytest_kwait.scheduler.scheduling_queue import (
+    QueuedPodInfo,
+    QueueState,
+    SchedulingQueue,
+    has_node_scheduling_change,
+    has_pod_scheduling_change,
+    is_scaled_down,
+)
 from pytest_kwait.testing import FakeClock
-from tests.scheduler.fakes import pod
+from tests.scheduler.fakes import node, pod
 
 
 def name_of(entry: QueuedPodInfo | None) -> str | None:
     return None if entry is None else entry.pod["metadata"]["name"]
 
 
-class Bench:
+class Harness:
     """A queue and its clock."""
 
     def __init__(self, **options: Any) -> None:
@@ -44,19 +52,19 @@ class Bench:
 
 
 def test_pods_are_ordered_by_priority_then_time() -> None:
-    bench = Bench()
+    harness = Harness()
     for name, priority in (("a", 0), ("b", 10), ("c", None), ("d", 10)):
-        bench.queue.add(pod(name, priority=priority))
-        bench.clock.advance(1)
-    assert bench.names() == ["b", "d", "a", "c"]
+        harness.queue.add(pod(name, priority=priority))
+        harness.clock.advance(1)
+    assert harness.names() == ["b", "d", "a", "c"]
 
 
 def test_pod_is_queued_once() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    bench.queue.add(pod("a"))
-    assert bench.names() == ["a"]
-    assert len(bench.queue) == 1  # it is being tried
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    harness.queue.add(pod("a"))
+    assert harness.names() == ["a"]
+    assert len(harness.queue) == 1  # it is being tried
 
 
 @pytest.mark.parametrize(
@@ -74,65 +82,65 @@ def test_pod_is_queued_once() -> None:
     ],
 )
 def test_backoff_doubles_up_to_its_limit(failures: int, error: bool, pause: float) -> None:
-    bench = Bench(pop_from_backoff=False)
-    bench.queue.add(pod("a"))
+    harness = Harness(pop_from_backoff=False)
+    harness.queue.add(pod("a"))
     for _ in range(failures - 1):
-        bench.fail(bench.pop(), error=error)
-        bench.queue.move_all()
-        bench.clock.advance(10)
-    bench.fail(bench.pop(), error=error)
-    bench.queue.move_all()
-    assert bench.pop_soon(pause - 0.001) is None
-    assert name_of(bench.pop_soon(0.001)) == "a"
+        harness.fail(harness.pop(), error=error)
+        harness.queue.move_all()
+        harness.clock.advance(10)
+    harness.fail(harness.pop(), error=error)
+    harness.queue.move_all()
+    assert harness.pop_soon(pause - 0.001) is None
+    assert name_of(harness.pop_soon(0.001)) == "a"
 
 
 def test_backoff_can_be_disabled() -> None:
-    bench = Bench(max_backoff=0)
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop(), error=True)
-    assert bench.names() == ["a"]
+    harness = Harness(max_backoff=0)
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop(), error=True)
+    assert harness.names() == ["a"]
 
 
 def test_unschedulable_pod_waits_for_a_change() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop())
-    assert bench.pop_soon(299) is None
-    assert [p["metadata"]["name"] for p in bench.queue.pods(QueueState.UNSCHEDULABLE)] == ["a"]
-    bench.queue.move_all()
-    assert bench.names() == ["a"]
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop())
+    assert harness.pop_soon(299) is None
+    assert [p["metadata"]["name"] for p in harness.queue.pods(QueueState.UNSCHEDULABLE)] == ["a"]
+    harness.queue.move_all()
+    assert harness.names() == ["a"]
 
 
 def test_change_during_attempt_counts() -> None:
-    bench = Bench(pop_from_backoff=False)
-    bench.queue.add(pod("a"))
-    entry = bench.pop()
-    bench.queue.move_all()
-    bench.fail(entry)
-    assert len(bench.queue.pods(QueueState.BACKOFF)) == 1
-    assert name_of(bench.pop_soon(1)) == "a"
+    harness = Harness(pop_from_backoff=False)
+    harness.queue.add(pod("a"))
+    entry = harness.pop()
+    harness.queue.move_all()
+    harness.fail(entry)
+    assert len(harness.queue.pods(QueueState.BACKOFF)) == 1
+    assert name_of(harness.pop_soon(1)) == "a"
 
 
 def test_change_before_attempt_does_not_count() -> None:
-    bench = Bench()
-    bench.queue.move_all()
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop())
-    assert len(bench.queue.pods(QueueState.UNSCHEDULABLE)) == 1
+    harness = Harness()
+    harness.queue.move_all()
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop())
+    assert len(harness.queue.pods(QueueState.UNSCHEDULABLE)) == 1
 
 
 def test_pod_update_during_attempt_counts() -> None:
-    bench = Bench()
+    harness = Harness()
     old, new = pod("a"), pod("a", labels={"new": "1"})
-    bench.queue.add(old)
-    entry = bench.pop()
-    bench.queue.update(old, {**old, "status": {"phase": "Pending", "conditions": []}})
-    bench.queue.update(old, new)
-    bench.queue.add_unschedulable(entry, new, error=False)
-    assert bench.pop().pod == new
+    harness.queue.add(old)
+    entry = harness.pop()
+    harness.queue.update(old, {**old, "status": {"phase": "Pending", "conditions": []}})
+    harness.queue.update(old, new)
+    harness.queue.add_unschedulable(entry, new, error=False)
+    assert harness.pop().pod == new
     assert entry.attempts == 2
-    bench.queue.add_unschedulable(entry, new, error=False)
-    assert bench.names() == []
+    harness.queue.add_unschedulable(entry, new, error=False)
+    assert harness.names() == []
 
 
 AFFINITY: dict[str, Any] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
@@ -144,155 +152,155 @@ SPREAD: list[dict[str, Any]] = [{"maxSkew": 1}]
     [({}, False), ({"affinity": AFFINITY}, True), ({"topologySpreadConstraints": SPREAD}, True)],
 )
 def test_pod_changes_matter_only_to_dependent_pods(spec: dict[str, Any], moved: bool) -> None:
-    bench = Bench()
-    bench.queue.add(pod("a", **spec))
-    bench.fail(bench.pop())
-    bench.queue.move_dependents()
-    entry = bench.pop_soon()
+    harness = Harness()
+    harness.queue.add(pod("a", **spec))
+    harness.fail(harness.pop())
+    harness.queue.move_dependents()
+    entry = harness.pop_soon()
     assert (entry is not None) is moved
     if entry is not None:
-        bench.queue.move_dependents()
-        bench.fail(entry)
-        assert len(bench.queue.pods(QueueState.BACKOFF)) == 1
+        harness.queue.move_dependents()
+        harness.fail(entry)
+        assert len(harness.queue.pods(QueueState.BACKOFF)) == 1
 
 
 def test_idle_queue_cuts_backoff_short_but_not_after_errors() -> None:
-    bench = Bench()
+    harness = Harness()
     for name in ("unfit", "broken"):
-        bench.queue.add(pod(name))
-        bench.fail(bench.pop(), error=name == "broken")
-    bench.queue.move_all()
-    bench.queue.add(pod("new"))
-    assert bench.names() == ["new", "unfit"]
-    assert name_of(bench.pop_soon(2)) == "broken"
+        harness.queue.add(pod(name))
+        harness.fail(harness.pop(), error=name == "broken")
+    harness.queue.move_all()
+    harness.queue.add(pod("new"))
+    assert harness.names() == ["new", "unfit"]
+    assert name_of(harness.pop_soon(2)) == "broken"
 
 
 def test_backoffs_of_the_same_second_end_by_priority() -> None:
-    bench = Bench()
+    harness = Harness()
     for name, priority in (("low", 0), ("high", 5)):
-        bench.queue.add(pod(name, priority=priority))
-        bench.fail(bench.pop())
-        bench.clock.advance(0.3)
-    bench.queue.move_all()
-    assert bench.names() == ["high", "low"]
+        harness.queue.add(pod(name, priority=priority))
+        harness.fail(harness.pop())
+        harness.clock.advance(0.3)
+    harness.queue.move_all()
+    assert harness.names() == ["high", "low"]
 
 
 def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop())
-    bench.clock.advance(300)
-    bench.queue.flush_unschedulable()
-    assert bench.names() == []
-    bench.clock.advance(0.001)
-    bench.queue.flush_unschedulable()
-    assert bench.names() == ["a"]
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop())
+    harness.clock.advance(300)
+    harness.queue.flush_unschedulable()
+    assert harness.names() == []
+    harness.clock.advance(0.001)
+    harness.queue.flush_unschedulable()
+    assert harness.names() == ["a"]
 
 
 def test_gated_pod_waits_for_its_last_gate() -> None:
-    bench = Bench()
+    harness = Harness()
     both = pod("a", schedulingGates=[{"name": "x"}, {"name": "y"}])
     one = pod("a", schedulingGates=[{"name": "y"}])
-    bench.queue.add(both)
-    bench.queue.move_all()
-    bench.queue.update(both, one)
-    assert bench.names() == []
-    assert bench.queue.pods(QueueState.GATED) == [one]
-    bench.queue.update(one, pod("a"))
-    assert bench.names() == ["a"]
+    harness.queue.add(both)
+    harness.queue.move_all()
+    harness.queue.update(both, one)
+    assert harness.names() == []
+    assert harness.queue.pods(QueueState.GATED) == [one]
+    harness.queue.update(one, pod("a"))
+    assert harness.names() == ["a"]
 
 
 def test_waiting_pod_is_tried_in_its_latest_state() -> None:
-    bench = Bench()
+    harness = Harness()
     new = pod("a", version=2)
-    bench.queue.add(pod("a"))
-    bench.queue.update(pod("a"), new)
-    assert bench.pop().pod is new
+    harness.queue.add(pod("a"))
+    harness.queue.update(pod("a"), new)
+    assert harness.pop().pod is new
 
 
 def test_status_update_of_unschedulable_pod_does_not_retry_it() -> None:
-    bench = Bench()
+    harness = Harness()
     old = pod("a")
-    bench.queue.add(old)
-    bench.fail(bench.pop())
+    harness.queue.add(old)
+    harness.fail(harness.pop())
     told = {**pod("a", version=2), "status": {"phase": "Pending", "conditions": [{}]}}
-    bench.queue.update(old, told)
-    assert bench.names() == []
-    bench.queue.update(told, pod("a", version=3, tolerations=[{"operator": "Exists"}]))
-    assert bench.names() == ["a"]
+    harness.queue.update(old, told)
+    assert harness.names() == []
+    harness.queue.update(told, pod("a", version=3, tolerations=[{"operator": "Exists"}]))
+    assert harness.names() == ["a"]
 
 
 def test_update_of_an_unknown_pod_queues_it() -> None:
-    bench = Bench()
-    bench.queue.update(pod("a"), pod("a", version=2))
-    assert bench.names() == ["a"]
+    harness = Harness()
+    harness.queue.update(pod("a"), pod("a", version=2))
+    assert harness.names() == ["a"]
 
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_deleted_pod_is_not_popped(failed: bool) -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
+    harness = Harness()
+    harness.queue.add(pod("a"))
     if failed:
-        bench.fail(bench.pop())
-    bench.queue.delete(pod("a"))
-    bench.queue.move_all()
-    assert bench.names() == []
-    assert len(bench.queue) == 0
-    bench.queue.delete(pod("a"))
+        harness.fail(harness.pop())
+    harness.queue.delete(pod("a"))
+    harness.queue.move_all()
+    assert harness.names() == []
+    assert len(harness.queue) == 0
+    harness.queue.delete(pod("a"))
 
 
 def test_pod_deleted_during_attempt_does_not_return() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    entry = bench.pop()
-    bench.queue.delete(entry.pod)
-    bench.fail(entry)
-    assert len(bench.queue) == 0
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    entry = harness.pop()
+    harness.queue.delete(entry.pod)
+    harness.fail(entry)
+    assert len(harness.queue) == 0
 
 
 def test_recreated_pod_is_another_pod() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a", uid="1"))
-    first = bench.pop()
-    bench.queue.delete(first.pod)
-    bench.queue.add(pod("a", uid="2"))
-    bench.fail(first)
-    assert bench.pop().uid == "2"
+    harness = Harness()
+    harness.queue.add(pod("a", uid="1"))
+    first = harness.pop()
+    harness.queue.delete(first.pod)
+    harness.queue.add(pod("a", uid="2"))
+    harness.fail(first)
+    assert harness.pop().uid == "2"
 
 
 def test_done_pod_is_forgotten_unless_queued_again() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    entry = bench.pop()
-    bench.queue.done(entry)
-    assert len(bench.queue) == 0
-    bench.queue.add(pod("a"))
-    bench.queue.done(entry)
-    assert bench.names() == ["a"]
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    entry = harness.pop()
+    harness.queue.done(entry)
+    assert len(harness.queue) == 0
+    harness.queue.add(pod("a"))
+    harness.queue.done(entry)
+    assert harness.names() == ["a"]
 
 
 def test_attempts_and_first_active_time_are_recorded() -> None:
-    bench = Bench(pop_from_backoff=False)
-    bench.queue.add(pod("a", schedulingGates=[{"name": "x"}]))
-    bench.clock.advance(5)
-    bench.queue.update(pod("a", schedulingGates=[{"name": "x"}]), pod("a"))
-    bench.clock.advance(2)
-    bench.fail(bench.pop(), error=True)
-    bench.clock.advance(1)
-    entry = bench.pop()
+    harness = Harness(pop_from_backoff=False)
+    harness.queue.add(pod("a", schedulingGates=[{"name": "x"}]))
+    harness.clock.advance(5)
+    harness.queue.update(pod("a", schedulingGates=[{"name": "x"}]), pod("a"))
+    harness.clock.advance(2)
+    harness.fail(harness.pop(), error=True)
+    harness.clock.advance(1)
+    entry = harness.pop()
     assert (entry.attempts, entry.first_active) == (2, 1005)
 
 
 def test_error_count_is_reset_by_a_rejection() -> None:
-    bench = Bench()
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop())
-    bench.queue.move_all()
-    bench.fail(bench.pop(), error=True)
-    bench.clock.advance(10)
-    entry = bench.pop()
+    harness = Harness()
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop())
+    harness.queue.move_all()
+    harness.fail(harness.pop(), error=True)
+    harness.clock.advance(10)
+    entry = harness.pop()
     assert (entry.unschedulable_count, entry.error_count) == (1, 1)
-    bench.fail(entry)
+    harness.fail(entry)
     assert (entry.unschedulable_count, entry.error_count) == (2, 0)
 
 
@@ -309,11 +317,11 @@ def test_waiting_ends_with_the_first_pod() -> None:
 
 
 def test_waiting_ends_with_a_back_off() -> None:
-    bench = Bench(pop_from_backoff=False)
-    bench.queue.add(pod("a"))
-    bench.fail(bench.pop(), error=True)
-    assert name_of(bench.queue.pop(wait.background(bench.clock))) == "a"
-    assert bench.clock.monotonic() == 1001
+    harness = Harness(pop_from_backoff=False)
+    harness.queue.add(pod("a"))
+    harness.fail(harness.pop(), error=True)
+    assert name_of(harness.queue.pop(wait.background(harness.clock))) == "a"
+    assert harness.clock.monotonic() == 1001
 
 
 def test_waiting_ends_with_the_context() -> None:
@@ -341,15 +349,15 @@ def test_queue_lengths_are_measured() -> None:
         def queue_length(self, queue: str, length: int) -> None:
             lengths[queue] = length
 
-    bench = Bench(metrics=Metrics(), pop_from_backoff=False)
+    harness = Harness(metrics=Metrics(), pop_from_backoff=False)
     for name in ("unfit", "broken", "ready"):
-        bench.queue.add(pod(name))
-    bench.queue.add(pod("gated", schedulingGates=[{"name": "x"}]))
-    bench.fail(bench.pop())
-    bench.fail(bench.pop(), error=True)
+        harness.queue.add(pod(name))
+    harness.queue.add(pod("gated", schedulingGates=[{"name": "x"}]))
+    harness.fail(harness.pop())
+    harness.fail(harness.pop(), error=True)
     assert lengths == {"active": 1, "unschedulable": 1, "backoff": 1, "gated": 1}
     for name in ("unfit", "broken", "ready", "gated"):
-        bench.queue.delete(pod(name))
+        harness.queue.delete(pod(name))
     assert lengths == {"active": 0, "unschedulable": 0, "backoff": 0, "gated": 0}
 
 
@@ -370,3 +378,79 @@ def test_invalid_backoffs_are_refused(options: dict[str, Any], message: str) -> 
     with pytest.raises(InvalidArgument) as raised:
         SchedulingQueue(**options)
     assert str(raised.value) == message
+
+
+def changed(obj: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    new = copy.deepcopy(obj)
+    *parents, last = path.split(".")
+    where = new
+    for parent in parents:
+        where = where.setdefault(parent, {})
+    where[last] = value
+    return new
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "matters"),
+    [
+        ("metadata.labels", {"disk": "ssd"}, True),
+        ("metadata.labels", {}, False),
+        ("metadata.annotations", {"a": "b"}, True),
+        ("metadata.resourceVersion", "9", False),
+        ("spec.taints", [{"key": "a", "effect": "NoSchedule"}], True),
+        ("spec.taints", None, False),
+        ("spec.unschedulable", True, False),
+        ("status.allocatable", {"cpu": "5"}, True),
+        ("status.capacity", {"cpu": "5"}, False),
+        ("status.conditions", [{"type": "Ready", "status": "True"}], True),
+        ("status.conditions", None, False),
+        ("status.images", [{}], False),
+    ],
+)
+def test_node_changes_that_help_pods(path: str, value: Any, matters: bool) -> None:
+    assert bool(has_node_scheduling_change(node("n"), changed(node("n"), path, value))) is matters
+
+
+def test_uncordoned_node_helps_pods() -> None:
+    assert has_node_scheduling_change(node("n", unschedulable=True), node("n"))
+
+
+def test_heartbeat_helps_no_pod() -> None:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1"}
+    old = changed(node("n"), "status.conditions", [ready])
+    new = changed(node("n"), "status.conditions", [{**ready, "lastHeartbeatTime": "2"}])
+    assert not has_node_scheduling_change(old, new)
+    assert has_node_scheduling_change(
+        old, changed(node("n"), "status.conditions", [{**ready, "status": "False"}])
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "matters"),
+    [
+        ("metadata.labels", {"app": "web"}, True),
+        ("metadata.annotations", {"a": "b"}, True),
+        ("metadata.generation", 2, False),
+        ("metadata.managedFields", [{}], False),
+        ("metadata.finalizers", ["a"], False),
+        ("spec.tolerations", [{}], True),
+        ("spec.schedulingGates", [], True),
+        ("status.conditions", [{}], False),
+    ],
+)
+def test_pod_changes_that_help_itself(path: str, value: Any, matters: bool) -> None:
+    assert has_pod_scheduling_change(pod("p"), changed(pod("p"), path, value)) is matters
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "down"),
+    [("1", "500m", True), ("1", "2", False), ("1", "1000m", False), ("1", "little", False)],
+)
+def test_scaling_down(before: str, after: str, down: bool) -> None:
+    assert is_scaled_down(pod("p", cpu=before), pod("p", cpu=after)) is down
+
+
+def test_null_fields_do_not_crash_hints() -> None:
+    nothing = {"metadata": None, "spec": None, "status": None}
+    assert not has_node_scheduling_change(nothing, nothing)
+    assert not has_pod_scheduling_change(nothing, nothing)

@@ -40,7 +40,7 @@ class ManualClock(SimClock):
         self._calls: list[tuple[float, int, _Call]] = []
 
     def time(self) -> float:
-        return START + self._now
+        return START + self._now + self._ahead
 
     def monotonic(self) -> float:
         return self._now

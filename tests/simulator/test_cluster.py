@@ -1,12 +1,21 @@
 from __future__ import annotations
 
-from typing import Any
+import ast
+import importlib
+import inspect
+import pkgutil
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait import simulator
 from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
 from pytest_kwait.simulator.request_info import Caller
+from pytest_kwait.simulator.scheme import Scheme
 from tests.simulator.cluster import config_map, job, new_cluster, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -27,7 +36,7 @@ def test_a_cluster_has_its_namespaces(api: SimulatedCluster) -> None:
     assert default["status"] == {"phase": "Active"}
 
 
-def test_the_server_sets_what_is_its_own(api: SimulatedCluster) -> None:
+def test_server_sets_system_fields(api: SimulatedCluster) -> None:
     sent = config_map("a", k="v")
     sent["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}
     stored = api.create("configmaps", sent, "default")
@@ -56,7 +65,7 @@ def test_an_object_needs_a_namespace_that_is_there(api: SimulatedCluster) -> Non
     assert refusal(refused) == (404, 'namespaces "nope" not found')
 
 
-def test_nothing_new_comes_into_a_namespace_that_goes(api: SimulatedCluster) -> None:
+def test_terminating_namespace_refuses_new_objects(api: SimulatedCluster) -> None:
     api.create("namespaces", {"metadata": {"name": "n"}})
     api.delete("namespaces", "n")
     with pytest.raises(StatusError) as refused:
@@ -70,7 +79,7 @@ def test_nothing_new_comes_into_a_namespace_that_goes(api: SimulatedCluster) -> 
     assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
 
 
-def test_a_namespace_goes_when_its_finalizers_are_gone(api: SimulatedCluster) -> None:
+def test_namespace_is_deleted_without_finalizers(api: SimulatedCluster) -> None:
     api.create("namespaces", {"metadata": {"name": "n"}})
     marked = api.delete("namespaces", "n")
     assert marked["status"] == {"phase": "Terminating"}
@@ -108,7 +117,7 @@ def test_an_update_from_an_older_state_is_a_conflict(api: SimulatedCluster) -> N
     )
 
 
-def test_some_kinds_must_say_what_they_update_from(api: SimulatedCluster) -> None:
+def test_update_without_resource_version(api: SimulatedCluster) -> None:
     api.create("leases.coordination.k8s.io", {"metadata": {"name": "l"}}, "default")
     with pytest.raises(StatusError) as refused:
         api.update(
@@ -121,7 +130,7 @@ def test_some_kinds_must_say_what_they_update_from(api: SimulatedCluster) -> Non
     )
 
 
-def test_pods_get_what_every_pod_has(api: SimulatedCluster) -> None:
+def test_pods_get_defaults(api: SimulatedCluster) -> None:
     stored = api.create("pods", pod(), "default")
     spec = stored["spec"]
     assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -196,13 +205,13 @@ def test_resources_make_the_quality_of_service(
         ),
     ],
 )
-def test_what_is_no_pod_is_refused(api: SimulatedCluster, spec: dict[str, Any], text: str) -> None:
+def test_invalid_pods_are_refused(api: SimulatedCluster, spec: dict[str, Any], text: str) -> None:
     with pytest.raises(StatusError) as refused:
         api.create("pods", pod(**spec), "default")
     assert refusal(refused) == (422, f'Pod "p" is invalid: {text}')
 
 
-def test_a_pod_changes_its_image_and_hardly_anything_else(api: SimulatedCluster) -> None:
+def test_mutable_fields_of_a_pod(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
 
     def image(obj: dict[str, Any]) -> None:
@@ -233,7 +242,7 @@ def test_status_and_the_rest_are_written_apart(api: SimulatedCluster) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
-def test_binding_assigns_once_and_says_that_it_is_scheduled(api: SimulatedCluster) -> None:
+def test_binding_sets_node_and_condition_once(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     api.bind("default", "p", "node-1")
     bound = api.get("pods", "p", "default")
@@ -273,6 +282,32 @@ def test_jobs_are_found_by_their_uid(api: SimulatedCluster) -> None:
     assert stored["spec"]["parallelism"] == 1
     assert stored["spec"]["backoffLimit"] == 6
     assert stored["status"] == {}
+
+
+def test_a_job_without_labels_shares_those_of_its_template(api: SimulatedCluster) -> None:
+    def create(name: str, **metadata: Any) -> Any:
+        spec = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+        job = {"metadata": {"name": name, **metadata}, "spec": {"template": template}}
+        return api.create("jobs.batch", job, "default")
+
+    shared = create("a")
+    labels = shared["spec"]["template"]["metadata"]["labels"]
+    assert labels["batch.kubernetes.io/job-name"] == "a"
+    assert shared["metadata"]["labels"] == labels
+    assert shared["metadata"]["labels"] is not labels
+    assert create("b", labels={"a": "b"})["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_job_without_a_name_is_refused(api: SimulatedCluster) -> None:
+    nameless = job()
+    nameless["metadata"] = {}
+    with pytest.raises(StatusError) as refused:
+        api.create("jobs.batch", nameless, "default")
+    assert refused.value.details is not None
+    causes = refused.value.details["causes"]
+    assert causes[0]["field"] == "metadata.name"
+    assert causes[0]["message"] == "Required value: name or generateName is required"
 
 
 def test_a_job_restarts_never_or_on_failure(api: SimulatedCluster) -> None:
@@ -325,7 +360,7 @@ def test_a_pod_that_runs_is_deleted_with_grace_that_can_only_shrink(api: Simulat
     assert api.find("pods", "p", "default") is None
 
 
-def test_a_pod_that_is_nowhere_goes_at_once(api: SimulatedCluster) -> None:
+def test_unscheduled_pod_is_deleted_at_once(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     seen: list[str] = []
     api.subscribe("pods", lambda event, *_: seen.append(event))
@@ -333,7 +368,7 @@ def test_a_pod_that_is_nowhere_goes_at_once(api: SimulatedCluster) -> None:
     assert seen == ["ADDED", "MODIFIED", "DELETED"]
 
 
-def test_a_deletion_can_be_meant_for_one_object_only(api: SimulatedCluster) -> None:
+def test_delete_preconditions(api: SimulatedCluster) -> None:
     stored = api.create("configmaps", config_map(), "default")
     with pytest.raises(StatusError) as refused:
         api.delete("configmaps", "a", "default", uid="other")
@@ -348,7 +383,7 @@ def test_a_deletion_can_be_meant_for_one_object_only(api: SimulatedCluster) -> N
     assert status["details"]["kind"] == "configmaps"
 
 
-def test_finalizers_keep_an_object_until_they_are_gone(api: SimulatedCluster) -> None:
+def test_finalizers_delay_deletion(api: SimulatedCluster) -> None:
     sent = config_map()
     sent["metadata"]["finalizers"] = ["e.com/f"]
     api.create("configmaps", sent, "default")
@@ -372,7 +407,7 @@ def test_finalizers_keep_an_object_until_they_are_gone(api: SimulatedCluster) ->
         ("configmaps", config_map(), "Orphan", ["orphan"]),
     ],
 )
-def test_what_happens_to_dependents_is_marked(
+def test_propagation_sets_finalizers(
     api: SimulatedCluster,
     resource: str,
     sent: dict[str, Any],
@@ -400,7 +435,7 @@ def test_a_dry_run_answers_and_stores_nothing(api: SimulatedCluster) -> None:
     assert api.store.revision == before
 
 
-def test_events_of_both_groups_are_the_same_ones(api: SimulatedCluster) -> None:
+def test_events_of_both_groups_are_shared(api: SimulatedCluster) -> None:
     kind = api.kinds["events.events.k8s.io"]
     sent = {
         "metadata": {"name": "e"},
@@ -419,6 +454,22 @@ def test_events_of_both_groups_are_the_same_ones(api: SimulatedCluster) -> None:
     assert stored["message"] == "hello"
     assert stored["involvedObject"]["name"] == "p"
     assert stored["firstTimestamp"] is None
+
+
+@pytest.mark.parametrize("profile", ["unconfined", "foo/bar"])
+def test_a_refused_pod_is_warned_of_its_apparmor_annotation(
+    api: SimulatedCluster, profile: str
+) -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    metadata = {"name": "a", "annotations": {key: profile}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "x"}
+    caller = Caller()
+    with pytest.raises(StatusError):
+        api.create("pods", {"metadata": metadata, "spec": spec}, "default", caller=caller)
+    assert caller.warnings == [
+        f'metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field '
+        "instead"
+    ]
 
 
 def test_fields_that_a_kind_has_not_are_warned_of_or_refused(api: SimulatedCluster) -> None:
@@ -446,7 +497,7 @@ def test_an_unknown_resource_is_not_served(api: SimulatedCluster) -> None:
     assert refusal(refused) == (404, "the server could not find the requested resource")
 
 
-def test_subscribers_start_with_what_is_there(api: SimulatedCluster) -> None:
+def test_subscribers_receive_existing_objects(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(), "default")
     seen: list[tuple[str, str]] = []
     stop = api.subscribe(
@@ -458,10 +509,51 @@ def test_subscribers_start_with_what_is_there(api: SimulatedCluster) -> None:
     assert seen == [("ADDED", "a"), ("DELETED", "a")]
 
 
-def test_subscribers_to_everything_see_every_resource(api: SimulatedCluster) -> None:
+def test_subscribers_to_all_resources(api: SimulatedCluster) -> None:
     seen: list[tuple[str, str]] = []
     api.subscribe_all(lambda resource, event, *_: seen.append((resource, event)))
     assert ("namespaces", "ADDED") in seen
     seen.clear()
     api.create("configmaps", config_map(), "default")
     assert seen == [("configmaps", "ADDED")]
+
+
+_LOOKUPS = (
+    "create",
+    "delete",
+    "delete_admitted",
+    "find",
+    "get",
+    "kind_of",
+    "list",
+    "modify",
+    "subscribe",
+    "update",
+    "update_status",
+)
+
+
+def _list_looked_up_resources() -> Iterator[tuple[str, str]]:
+    """Yield module and name of each resource that the simulator's code reads or writes."""
+    for module in pkgutil.walk_packages(simulator.__path__, f"{simulator.__name__}."):
+        if module.name.endswith("__main__"):
+            continue
+        loaded = importlib.import_module(module.name)
+        for node in ast.walk(ast.parse(inspect.getsource(loaded))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            receiver = ast.unparse(node.func.value).rpartition(".")[2]
+            if node.func.attr not in _LOOKUPS or receiver not in ("api", "_api", "cluster"):
+                continue
+            name = node.args[0] if node.args else None
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield module.name, name.value
+            elif isinstance(name, ast.Name) and isinstance(getattr(loaded, name.id, None), str):
+                yield module.name, getattr(loaded, name.id)
+
+
+def test_every_resource_that_the_code_names_is_served() -> None:
+    kinds = Scheme()
+    named = set(_list_looked_up_resources())
+    assert len(named) > 80
+    assert [(module, name) for module, name in sorted(named) if kinds.find(name) is None] == []

@@ -26,7 +26,7 @@ def two(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_the_utilization_of_the_processor_is_a_field_of_version_one() -> None:
+def test_cpu_utilization_is_a_field_of_version_one() -> None:
     shown = hpa_to_v1(two(metrics=[CPU]))
     assert shown["apiVersion"] == "autoscaling/v1"
     assert shown["spec"] == {
@@ -39,7 +39,7 @@ def test_the_utilization_of_the_processor_is_a_field_of_version_one() -> None:
     assert hpa_to_v2(shown) == two(metrics=[CPU])
 
 
-def test_version_one_without_a_target_means_four_fifths() -> None:
+def test_version_one_defaults_to_80_percent() -> None:
     shown = hpa_to_v1(two(metrics=[CPU]))
     del shown["spec"]["targetCPUUtilizationPercentage"]
     (metric,) = hpa_to_v2(shown)["spec"]["metrics"]
@@ -132,7 +132,7 @@ def test_behaviour_state_and_conditions_are_kept_in_annotations() -> None:
     assert hpa_to_v2(shown) == obj
 
 
-def test_an_annotation_that_cannot_be_read_says_nothing() -> None:
+def test_invalid_annotations_are_ignored() -> None:
     shown = hpa_to_v1(two(metrics=[CPU]))
     shown["metadata"] = {"name": "a", "annotations": {f"{PREFIX}metrics": "{", "x": "y"}}
     meant = hpa_to_v2(shown)

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import shape_of
-from pytest_kwait.simulator.json_patch import apply_json_patch
 from pytest_kwait.simulator.patch import (
+    apply_json_patch,
     apply_merge_patch,
     apply_strategic_merge,
     from_unstructured_error,
@@ -60,7 +60,7 @@ def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) 
     )
 
 
-def test_what_is_no_patch_is_a_bad_request() -> None:
+def test_invalid_patches_are_bad_requests() -> None:
     with pytest.raises(StatusError) as refused:
         apply_json_patch({}, {"op": "add"})
     assert refused.value.message == (
@@ -141,14 +141,14 @@ def test_items_of_several_types_are_refused() -> None:
     assert refused.value.message == ("list element types are not identical: [[map[name:a]] [z]]")
 
 
-def test_an_order_of_what_has_no_name_is_refused() -> None:
+def test_order_of_unnamed_items_is_refused() -> None:
     patch = {"spec": {"$setElementOrder/containers": ["b"]}}
     with pytest.raises(StatusError) as refused:
         apply_strategic_merge(spec(containers=[{"name": "a"}]), patch, POD)
     assert refused.value.message == "value for key 0 is not a map"
 
 
-def test_what_there_is_nothing_to_merge_with_for_is_taken_as_it_is() -> None:
+def test_value_without_a_counterpart_replaces() -> None:
     volumes = [{"emptyDir": {"medium": None}}, {"$patch": "replace"}]
     patch = {"metadata": {"annotations": {"$patch": "delete"}}, "spec": {"volumes": volumes}}
     assert apply_strategic_merge({"metadata": {}}, patch, POD) == {

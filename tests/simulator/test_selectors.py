@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.apimachinery.labels import format_label_selector, matches_label_selector
+from pytest_kwait.apimachinery.selectors import format_label_selector, matches_label_selector
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.selectors import parse_fields, parse_labels
@@ -65,7 +65,7 @@ def test_selectors_match_as_upstream(text: str, matched: bool) -> None:
         ),
     ],
 )
-def test_what_is_no_selector_is_refused_in_upstreams_words(text: str, message: str) -> None:
+def test_invalid_selector_errors_equal_upstreams(text: str, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_labels(text)
     assert refused.value.code == 400
@@ -115,7 +115,7 @@ def test_pods_are_selected_by_their_fields(text: str, matched: bool) -> None:
     assert parse_fields(text, KINDS["pods"]).matches(POD) is matched
 
 
-def test_the_one_possible_name_is_known() -> None:
+def test_name_selector_yields_one_name() -> None:
     assert parse_fields("metadata.name=a", KINDS["pods"]).name == "a"
     assert parse_fields("metadata.name!=a", KINDS["pods"]).name is None
 
@@ -143,7 +143,7 @@ def test_the_one_possible_name_is_known() -> None:
         ("pods", "metadata.name=\\a", "invalid field selector: invalid escape sequence: \\a"),
     ],
 )
-def test_what_cannot_be_selected_by_is_refused(resource: str, text: str, message: str) -> None:
+def test_unsupported_fields_are_refused(resource: str, text: str, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_fields(text, KINDS[resource])
     assert refused.value.code == 400

@@ -1,17 +1,108 @@
+"""The objects of an API server alone."""
+
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.server_main import main, server_names
+from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.server_main import (
+    main,
+    server_names,
+    start_components,
+    start_server_controllers,
+)
+from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+Obj = dict[str, Any]
+
+
+@pytest.fixture
+def api() -> SimulatedCluster:
+    """An API server alone."""
+    return _start_alone()
+
+
+def _start_alone() -> SimulatedCluster:
+    made = SimulatedCluster(ManualClock(), disabled_plugins=["ServiceAccount"])
+    made.root_ca = "CERTIFICATE"
+    made.bootstrap(has_controllers=False)
+    start_server_controllers(made)
+    assert isinstance(made.clock, ManualClock)
+    made.clock.advance(2)
+    return made
+
+
+def _names(api: SimulatedCluster, resource: str) -> list[str]:
+    return [one["metadata"]["name"] for one in api.list(resource)]
+
+
+def test_an_api_server_alone_has_its_own_objects(api: SimulatedCluster) -> None:
+    assert _names(api, "namespaces") == ["default", "kube-node-lease", "kube-public", "kube-system"]
+    assert [_names(api, each) for each in ("nodes", "serviceaccounts", "pods")] == [[], [], []]
+    assert _names(api, "storageclasses.storage.k8s.io") == []
+    assert len(_names(api, "flowschemas.flowcontrol.apiserver.k8s.io")) == 11
+    assert len(_names(api, "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io")) == 8
+    assert "v1.apps" in _names(api, "apiservices.apiregistration.k8s.io")
+    assert {one["metadata"]["name"]: one["data"] for one in api.list("configmaps")} == {
+        "extension-apiserver-authentication": {
+            "client-ca-file": "CERTIFICATE",
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-client-ca-file": api.front_proxy.authority,
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-uid-headers": '["X-Remote-Uid"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+        },
+        "kube-apiserver-legacy-service-account-token-tracking": {
+            "since": api.clock.stamp().partition("T")[0]
+        },
+    }
+
+
+def test_roles_are_aggregated_by_a_controller_only(api: SimulatedCluster) -> None:
+    assert api.get("clusterroles.rbac.authorization.k8s.io", "view")["rules"] is None
+    whole = SimulatedCluster(ManualClock())
+    whole.bootstrap()
+    start_components(whole, nodes=0)
+    assert whole.get("clusterroles.rbac.authorization.k8s.io", "view")["rules"]
+
+
+def test_nothing_acts_on_objects_of_an_api_server_alone(api: SimulatedCluster) -> None:
+    pod: Obj = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    api.create("pods", pod, "default")
+    assert isinstance(api.clock, ManualClock)
+    api.clock.advance(60)
+    assert "nodeName" not in api.get("pods", "p", "default")["spec"]
+    assert api.get("namespaces", "default")["status"] == {"phase": "Active"}
+
+
+def test_the_api_servers_lease_is_renewed_and_created_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "vm")
+    api = _start_alone()
+    (lease,) = api.list("leases.coordination.k8s.io", "kube-system")
+    name = lease["metadata"]["name"]
+    # The name that a real server has on a machine of this name.
+    assert name == "apiserver-wlv32tlttr4jl3gtroqexyxapa"
+    assert lease["spec"]["holderIdentity"].startswith(f"{name}_")
+    assert lease["spec"]["leaseDurationSeconds"] == 3600
+    assert isinstance(api.clock, ManualClock)
+    api.clock.advance(10)
+    renewed = api.get("leases.coordination.k8s.io", name, "kube-system")
+    assert renewed["spec"]["renewTime"] > lease["spec"]["renewTime"]
+    api.delete("leases.coordination.k8s.io", name, "kube-system")
+    api.clock.advance(10)
+    assert api.get("leases.coordination.k8s.io", name, "kube-system")["spec"]["holderIdentity"]
 
 
 def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Path) -> None:
@@ -52,12 +143,16 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
     [
         (["--nodes=-1"], "--nodes must not be negative"),
         (["--port=70000"], "--port must be between 0 and 65535"),
+        (
+            ["--tls-cert-file=x"],
+            "--tls-cert-file and --tls-private-key-file belong together",
+        ),
         (["--timing=slow"], "invalid choice: 'slow'"),
         (["--user=a="], "--user: 'a=' is neither NAME nor NAME=GROUP,..."),
         (["--token-auth-file=none"], "--token-auth-file: none: No such file or directory"),
     ],
 )
-def test_bad_arguments_are_told(
+def test_invalid_arguments_are_reported(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -66,9 +161,9 @@ def test_bad_arguments_are_told(
     assert message in capsys.readouterr().err
 
 
-def test_the_process_does_not_import_what_costs() -> None:
+def test_process_imports_no_costly_modules() -> None:
     check = (
-        "import sys, pytest_kwait.simulator.server_main, pytest_kwait.simulator.components;"
+        "import sys, pytest_kwait.simulator.server_main, pytest_kwait.simulator.server_main;"
         "print([name for name in ('kubernetes', 'pytest', 'yaml') if name in sys.modules])"
     )
     found = subprocess.run(

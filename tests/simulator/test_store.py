@@ -76,7 +76,7 @@ def test_changes_after_a_revision_come_oldest_first() -> None:
     ]
 
 
-def test_what_left_the_ring_is_too_old_to_start_from() -> None:
+def test_watch_from_a_dropped_revision_is_refused() -> None:
     store = Store(history=2)
     for number in range(4):
         store.put("pods", f"n/{number}", obj(str(number)))
@@ -135,3 +135,23 @@ def test_a_watcher_of_a_namespace_sees_its_changes_alone() -> None:
     store.put("pods", "n/b", obj("b"))
     assert seen == ["n/a", "n/a"]
     assert store.watchers("pods") == 0
+
+
+def test_objects_are_read_again_from_what_was_written() -> None:
+    store = Store()
+    written = obj("a", spec={})
+    first = store.put("things.example.com", "a", {**written, "spec": {"b": 1}}, written)
+    assert first.raw == b'{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"b":1}}'
+    store.put("things.example.com", "a", obj("a", spec={"c": 1}))
+    seen: list[Change] = []
+    store.watch("things.example.com", seen.append)
+
+    store.read_again("things.example.com", lambda one: {**one, "spec": {**one["spec"], "d": 2}})
+
+    latest = store.get("things.example.com", "a")
+    assert latest is not None
+    assert latest.obj["spec"] == {"c": 1, "d": 2}
+    assert first.obj["spec"] == {"d": 2}
+    assert first.raw == b'{"metadata":{"name":"a","resourceVersion":"2"},"spec":{"d":2}}'
+    assert store.revision == 3
+    assert seen == []

@@ -46,7 +46,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await async_sleep(0)
 
 
-def test_what_waits_for_nothing_is_done_at_once() -> None:
+def test_task_without_waits_finishes_at_once() -> None:
     async def run() -> None:
         ended: list[int] = []
         task = SuspendableTask(lambda: 7, lambda one: ended.append(one.result))
@@ -55,7 +55,7 @@ def test_what_waits_for_nothing_is_done_at_once() -> None:
     asyncio.run(run())
 
 
-def test_others_go_on_while_one_waits() -> None:
+def test_other_tasks_run_while_one_waits() -> None:
     async def run() -> list[str]:
         answers, log = Answers(), list[str]()
 
@@ -75,7 +75,7 @@ def test_others_go_on_while_one_waits() -> None:
     assert asyncio.run(run()) == ["asks", "others", "has its answer", "done"]
 
 
-def test_there_is_never_more_than_one_at_work() -> None:
+def test_one_task_runs_at_a_time() -> None:
     async def run() -> int:
         answers, ended, most = Answers(), list[object](), 0
         inside = threading.Lock()
@@ -99,7 +99,7 @@ def test_there_is_never_more_than_one_at_work() -> None:
     assert asyncio.run(run()) > 1
 
 
-def test_what_goes_wrong_is_told() -> None:
+def test_task_errors_are_reported() -> None:
     async def run() -> None:
         def work() -> None:
             raise LookupError("gone")
@@ -113,7 +113,7 @@ def test_what_goes_wrong_is_told() -> None:
     asyncio.run(run())
 
 
-def test_what_the_answer_raises_is_raised_where_it_is_awaited() -> None:
+def test_awaitable_errors_are_raised_in_the_task() -> None:
     async def run() -> list[str]:
         log: list[str] = []
 

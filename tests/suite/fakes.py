@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.client.availability import Availability
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.resource import BUILT_IN, Resource
 from pytest_kwait.client.responses import Response
@@ -38,6 +39,7 @@ class FakeTransport:
     """
 
     credentials: frozenset[str] = frozenset()
+    availability = Availability("https://fake")
 
     def __init__(self, log: Path | None = None) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -47,7 +49,7 @@ class FakeTransport:
         self.defined: list[Resource] = []
         """Kinds that discovery tells of beside the built-in ones."""
         self.now: float | None = None
-        """What the server tells as its time; None for nothing."""
+        """The server's time in responses; None for none."""
         self._log = log
         self._count = 0
         self._lock = threading.RLock()
@@ -186,13 +188,17 @@ class FakeCluster:
     """A cluster that is a dictionary."""
 
     provider = "fake"
+    server = "https://fake"
     context: str | None = None
     version = "v1.36.0"
     nodes = ("node-1",)
 
-    def __init__(self, log: Path | None = None, *, time_scale: float = 1.0) -> None:
+    def __init__(
+        self, log: Path | None = None, *, time_scale: float = 1.0, has_controllers: bool = True
+    ) -> None:
         self.kubeconfig = Path("/fake/kubeconfig")
         self.time_scale = time_scale
+        self.has_controllers = has_controllers
         self.faults = Faults(lambda: Session.of(self.client()), "https://fake")
         self.transport = FakeTransport(log)
         self.stopped = False

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,13 +10,13 @@ from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
-from pytest_kwait.suite.apply import ManifestWriter
 from pytest_kwait.suite.cleanup.owned_objects import Owner
-from pytest_kwait.suite.manifests import InvalidManifest, read_manifests
+from pytest_kwait.suite.manifests import InvalidManifest, ManifestWriter, read_manifests
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 GROUP = "example.com"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -25,7 +26,7 @@ WIDGET: dict[str, Any] = {
     "kind": "Widget",
     "metadata": {"name": "small"},
 }
-UNKNOWN = "manifest 1: kind='Widget' is not valid: a kind that the server has in example.com/v1"
+UNKNOWN = "manifest 1: kind='Widget' is not valid: the server has no such kind in example.com/v1"
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def never(crd: str) -> None:
     pytest.fail(f"waited for {crd}")
 
 
-def test_a_kind_that_is_defined_and_not_told_yet_is_awaited(cluster: FakeCluster) -> None:
+def test_defined_kind_missing_in_discovery_is_awaited(cluster: FakeCluster) -> None:
     transport = cluster.transport
     transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = definition()
     awaited = []
@@ -94,7 +95,7 @@ def test_a_kind_that_is_defined_and_not_told_yet_is_awaited(cluster: FakeCluster
         ),
     ],
 )
-def test_a_kind_that_nothing_defines_is_none(cluster: FakeCluster, there: dict[str, Any]) -> None:
+def test_undefined_kind_is_an_error(cluster: FakeCluster, there: dict[str, Any]) -> None:
     if there:
         cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = there
     with pytest.raises(InvalidManifest) as caught:
@@ -102,7 +103,7 @@ def test_a_kind_that_nothing_defines_is_none(cluster: FakeCluster, there: dict[s
     assert str(caught.value) == UNKNOWN
 
 
-def test_who_may_not_see_definitions_is_told_what_was_wrong(cluster: FakeCluster) -> None:
+def test_unreadable_definitions_keep_the_discovery_error(cluster: FakeCluster) -> None:
     cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = definition()
     cluster.transport.refuse("GET", DEFINITIONS, ApiError("no", status=403, reason="Forbidden"))
     with pytest.raises(InvalidManifest) as caught:
@@ -126,3 +127,49 @@ def test_a_built_in_group_is_not_looked_for_among_definitions(cluster: FakeClust
     with pytest.raises(InvalidManifest):
         writer(cluster, never).apply(read_manifests([WIDGET | {"apiVersion": "apps/v1"}], []))
     assert f"GET {DEFINITIONS}" not in cluster.transport.requests
+
+
+_WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+_REFUSALS = {
+    "apply": ApiError(
+        "failed to create typed patch object (ci-1/web; apps/v1, Kind=Deployment): "
+        ".spec.replcias: field not declared in schema",
+        status=500,
+    ),
+    "create": ApiError(
+        'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: '
+        'unknown field "spec.replcias"',
+        status=400,
+        reason="BadRequest",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", _REFUSALS)
+def test_unknown_field_is_refused_at_once(cluster: FakeCluster, verb: str, tmp_path: Path) -> None:
+    path = "/apis/apps/v1/namespaces/ci-1/deployments"
+    schema = {
+        "properties": {"spec": {"properties": {"replicas": {}}}},
+        "x-kubernetes-group-version-kind": [
+            {"group": "apps", "version": "v1", "kind": "Deployment"}
+        ],
+    }
+    transport = cluster.transport
+    transport.objects["/openapi/v3/apis/apps/v1"] = {"components": {"schemas": {"x": schema}}}
+    method, place = ("PATCH", f"{path}/web") if verb == "apply" else ("POST", path)
+    transport.refuse(method, place, _REFUSALS[verb])
+    (tmp_path / "web.yaml").write_text(json.dumps(_WEB))
+    write = getattr(writer(cluster, never), verb)
+
+    with pytest.raises(InvalidManifest) as caught:
+        write(read_manifests(["web.yaml"], [tmp_path]))
+    assert str(caught.value) == (
+        'manifest web.yaml: Deployment web: unknown field "spec.replcias"; did you mean '
+        "spec.replicas?"
+    )
+    transport.refuse(method, place, _REFUSALS[verb])
+    with pytest.raises(InvalidManifest, match=r"^manifest 1: Deployment web: unknown field"):
+        write(read_manifests([_WEB], []))
+    assert [each for each in transport.requests if each.startswith(method)] == 2 * [
+        f"{method} {place}"
+    ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.errors import ApiError, WaitTimeout
-from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
+from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.suite.kwait import Kwait
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.client.responses import Response
+    from pytest_kwait.clusters.cluster import Cluster
 
 _HOME = "/api/v1/namespaces/team"
 _NOTE = f"{_HOME}/configmaps/note"
@@ -71,7 +73,7 @@ def note(**metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", **metadata}}
 
 
-def make_bench(
+def make_kwait(
     transport: FakeTransport, folder: Path, *, owned: bool, wait: Any = 60.0, **defaults: Any
 ) -> Kwait:
     cluster = FakeCluster()
@@ -82,7 +84,7 @@ def make_bench(
     timeouts = {**settings.timeouts(), "pod_client_deletion": 0.2}
     given = WaitDefaults(client, "team", settings, timeouts, **defaults)
     return Kwait(
-        cluster,
+        cast("Cluster", cluster),
         client,
         "team",
         owner=Owner("r1", "tests/test_x.py::test_y", "test_y"),
@@ -94,25 +96,27 @@ def make_bench(
 
 @pytest.mark.parametrize("owned", [True, False])
 @pytest.mark.parametrize("verb", ["create", "apply"])
-def test_a_new_one_is_made_once_the_old_one_is_gone(tmp_path: Path, verb: str, owned: bool) -> None:
+def test_apply_waits_for_the_deletion_of_the_old_object(
+    tmp_path: Path, verb: str, owned: bool
+) -> None:
     transport = Lingering(patience=4)
     transport.occupy()
-    bench = make_bench(transport, tmp_path, owned=owned)
-    (made,) = getattr(bench, verb)(note())
+    kwait = make_kwait(transport, tmp_path, owned=owned)
+    (made,) = getattr(kwait, verb)(note())
     assert made["metadata"]["uid"] != "old"
     assert not made["metadata"].get("deletionTimestamp")
     assert ("pytest-kwait/run" in made["metadata"].get("labels", {})) is not owned
-    assert bench.close() == []
+    assert kwait.close() == []
     assert (_NOTE in transport.objects) is owned
 
 
 @pytest.mark.parametrize("verb", ["create", "apply"])
-def test_an_old_one_that_stays_is_named_with_what_holds_it(tmp_path: Path, verb: str) -> None:
+def test_remaining_old_object_is_named_with_its_finalizers(tmp_path: Path, verb: str) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
-    bench = make_bench(transport, tmp_path, owned=False)
+    kwait = make_kwait(transport, tmp_path, owned=False)
     with pytest.raises(WaitTimeout) as caught:
-        getattr(bench, verb)(note())
+        getattr(kwait, verb)(note())
     assert caught.value.args[0] == (
         "configmap team/note did not go away within 200ms: being deleted, held by example.com/hold"
     )
@@ -120,71 +124,71 @@ def test_an_old_one_that_stays_is_named_with_what_holds_it(tmp_path: Path, verb:
         "none of that name can be made as long as it is there",
         "configmap/note of manifest 1",
     ]
-    assert bench.close() == []
+    assert kwait.close() == []
     assert transport.policies == []
 
 
-def test_it_ends_before_the_tests_own_limit(tmp_path: Path) -> None:
+def test_apply_ends_before_the_test_timeout(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
-    bench = make_bench(
+    kwait = make_kwait(
         transport, tmp_path, owned=True, time_budget=lambda: TimeBudget(0.1, "the end")
     )
     with pytest.raises(WaitTimeout, match="did not go away within 100ms") as caught:
-        bench.create(note())
+        kwait.create(note())
     assert caught.value.__notes__[0] == "its limit of 200ms was cut to 100ms to end before the end"
 
 
-def test_what_is_there_to_stay_is_left_alone(tmp_path: Path) -> None:
+def test_existing_object_is_not_deleted(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
-    bench = make_bench(transport, tmp_path, owned=False)
+    kwait = make_kwait(transport, tmp_path, owned=False)
     transport.objects[_NOTE] = note(uid="theirs")
     with pytest.raises(ApiError, match="AlreadyExists"):
-        bench.create(note())
-    assert bench.apply(note(labels={"a": "b"}))[0]["metadata"]["uid"] == "theirs"
-    assert bench.close() == []
+        kwait.create(note())
+    assert kwait.apply(note(labels={"a": "b"}))[0]["metadata"]["uid"] == "theirs"
+    assert kwait.close() == []
     assert _NOTE in transport.objects
 
 
-def test_who_may_not_look_is_told_what_the_server_says(tmp_path: Path) -> None:
+def test_forbidden_get_reports_the_servers_message(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
     transport.refuse("GET", _NOTE, ApiError("no", status=403, reason="Forbidden"))
     with pytest.raises(ApiError, match="AlreadyExists"):
-        make_bench(transport, tmp_path, owned=True).create(note())
+        make_kwait(transport, tmp_path, owned=True).create(note())
 
 
-def test_an_answer_that_got_lost_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+def test_lost_response_is_not_mistaken_for_the_old_object(tmp_path: Path) -> None:
     transport = Lingering(patience=4)
     transport.occupy()
     lost = ApiError("reset", reason="ConnectionReset")
     transport.refuse("POST", f"{_HOME}/configmaps", lost)
-    (made,) = make_bench(transport, tmp_path, owned=True).create(note())
+    (made,) = make_kwait(transport, tmp_path, owned=True).create(note())
     assert made["metadata"]["uid"] != "old"
 
 
-def test_who_says_finalizers_means_the_one_that_goes(tmp_path: Path) -> None:
+def test_manifest_with_finalizers_updates_the_terminating_object(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
-    bench = make_bench(transport, tmp_path, owned=False)
-    (freed,) = bench.apply(note(finalizers=[]))
+    kwait = make_kwait(transport, tmp_path, owned=False)
+    (freed,) = kwait.apply(note(finalizers=[]))
     assert (freed["metadata"]["uid"], freed["metadata"]["finalizers"]) == ("old", [])
-    assert bench.close() == []
+    assert kwait.close() == []
     assert transport.policies == []
 
 
 _JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "finalizers": [_HOLD]}}
 
 
-def test_in_a_namespace_of_others_each_is_gone_before_the_one_made_before_it_goes(
+def test_objects_in_a_foreign_namespace_are_deleted_one_by_one(
     tmp_path: Path,
 ) -> None:
-    """What lets a finalizer go may be what was made first."""
+    """An object created first may remove a finalizer."""
     transport = Lingering(patience=2)
-    bench = make_bench(transport, tmp_path, owned=False)
-    bench.create(note(finalizers=[_HOLD]), _JOB, note(name="last"))
+    kwait = make_kwait(transport, tmp_path, owned=False)
+    kwait.create(note(finalizers=[_HOLD]), _JOB, note(name="last"))
     transport.requests.clear()
-    assert (bench.close(), bench.left) == ([], [])
+    assert (kwait.close(), kwait.left) == ([], [])
     assert transport.objects == {}
     jobs = "/apis/batch/v1/namespaces/team/jobs"
     assert transport.requests == [
@@ -198,12 +202,12 @@ def test_in_a_namespace_of_others_each_is_gone_before_the_one_made_before_it_goe
     assert transport.policies == ["Background", "Foreground", "Background"]
 
 
-def test_what_stays_is_told_and_awaited_within_one_limit(tmp_path: Path) -> None:
+def test_remaining_objects_share_one_limit(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
-    bench = make_bench(transport, tmp_path, owned=False, wait=0.3)
-    bench.create(note(finalizers=[_HOLD]), _JOB)
-    assert bench.close() == []
-    assert bench.left == [
+    kwait = make_kwait(transport, tmp_path, owned=False, wait=0.3)
+    kwait.create(note(finalizers=[_HOLD]), _JOB)
+    assert kwait.close() == []
+    assert kwait.left == [
         "job team/j did not go away within 300ms: being deleted, held by example.com/hold"
     ]
     # Both were asked to go.
@@ -211,25 +215,23 @@ def test_what_stays_is_told_and_awaited_within_one_limit(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("owned", "wait"), [(True, 60.0), (False, 0)])
-def test_nothing_is_awaited_where_nobody_meets_it_or_wants_to_wait(
-    tmp_path: Path, owned: bool, wait: float
-) -> None:
+def test_unneeded_deletions_are_not_awaited(tmp_path: Path, owned: bool, wait: float) -> None:
     transport = Lingering(patience=None)
-    bench = make_bench(transport, tmp_path, owned=owned, wait=wait)
-    bench.create(note(namespace="other", finalizers=[_HOLD]))
+    kwait = make_kwait(transport, tmp_path, owned=owned, wait=wait)
+    kwait.create(note(namespace="other", finalizers=[_HOLD]))
     transport.requests.clear()
-    assert (bench.close(), bench.left) == ([], [])
+    assert (kwait.close(), kwait.left) == ([], [])
     assert transport.requests == ["DELETE /api/v1/namespaces/other/configmaps/note"]
 
 
-def test_who_may_not_watch_it_go_is_told(tmp_path: Path) -> None:
+def test_forbidden_watch_of_a_deletion_is_reported(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
-    bench = make_bench(transport, tmp_path, owned=False)
-    bench.create(note(finalizers=[_HOLD]))
+    kwait = make_kwait(transport, tmp_path, owned=False)
+    kwait.create(note(finalizers=[_HOLD]))
     path = f"{_HOME}/configmaps"
     denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=path)
     transport.refuse("GET", path, denied)
-    assert bench.close() == []
-    assert bench.left == [
+    assert kwait.close() == []
+    assert kwait.left == [
         f"configmap/note in team: whether it is gone cannot be seen: GET {path}: 403 Forbidden: no"
     ]

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.client.session import TimeBudget
+from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
-from pytest_kwait.framework.registry import WAITS, Wait
+from pytest_kwait.framework.registry import VERBS, WAITS, Wait
 from pytest_kwait.suite.bound_wait import (
     BoundCacheSync,
     BoundWait,
-    TimeBudget,
     WaitDefaults,
     check_call,
 )
@@ -82,7 +82,8 @@ def test_waits_without_namespace_refuse_one() -> None:
     with pytest.raises(InvalidArgument) as caught:
         BoundWait(wait, defaults())("pi", namespace="other")
     assert str(caught.value) == (
-        "namespace='other' is not valid: wait_for_it looks at no namespace"
+        "namespace='other' is not valid: leave it out, as wait_for_it is about objects without a "
+        "namespace"
     )
 
 
@@ -93,7 +94,7 @@ def test_a_limit_ends_before_the_tests_own(left: float, cut: float) -> None:
     assert options["timeout"] == cut
 
 
-def test_a_wait_that_was_cut_short_says_so() -> None:
+def test_shortened_wait_names_the_test_timeout() -> None:
     time_budget = TimeBudget(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
     with pytest.raises(WaitTimeout) as caught:
         BoundWait(_WAIT, defaults(time_budget=lambda: time_budget))("never")
@@ -103,7 +104,7 @@ def test_a_wait_that_was_cut_short_says_so() -> None:
     ]
 
 
-def test_a_wait_that_was_not_cut_short_says_nothing() -> None:
+def test_full_wait_has_no_note() -> None:
     with pytest.raises(WaitTimeout) as caught:
         BoundWait(_WAIT, defaults(time_budget=lambda: TimeBudget(50.0, "x")))(
             "never", timeout="50s"
@@ -125,7 +126,7 @@ def test_cache_sync_takes_names_and_only_its_own_options() -> None:
     )
 
 
-def test_says_what_it_is() -> None:
+def test_repr_names_wait_and_arguments() -> None:
     wait = BoundWait(WAITS["wait_for_job_failed"], defaults())
     assert repr(wait) == "<wait_for_job_failed(job) in ci-1>"
     assert (wait.__name__, wait.__doc__) == (
@@ -142,7 +143,7 @@ def test_says_what_it_is() -> None:
         ("wait_for_cache_sync", ("pods", "jobs"), {"timeout": 5, "name": "me"}),
     ],
 )
-def test_markers_that_can_be_meant(name: str, args: tuple[Any, ...], kwargs: Any) -> None:
+def test_valid_markers_are_accepted(name: str, args: tuple[Any, ...], kwargs: Any) -> None:
     check_call(name, args, kwargs)
 
 
@@ -192,9 +193,71 @@ def test_markers_that_can_be_meant(name: str, args: tuple[Any, ...], kwargs: Any
         ),
     ],
 )
-def test_markers_that_cannot_be_meant(
+def test_invalid_markers_are_refused(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
         check_call(name, args, kwargs)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "valid"),
+    [
+        (
+            "wait_for_node_ready",
+            ("node-1",),
+            "leave it out, as wait_for_node_ready is about objects without a namespace",
+        ),
+        (
+            "wait_for_cache_sync",
+            ("pods",),
+            "leave it out, as the informers of wait_for_cache_sync have their own",
+        ),
+    ],
+)
+def test_markers_without_namespace_refuse_one(name: str, args: tuple[str], valid: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_call(name, args, {"namespace": "other"})
+    assert str(caught.value) == f"namespace='other' is not valid: {valid}"
+
+
+_OPTIONS = (
+    "the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
+)
+
+
+@pytest.mark.parametrize(
+    ("wait", "args", "options", "message"),
+    [
+        (
+            WAITS["wait_for_job_pods_running"],
+            ("pi", 3, 4, 5),
+            {},
+            "arguments of wait_for_job_pods_running=\"('pi', 3, 4, 5)\" is not valid: too many "
+            "positional arguments; use wait_for_job_pods_running(job, expected_count) and "
+            f"{_OPTIONS}",
+        ),
+        (
+            WAITS["wait_for_job_complete"],
+            (),
+            {"jop": "pi"},
+            "arguments of wait_for_job_complete=\"(jop='pi')\" is not valid: missing a required "
+            f"argument: 'job'; use wait_for_job_complete(job, reason=None, "
+            f"completions=None) and {_OPTIONS}",
+        ),
+        (
+            VERBS["scale"],
+            ("deployment/web",),
+            {},
+            "arguments of scale=\"('deployment/web')\" is not valid: missing a required argument: "
+            f"'replicas'; use scale(target, replicas) and {_OPTIONS}",
+        ),
+    ],
+)
+def test_wrong_arguments_show_what_was_given(
+    wait: Wait, args: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        BoundWait(wait, defaults())(*args, **options)
     assert str(caught.value) == message

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cluster(Live):
-    """A session that knows pods and jobs, and what it was asked for."""
+    """A session with pods and jobs that records its requests."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
         super().__init__(*objects)
@@ -47,7 +47,7 @@ def informers(cluster: Cluster) -> Iterator[RecordedInformers]:
     assert all(each.join(PATIENCE) for each in informers.informers)
 
 
-def test_the_history_has_what_was_there_and_what_happened(
+def test_history_has_initial_objects_and_changes(
     informers: RecordedInformers, cluster: Cluster
 ) -> None:
     informers.start("pods")
@@ -66,9 +66,7 @@ def test_the_history_has_what_was_there_and_what_happened(
     assert cluster.asked[0]["namespace"] == "ci"
 
 
-def test_an_informer_has_one_history_however_often_it_is_asked_for(
-    informers: RecordedInformers, cluster: Cluster
-) -> None:
+def test_history_of_an_informer_is_shared(informers: RecordedInformers, cluster: Cluster) -> None:
     informers.start("pods")
     informers.start("po", "jobs")
     assert len(informers.registrations) == 2
@@ -77,9 +75,7 @@ def test_an_informer_has_one_history_however_often_it_is_asked_for(
     assert set(informers) == {"pods", "jobs.batch"}
 
 
-def test_events_that_come_while_they_are_awaited_end_the_wait(
-    informers: RecordedInformers, cluster: Cluster
-) -> None:
+def test_awaited_events_end_the_wait(informers: RecordedInformers, cluster: Cluster) -> None:
     informers.start("pods")
     watch = cluster.next_watch()
     later = threading.Timer(0.05, lambda: watch.put(event("DELETED", pod("a", 11))))
@@ -91,7 +87,7 @@ def test_events_that_come_while_they_are_awaited_end_the_wait(
     later.join()
 
 
-def test_events_that_do_not_come_are_said_with_those_that_did() -> None:
+def test_timeout_lists_missing_and_received_events() -> None:
     history = EventHistory("pods in namespace ci")
     history.on_add(pod("a"), True)
     history.on_update(pod("a"), pod("a", 2))
@@ -113,7 +109,7 @@ def test_events_that_do_not_come_are_said_with_those_that_did() -> None:
         history.until(lambda events: False, 0)
 
 
-def test_an_informer_that_was_not_started_is_said_so(informers: RecordedInformers) -> None:
+def test_unstarted_informer_is_an_error(informers: RecordedInformers) -> None:
     informers.start("pods")
     with pytest.raises(KeyError) as caught:
         informers.events("jobs")

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
-from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
+from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.config.parsers import PodSecurity
 from pytest_kwait.suite.config.settings import Settings
-from pytest_kwait.suite.kwait import Kwait, NamespaceRequest, parse_namespace_request
+from pytest_kwait.suite.kwait import (
+    Kwait,
+    NamespaceRequest,
+    _attach_order,
+    _logging_order,
+    parse_namespace_request,
+)
 from pytest_kwait.suite.manifests import InvalidManifest
 from tests.suite.fakes import FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pytest_kwait.clusters.cluster import Cluster
 
 _PREFIX = "/api/v1/namespaces/ci-1"
 _SETTINGS = Settings().merged({"mode": "poll", "poll": 0.01}, lambda _: "option")
@@ -39,11 +49,11 @@ def transport(cluster: FakeCluster) -> FakeTransport:
     return cluster.transport
 
 
-def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: Any) -> Kwait:
+def make_kwait(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: Any) -> Kwait:
     client = cluster.client()
     defaults = WaitDefaults(client, "ci-1", _SETTINGS, _SETTINGS.timeouts(), **changes)
     return Kwait(
-        cluster,
+        cast("Cluster", cluster),
         client,
         "ci-1",
         owner=Owner("r1", "tests/test_x.py::test_y", "test_y"),
@@ -54,68 +64,69 @@ def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: An
 
 
 @pytest.fixture
-def bench(cluster: FakeCluster, tmp_path: Path) -> Iterator[Kwait]:
-    made = make_bench(cluster, tmp_path, owned=True)
+def kwait(cluster: FakeCluster, tmp_path: Path) -> Iterator[Kwait]:
+    made = make_kwait(cluster, tmp_path, owned=True)
     yield made
     made.close()
 
 
-def test_shows_where_it_is_and_what_is_in_force(bench: Kwait, cluster: FakeCluster) -> None:
-    assert repr(bench) == "<Kwait ci-1 on fake>"
-    assert (bench.namespace, bench.cluster, bench.settings.mode) == ("ci-1", cluster, "poll")
-    assert bench.timeouts["job"] == 900.0
+def test_repr_and_properties(kwait: Kwait, cluster: FakeCluster) -> None:
+    assert repr(kwait) == "<Kwait ci-1 on fake>"
+    assert (kwait.namespace, kwait.settings.mode) == ("ci-1", "poll")
+    assert kwait.cluster is cast("Cluster", cluster)
+    assert kwait.timeouts["job"] == 900.0
 
 
 def test_apply_puts_objects_into_the_namespace(
-    bench: Kwait, transport: FakeTransport, tmp_path: Path
+    kwait: Kwait, transport: FakeTransport, tmp_path: Path
 ) -> None:
     (tmp_path / "one.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n")
-    first, second = bench.apply("one.yaml", config_map("two"))
+    first, second = kwait.apply("one.yaml", config_map("two"))
     assert (first["metadata"]["name"], second["metadata"]["name"]) == ("one", "two")
     assert set(transport.objects) == {f"{_PREFIX}/configmaps/one", f"{_PREFIX}/configmaps/two"}
     assert "labels" not in first["metadata"]
 
 
-def test_create_takes_generated_names_and_apply_does_not(bench: Kwait) -> None:
+def test_create_takes_generated_names_and_apply_does_not(kwait: Kwait) -> None:
     nameless = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}}
-    (created,) = bench.create(nameless)
+    (created,) = kwait.create(nameless)
     assert created["metadata"]["name"].startswith("web-")
     with pytest.raises(InvalidManifest) as caught:
-        bench.apply(nameless)
+        kwait.apply(nameless)
     assert str(caught.value) == "manifest 1: apply needs metadata.name; create does not"
 
 
-def test_create_of_what_is_there_fails_and_says_which(bench: Kwait) -> None:
-    bench.create(config_map("one"))
+def test_create_of_an_existing_object_fails_with_its_name(kwait: Kwait) -> None:
+    kwait.create(config_map("one"))
     with pytest.raises(ApiError, match="AlreadyExists") as caught:
-        bench.create(config_map("zero"), config_map("one"))
+        kwait.create(config_map("zero"), config_map("one"))
     assert caught.value.__notes__ == ["configmap/one of manifest 2"]
 
 
-def test_unknown_kind_names_place_and_near_kinds(bench: Kwait, tmp_path: Path) -> None:
+def test_unknown_kind_error_names_source_and_similar_kinds(kwait: Kwait, tmp_path: Path) -> None:
     text = "---\napiVersion: v1\nkind: ConfigMpa\nmetadata: {name: one}\n"
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(InvalidManifest) as caught:
-        bench.apply("x.yaml")
+        kwait.apply("x.yaml")
     assert str(caught.value) == (
-        "x.yaml, document 1, line 2: kind='ConfigMpa' is not valid: a kind that the server has in "
+        "x.yaml, document 1, line 2: kind='ConfigMpa' is not valid: the server has no such kind in "
         "v1; near: configmaps (v1)"
     )
 
 
-def test_objects_elsewhere_are_marked_and_deleted_last_made_first(
+def test_objects_elsewhere_are_labelled_and_deleted_in_reverse_order(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     transport = cluster.transport
-    bench = make_bench(cluster, tmp_path, owned=True)
-    bench.apply(config_map("here"), node("node-9"))
-    bench.create(config_map("there", namespace="other", labels={"app": "x"}))
+    kwait = make_kwait(cluster, tmp_path, owned=True)
+    kwait.apply(config_map("here"), node("node-9"))
+    kwait.create(config_map("there", namespace="other", labels={"app": "x"}))
     labels = transport.objects["/api/v1/namespaces/other/configmaps/there"]["metadata"]["labels"]
     assert set(labels) == {"app", "pytest-kwait/run", "pytest-kwait/owner"}
     notes = transport.objects["/api/v1/nodes/node-9"]["metadata"]["annotations"]
     assert notes["pytest-kwait/test"] == "tests/test_x.py::test_y"
     transport.requests.clear()
-    assert bench.close() == []
+    assert kwait.close() == []
     assert transport.requests == [
         "DELETE /api/v1/namespaces/other/configmaps/there",
         "DELETE /api/v1/nodes/node-9",
@@ -123,99 +134,232 @@ def test_objects_elsewhere_are_marked_and_deleted_last_made_first(
     assert set(transport.objects) == {f"{_PREFIX}/configmaps/here"}
 
 
-def test_what_was_there_before_stays_and_stays_unmarked(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_existing_objects_are_kept_and_unlabelled(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.transport.objects["/api/v1/nodes/old"] = {"metadata": {"name": "old", "uid": "u"}}
-    bench = make_bench(cluster, tmp_path, owned=True)
-    bench.apply(node("old"))
-    bench.close()
+    kwait = make_kwait(cluster, tmp_path, owned=True)
+    kwait.apply(node("old"))
+    kwait.close()
     assert "labels" not in cluster.transport.objects["/api/v1/nodes/old"]["metadata"]
 
 
-def test_in_a_namespace_of_others_everything_is_deleted(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
-    bench = make_bench(cluster, tmp_path, owned=False)
-    bench.apply(config_map("mine"))
+def test_objects_in_a_foreign_namespace_are_deleted(cluster: FakeCluster, tmp_path: Path) -> None:
+    kwait = make_kwait(cluster, tmp_path, owned=False)
+    kwait.apply(config_map("mine"))
     assert f"{_PREFIX}/configmaps/mine" in cluster.transport.objects
-    bench.close()
+    kwait.close()
     assert cluster.transport.objects == {}
 
 
-def test_kept_belongings_stay(cluster: FakeCluster, tmp_path: Path) -> None:
-    bench = make_bench(cluster, tmp_path, owned=True)
-    bench.apply(node("node-9"))
-    assert bench.close(keep=True) == []
+def test_kept_objects_are_not_deleted(cluster: FakeCluster, tmp_path: Path) -> None:
+    kwait = make_kwait(cluster, tmp_path, owned=True)
+    kwait.apply(node("node-9"))
+    assert kwait.close(keep=True) == []
     assert "/api/v1/nodes/node-9" in cluster.transport.objects
 
 
-def test_what_could_not_be_deleted_is_told(cluster: FakeCluster, tmp_path: Path) -> None:
-    bench = make_bench(cluster, tmp_path, owned=True)
-    bench.apply(node("node-8"), node("node-9"))
+def test_failed_deletions_are_reported(cluster: FakeCluster, tmp_path: Path) -> None:
+    kwait = make_kwait(cluster, tmp_path, owned=True)
+    kwait.apply(node("node-8"), node("node-9"))
     error = ApiError("no", status=403, reason="Forbidden", method="DELETE", path="/x")
     cluster.transport.refuse("DELETE", "/api/v1/nodes/node-9", error)
-    assert bench.close() == ["node/node-9: DELETE /x: 403 Forbidden: no"]
+    assert kwait.close() == ["node/node-9: DELETE /x: 403 Forbidden: no"]
     assert "/api/v1/nodes/node-8" not in cluster.transport.objects
 
 
-def test_get_list_and_delete(bench: Kwait, transport: FakeTransport) -> None:
-    bench.apply(config_map("one"), config_map("two"))
-    assert bench.get("cm/one")["metadata"]["uid"] == "uid-1"
-    assert [each["metadata"]["name"] for each in bench.list("configmaps")] == ["one", "two"]
-    assert bench.list("configmap")[0]["kind"] == "ConfigMap"
-    bench.delete("ConfigMap/one")
+def test_get_list_and_delete(kwait: Kwait, transport: FakeTransport) -> None:
+    kwait.apply(config_map("one"), config_map("two"))
+    assert kwait.get("cm/one")["metadata"]["uid"] == "uid-1"
+    assert [each["metadata"]["name"] for each in kwait.list("configmaps")] == ["one", "two"]
+    assert kwait.list("configmap")[0]["kind"] == "ConfigMap"
+    kwait.delete("ConfigMap/one")
     assert set(transport.objects) == {f"{_PREFIX}/configmaps/two"}
     with pytest.raises(ApiError, match="404 NotFound"):
-        bench.get("cm/one")
-    assert bench.list("cm", namespace="other") == []
+        kwait.get("cm/one")
+    assert kwait.list("cm", namespace="other") == []
 
 
-def test_passing_troubles_are_passed_over(bench: Kwait, transport: FakeTransport) -> None:
-    bench.apply(config_map("one"))
+def test_transient_errors_are_retried(kwait: Kwait, transport: FakeTransport) -> None:
+    kwait.apply(config_map("one"))
     busy = ApiError("busy", status=503, reason="ServiceUnavailable")
     transport.refuse("GET", f"{_PREFIX}/configmaps/one", busy)
-    assert bench.get("cm/one")["metadata"]["name"] == "one"
+    assert kwait.get("cm/one")["metadata"]["name"] == "one"
 
 
 @pytest.mark.parametrize("target", ["cm", "cm/", "/one", "cm/one/two", ""])
-def test_targets_are_kind_and_name(bench: Kwait, target: str) -> None:
+def test_targets_have_kind_and_name(kwait: Kwait, target: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        bench.get(target)
+        kwait.get(target)
     assert str(caught.value) == (
         f"target={target!r} is not valid: use kind/name, for example 'job/pi'"
     )
 
 
-def test_propagation_is_one_of_three(bench: Kwait) -> None:
+def test_invalid_propagation_is_refused(kwait: Kwait) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        bench.delete("cm/one", propagation="foreground")  # type: ignore[arg-type] # what is tested
+        kwait.delete("cm/one", propagation="foreground")  # type: ignore[arg-type] # what is tested
     assert str(caught.value) == (
         "propagation='foreground' is not valid: use Background, Foreground or Orphan"
     )
 
 
-def test_logs_are_of_pods(bench: Kwait, transport: FakeTransport) -> None:
+def test_logs_of_other_kinds_are_refused(kwait: Kwait, transport: FakeTransport) -> None:
     transport.objects[f"{_PREFIX}/pods/web/log"] = {"line": 1}
-    assert bench.logs("web") == bench.logs("pod/web") == '{"line": 1}'
+    assert kwait.logs("web") == kwait.logs("pod/web") == '{"line": 1}'
     with pytest.raises(InvalidArgument) as caught:
-        bench.logs("job/web")
-    assert str(caught.value) == ("pod='job/web' is not valid: use the name of a pod, or 'pod/name'")
+        kwait.logs("cm/web")
+    assert str(caught.value) == (
+        "pod='cm/web' is not valid: use the name of a pod, 'pod/name', or what selects pods: "
+        "'deployment/web'"
+    )
 
 
-def test_exec_needs_a_command(bench: Kwait) -> None:
+def _pod(name: str, phase: str, ready: str = "", restarts: int = 0) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": ready}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"nodeName": "n"},
+        "status": {
+            "phase": phase,
+            "conditions": conditions if ready else [],
+            "containerStatuses": [{"restartCount": restarts}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "selected"),
+    [
+        ([_pod("a", "Pending"), _pod("b", "Running")], "b"),
+        ([_pod("a", "Running"), _pod("b", "Running", "2026-01-01T00:00:00Z")], "b"),
+        (
+            [
+                _pod("a", "Running", "2026-01-02T00:00:00Z"),
+                _pod("b", "Running", "2026-01-01T00:00:00Z"),
+            ],
+            "b",
+        ),
+        ([_pod("a", "Running"), _pod("b", "Running", restarts=2)], "b"),
+        ([_pod("a", "Running"), _pod("b", "Running")], "a"),
+    ],
+    ids=["Running", "ready", "ready for longer", "restarted", "by name"],
+)
+@pytest.mark.parametrize("target", ["deployment/web", "svc/web"])
+def test_logs_of_a_controller_are_those_of_the_pod_that_kubectl_selects(
+    kwait: Kwait,
+    transport: FakeTransport,
+    pods: list[dict[str, Any]],
+    selected: str,
+    target: str,
+) -> None:
+    service, deployment = {"app": "web"}, {"matchLabels": {"app": "web"}}
+    for kind, version, selector in (
+        ("Service", "v1", service),
+        ("Deployment", "apps/v1", deployment),
+    ):
+        made = {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}}
+        kwait.create({**made, "spec": {"selector": selector}})
+    for pod in pods:
+        kwait.create(pod)
+        name = pod["metadata"]["name"]
+        transport.objects[f"{_PREFIX}/pods/{name}/log"] = {"log of": name}
+    assert kwait.logs(target) == f'{{"log of": "{selected}"}}'
+
+
+def test_logs_of_a_controller_without_pods(kwait: Kwait) -> None:
+    selector = {"matchLabels": {"app": "web"}}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    kwait.create({**made, "spec": {"selector": selector}})
+    with pytest.raises(ApiError) as caught:
+        kwait.logs("deployment/web")
+    assert str(caught.value) == "404 NotFound: deployment/web in ci-1 has no pods"
+
+
+def test_exec_needs_a_command(kwait: Kwait) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        bench.exec("web")
+        kwait.exec("web")
     assert str(caught.value) == "command=() is not valid: name a program, for example 'true'"
 
 
-def test_forwarding_needs_a_pod_that_runs(bench: Kwait) -> None:
-    bench.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}})
+def test_port_forward_needs_a_running_pod(kwait: Kwait) -> None:
+    kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}})
     with pytest.raises(ApiError, match="only to one that runs"):
-        bench.port_forward("pod/web", 80)
+        kwait.port_forward("pod/web", 80)
 
 
-def test_events_come_oldest_first(bench: Kwait, transport: FakeTransport) -> None:
+def add_web(kwait: Kwait, *ports: dict[str, Any]) -> None:
+    """Add a service and its running pod."""
+    kwait.create(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+         "spec": {"selector": {"app": "web"}, "ports": list(ports)}},
+        {"apiVersion": "v1", "kind": "Pod",
+         "metadata": {"name": "web-1", "labels": {"app": "web"}},
+         "spec": {"containers": [{"name": "main", "ports": [
+             {"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9090},
+         ]}]},
+         "status": {"phase": "Running"}},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "port", "forwarded"),
+    [
+        ("service/web", None, 8080),
+        ("service/web", 80, 8080),
+        ("service/web", "http", 8080),
+        ("pod/web-1", 9090, 9090),
+        ("web-1", "metrics", 9090),
+    ],
+)
+def test_url_leads_to_the_port_of_a_pod(
+    kwait: Kwait,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    port: int | str | None,
+    forwarded: int,
+) -> None:
+    add_web(kwait, {"name": "http", "port": 80, "targetPort": "http"})
+    calls: list[tuple[str, int]] = []
+
+    def forward(pod: str, number: int, **_: Any) -> SimpleNamespace:
+        calls.append((pod, number))
+        return SimpleNamespace(port=40_001)
+
+    monkeypatch.setattr(kwait, "port_forward", forward)
+    found = kwait.url(target, port, path="/a?b=c", scheme="https")
+    assert found == "https://127.0.0.1:40001/a?b=c"
+    assert calls == [("web-1", forwarded)]
+
+
+@pytest.mark.parametrize(
+    ("target", "port", "text"),
+    [
+        (
+            "service/web",
+            None,
+            "port=None is not valid: one of the ports of service/web: 80 (http), 443 (https)",
+        ),
+        (
+            "service/web",
+            8080,
+            "port=8080 is not valid: one of the ports of service/web: 80 (http), 443 (https)",
+        ),
+        (
+            "web-1",
+            None,
+            "port=None is not valid: one of the ports of web-1: 8080 (http), 9090 (metrics)",
+        ),
+    ],
+)
+def test_url_needs_one_port(kwait: Kwait, target: str, port: int | None, text: str) -> None:
+    add_web(kwait, {"name": "http", "port": 80}, {"name": "https", "port": 443})
+    with pytest.raises(InvalidArgument) as caught:
+        kwait.url(target, port)
+    assert str(caught.value) == text
+
+
+def test_events_are_sorted_by_time(kwait: Kwait, transport: FakeTransport) -> None:
     events: dict[str, dict[str, Any]] = {
         "b": {"lastTimestamp": "2026-01-01T00:00:02Z"},
         "a": {"eventTime": "2026-01-01T00:00:03.000000Z", "lastTimestamp": None},
@@ -223,33 +367,33 @@ def test_events_come_oldest_first(bench: Kwait, transport: FakeTransport) -> Non
     }
     for name, times in events.items():
         transport.objects[f"{_PREFIX}/events/{name}"] = {"metadata": {"name": name}, **times}
-    assert [event["metadata"]["name"] for event in bench.events()] == ["c", "b", "a"]
-    assert {event["kind"] for event in bench.events("pod/web")} == {"Event"}
+    assert [event["metadata"]["name"] for event in kwait.events()] == ["c", "b", "a"]
+    assert {event["kind"] for event in kwait.events("pod/web")} == {"Event"}
 
 
-def test_wait_for_waits_on_this_bench(bench: Kwait) -> None:
-    bench.apply(config_map("one"))
-    assert bench.wait_for("cm/one", "create")["metadata"]["name"] == "one"
+def test_wait_for_uses_namespace_and_settings(kwait: Kwait) -> None:
+    kwait.apply(config_map("one"))
+    assert kwait.wait_for("cm/one", "create")["metadata"]["name"] == "one"
 
 
-def test_requests_end_with_the_tests_own_limit(cluster: FakeCluster, tmp_path: Path) -> None:
-    bench = make_bench(
+def test_requests_end_before_the_test_timeout(cluster: FakeCluster, tmp_path: Path) -> None:
+    kwait = make_kwait(
         cluster, tmp_path, owned=True, time_budget=lambda: TimeBudget(0.0, "the test")
     )
-    assert 0.5 < bench._deadline().remaining <= 1.0
-    assert make_bench(cluster, tmp_path, owned=True)._deadline().remaining > 290
+    assert 0.5 < kwait._deadline().remaining <= 1.0
+    assert make_kwait(cluster, tmp_path, owned=True)._deadline().remaining > 290
 
 
-def test_an_informer_that_was_not_started_is_not_there(bench: Kwait) -> None:
-    assert len(bench.informers) == 0
+def test_unstarted_informer_is_an_error(kwait: Kwait) -> None:
+    assert len(kwait.informers) == 0
     with pytest.raises(KeyError, match="no informer of 'pods' was started; there is none"):
-        bench.informers["pods"]
+        kwait.informers["pods"]
 
 
 _MAPPING = 'use a mapping of label names to texts, for example {"team": "a"}'
 
 
-def test_what_may_be_asked_for() -> None:
+def test_further_namespace_options() -> None:
     labels = {
         "team": "a",
         "example.com/Tier_1.x": "",
@@ -277,14 +421,14 @@ def test_what_may_be_asked_for() -> None:
         ),
     ],
 )
-def test_labels_that_cannot_be(labels: Any, message: str) -> None:
+def test_invalid_labels_are_refused(labels: Any, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_namespace_request("peer", labels, None)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["", "Peer", "a_b", "-a", "a" * 64, None, 3])
-def test_names_that_are_none(name: Any) -> None:
+def test_invalid_names_are_refused(name: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_namespace_request(name, None, None)
     assert str(caught.value) == (
@@ -293,11 +437,27 @@ def test_names_that_are_none(name: Any) -> None:
     )
 
 
-def test_where_none_are_made_none_can_be(tmp_path: Any) -> None:
-    bench = make_bench(FakeCluster(), tmp_path, owned=False)
+def test_further_namespaces_need_owned_ones(tmp_path: Any) -> None:
+    kwait = make_kwait(FakeCluster(), tmp_path, owned=False)
     with pytest.raises(ClusterError) as caught:
-        bench.create_namespace("peer")
+        kwait.create_namespace("peer")
     assert str(caught.value) == (
-        "namespace 'peer' cannot be made: this bench is in ci-1, which was there before, and the "
-        "run makes none"
+        "namespace 'peer' cannot be created: the test runs in the given namespace ci-1, and a "
+        "run with a given namespace creates none"
     )
+
+
+@pytest.mark.parametrize(
+    ("pods", "logging", "attached"),
+    [
+        ([_pod("a", "Failed", restarts=1), _pod("b", "Running")], "a", "b"),
+        ([_pod("a", "Running", restarts=1), _pod("b", "Running")], "a", "b"),
+        ([_pod("a", "Pending"), _pod("b", "Unknown")], "b", "b"),
+        ([_pod("a", "Running"), _pod("b", "Running", "2026-01-01T00:00:00Z", 3)], "b", "b"),
+    ],
+)
+def test_pods_are_selected_for_logs_and_for_commands_as_kubectl_does(
+    pods: list[dict[str, Any]], logging: str, attached: str
+) -> None:
+    assert min(pods, key=_logging_order)["metadata"]["name"] == logging
+    assert min(pods, key=_attach_order)["metadata"]["name"] == attached

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodSpec
 
 from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
 
@@ -29,7 +32,7 @@ def titles(*sources: Source, folder: Path = Path()) -> list[tuple[str, str]]:
     return [(document.title, document.place) for document in documents]
 
 
-def test_text_is_taken_apart_into_objects_that_know_their_place() -> None:
+def test_text_splits_into_objects_with_their_source() -> None:
     assert titles(_TWO) == [
         ("configmap/one", "manifest 1, document 1, line 1"),
         ("secret/two", "manifest 1, document 3, line 8, item 1"),
@@ -37,7 +40,7 @@ def test_text_is_taken_apart_into_objects_that_know_their_place() -> None:
     ]
 
 
-def test_values_are_what_the_api_server_would_read() -> None:
+def test_values_are_parsed_as_by_the_api_server() -> None:
     (document, *_) = read_manifests([_TWO], [])
     assert document.object["data"] == {"day": "2024-01-31", "80": "port", "on": "1"}
 
@@ -51,7 +54,7 @@ def test_dicts_lists_and_json_are_manifests_as_well() -> None:
     ]
 
 
-def test_what_is_read_is_a_copy() -> None:
+def test_loaded_objects_are_copies() -> None:
     mine: dict[str, Any] = {**_POD, "spec": {"containers": []}}
     (document,) = read_manifests([mine], [])
     document.object["spec"]["containers"].append("changed")
@@ -76,7 +79,7 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     assert titles(tmp_path) == [("pod/a", "a.json"), ("pod/b", "b.yml")]
 
 
-def test_missing_file_names_every_place_that_was_looked_at(tmp_path: Path) -> None:
+def test_missing_file_error_lists_searched_paths(tmp_path: Path) -> None:
     near, far = tmp_path / "near", tmp_path / "far"
     with pytest.raises(InvalidManifest) as caught:
         read_manifests(["job.yaml"], [near, far])
@@ -110,13 +113,46 @@ def test_missing_file_names_every_place_that_was_looked_at(tmp_path: Path) -> No
             "Out of range float values are not JSON compliant: nan",
         ),
         (
+            "apiVersion: v1\nkind: List\nitems: {a: 1}\n",
+            "bad.yaml, document 1, line 1: its items are a object, a list is needed",
+        ),
+        (
+            f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\ndata: {{a: {'9' * 5000}}}\n",
+            "bad.yaml, document 1, line 1: has a number of more than 4300 digits",
+        ),
+        (
+            '{"apiVersion": "v1", "kind": "ConfigMap", "data": %s}' % ("9" * 5000),
+            "bad.yaml: has a number of more than 4300 digits",
+        ),
+        (
+            f"a: {'[' * 3000}{']' * 3000}\n",
+            "bad.yaml, document 1: nests lists or objects too deeply to be read",
+        ),
+        (
+            '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
+            "bad.yaml: nests lists or objects too deeply to be read",
+        ),
+        (
+            "a: &a [x, x]\n"
+            + "".join(
+                f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
+                for old, new in itertools.pairwise("abcdefgh")
+            ),
+            "bad.yaml, document 1, line 1: its aliases stand for more than 1,000,000 values",
+        ),
+        (
+            "a: &a [*a]\n",
+            "bad.yaml, document 1, line 1: holds what JSON cannot: Circular reference",
+        ),
+        ("a: !!bool maybe\n", "bad.yaml, document 1, line 1: cannot be read: 'maybe'"),
+        (
             "a: \x07\n",
             "bad.yaml: is no YAML: unacceptable character #x0007: special characters are not "
             "allowed",
         ),
     ],
 )
-def test_what_cannot_be_used_names_file_document_and_line(
+def test_invalid_manifest_error_names_file_document_and_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(text)
@@ -126,14 +162,112 @@ def test_what_cannot_be_used_names_file_document_and_line(
     assert message.removesuffix(": nan") in str(caught.value)
 
 
-def test_other_things_are_no_manifests(tmp_path: Path) -> None:
+def test_paths_that_no_file_can_have_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidManifest, match=r"^'x+… .* …x+': is no path: File name too long$"):
+        read_manifests(["x" * 3000], [tmp_path])
+
+
+def test_a_list_that_contains_itself_is_no_manifest() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests([circle], [])
+    assert str(caught.value) == "manifest 1: nests lists or objects too deeply to be read"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_manifest_raises_anything_else(tmp_path: Path, seed: int) -> None:
+    """Cut, doubled and mixed texts of manifests are read or refused by name."""
+    rng = random.Random(seed)
+    parts = [
+        *(
+            "apiVersion: v1\n",
+            "kind: List\n",
+            "kind: Pod\n",
+            "items:\n",
+            "- ",
+            "metadata: {name: x}\n",
+        ),
+        *(
+            "&a ",
+            "*a",
+            "<<: *a\n",
+            "!!bool ",
+            "!!timestamp ",
+            "!!binary ",
+            "!!python/object:os.x ",
+            "? ",
+        ),
+        *(
+            "[",
+            "]",
+            "{",
+            "}",
+            '"',
+            "'",
+            ": ",
+            "\n",
+            "  ",
+            "---\n",
+            "%YAML 9.9\n",
+            "#",
+            "\t",
+            "|2\n",
+        ),
+        *(
+            "9" * 5000,
+            "0x_",
+            "1:99:99",
+            ".nan",
+            "2001-99-99",
+            "\\ud800",
+            "\x85",
+            "null",
+            "~",
+            "{{ x }}",
+        ),
+    ]
+    refused = []
+    for _ in range(400):
+        text = "".join(rng.choices(parts, k=rng.randrange(1, 12)))
+        (tmp_path / "bad.yaml").write_text(text)
+        try:
+            read_manifests(["bad.yaml"], [tmp_path])
+        except InvalidManifest as error:
+            refused.append(str(error))
+    assert len(refused) > 200
+    assert all(message.startswith("bad.yaml") for message in refused)
+
+
+def test_invalid_types_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidManifest) as caught:
         read_manifests([_POD, 7], [])  # type: ignore[list-item] # what is tested
     assert str(caught.value) == (
-        "manifest 2: a int is no manifest; give a path, YAML text, a dict or a list of these"
+        "manifest 2: 7 is no manifest; give a path, YAML text, a dict, a model of the official "
+        "client, or a list of these"
     )
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
     with pytest.raises(InvalidManifest, match=r"^latin\.yaml: is not UTF-8 text: byte 3$"):
         read_manifests(["latin.yaml"], [tmp_path])
     with pytest.raises(InvalidManifest, match=r"^manifest 1: holds what JSON cannot: a set "):
         read_manifests([{**_POD, "data": {1, 2}}], [])
+
+
+def test_models_of_the_official_client_are_manifests() -> None:
+    pod = V1Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=V1ObjectMeta(name="a"),
+        spec=V1PodSpec(containers=[V1Container(name="main", image="busybox")], node_name="n"),
+    )
+    expected = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeName": "n"},
+    }
+    template = {"apiVersion": "v1", "kind": "Pod", "metadata": pod.metadata, "spec": pod.spec}
+
+    for sources in ([pod], [[pod]], [template]):
+        (document,) = read_manifests(sources, [])  # type: ignore[arg-type] # what is tested
+        assert document.object == expected

@@ -70,7 +70,7 @@ def readiness(cluster: Cluster, **given: str) -> Readiness:
     return Readiness(cast("Any", cluster), settings)
 
 
-def test_a_cluster_that_is_ready_costs_a_list_of_each_kind_once(cluster: Cluster) -> None:
+def test_ready_cluster_costs_one_list_per_kind(cluster: Cluster) -> None:
     ready = readiness(cluster)
     assert [ready.problem("a"), ready.problem("b")] == ["", ""]
     assert sorted(cluster.transport.requests) == sorted(LISTS)
@@ -78,7 +78,7 @@ def test_a_cluster_that_is_ready_costs_a_list_of_each_kind_once(cluster: Cluster
     assert [client.closed for client in cluster.clients] == [True]
 
 
-def test_the_first_one_is_told_in_full_the_others_whom_that_was_told(cluster: Cluster) -> None:
+def test_problem_is_reported_in_full_once(cluster: Cluster) -> None:
     cluster.node("b", ready="False")
     ready = readiness(cluster)
     said = ready.problem("t.py::a")
@@ -119,7 +119,7 @@ TAINTS = [{"key": "dedicated", "effect": "NoSchedule"}]
         ),
     ],
 )
-def test_which_nodes_matter(
+def test_relevant_nodes(
     cluster: Cluster, node: dict[str, Any], settings: dict[str, str], ready: bool
 ) -> None:
     cluster.node("b", **node)
@@ -153,7 +153,7 @@ def test_system_pods(cluster: Cluster, settings: dict[str, str], headline: str) 
     assert " ".join(said.split()).startswith(start) if headline else said == ""
 
 
-def test_of_daemon_sets_it_is_only_told(cluster: Cluster) -> None:
+def test_unready_daemon_sets_are_only_reported(cluster: Cluster) -> None:
     cluster.daemon_set("slow", 3, 1)
     ready = readiness(cluster)
     assert ready.problem("t") == ""
@@ -170,7 +170,7 @@ def test_of_daemon_sets_it_is_only_told(cluster: Cluster) -> None:
         (LISTS[4], "daemon sets of kube-system"),
     ],
 )
-def test_what_may_not_be_looked_at_is_not_awaited(cluster: Cluster, path: str, what: str) -> None:
+def test_forbidden_kinds_are_not_awaited(cluster: Cluster, path: str, what: str) -> None:
     method, _, path = path.partition(" ")
     denied = ApiError("no", status=403, reason="Forbidden", method=method, path=path)
     cluster.transport.refuse(method, path, denied)
@@ -181,7 +181,7 @@ def test_what_may_not_be_looked_at_is_not_awaited(cluster: Cluster, path: str, w
     ]
 
 
-def test_other_refusals_are_problems_but_for_daemon_sets(cluster: Cluster) -> None:
+def test_other_errors_are_problems_except_for_daemon_sets(cluster: Cluster) -> None:
     for path in (LISTS[4], LISTS[0]):
         refused = ApiError("no", status=401, reason="Unauthorized", method="GET", path=path[4:])
         cluster.transport.refuse("GET", path[4:], refused)
@@ -196,7 +196,7 @@ def test_other_refusals_are_problems_but_for_daemon_sets(cluster: Cluster) -> No
     ]
 
 
-def test_what_the_cluster_holds_then_can_be_kept(cluster: Cluster) -> None:
+def test_cluster_state_can_be_saved(cluster: Cluster) -> None:
     cluster.node("b", ready="False")
     settings = Settings().merged(
         {"poll": "10ms", "mode": "poll"}, lambda definition: "flag", "node_schedulable=50ms"

@@ -53,7 +53,7 @@ def controlplane(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
-def test_no_go_is_said_with_the_version_and_where_to_get_it(controlplane: CommandLine) -> None:
+def test_missing_go_error_names_version_and_source(controlplane: CommandLine) -> None:
     done = controlplane("build")
     assert done.returncode == 69
     assert done.stderr == (
@@ -72,7 +72,7 @@ def test_another_go_is_named(controlplane: CommandLine) -> None:
     )
 
 
-def test_a_go_that_fails_is_told_in_one_line(controlplane: CommandLine) -> None:
+def test_failing_go_is_reported_in_one_line(controlplane: CommandLine) -> None:
     controlplane.program("go", "echo first >&2; echo second >&2; exit 1")
     done = controlplane("build")
     assert done.returncode == 69
@@ -88,7 +88,7 @@ def test_a_build_that_fails_leaves_no_folder_of_programs(controlplane: CommandLi
     assert not list(controlplane.cache.rglob("kube-apiserver"))
 
 
-def test_a_node_without_root_is_refused_with_the_way_out(controlplane: CommandLine) -> None:
+def test_node_without_root_is_refused_with_advice(controlplane: CommandLine) -> None:
     done = controlplane("up", root=False)
     assert done.returncode == 69
     assert done.stderr == (
@@ -116,7 +116,7 @@ def test_wrong_use_is_a_usage_error(
     assert "Traceback" not in done.stderr
 
 
-def test_status_of_nothing_has_an_exit_code_of_its_own(
+def test_status_without_a_cluster_has_its_own_exit_code(
     controlplane: CommandLine, tmp_path: Path
 ) -> None:
     done = controlplane("status", "--dir", str(tmp_path / "none"))
@@ -124,13 +124,13 @@ def test_status_of_nothing_has_an_exit_code_of_its_own(
     assert done.stdout == f"no cluster runs in {tmp_path / 'none'}\n"
 
 
-def test_down_of_nothing_is_done(controlplane: CommandLine, tmp_path: Path) -> None:
+def test_down_without_a_cluster_succeeds(controlplane: CommandLine, tmp_path: Path) -> None:
     done = controlplane("down", "--dir", str(tmp_path / "none"))
     assert done.returncode == 0
     assert not (tmp_path / "none").exists()
 
 
-def test_what_a_killed_run_has_left_is_ended_by_identity(
+def test_remains_of_a_killed_run_are_ended_by_identity(
     controlplane: CommandLine, tmp_path: Path
 ) -> None:
     """A state file may name a process id that now is somebody else's."""

@@ -208,7 +208,7 @@ def test_exponential_backoff_with_context(row: Row) -> None:
         (wait.Backoff("100ms", factor=2, steps=5, cap="300ms"), [0.1, 0.2]),
     ],
 )
-def test_exponential_backoff_pauses_between_looks_only(
+def test_exponential_backoff_pauses_between_calls_only(
     backoff: wait.Backoff, pauses: list[float] | None
 ) -> None:
     clock = FakeClock()

@@ -181,7 +181,7 @@ def test_a_bad_timeout_is_refused(make: Any) -> None:
         make(wait.background(FakeClock()), "soon")
 
 
-def test_contexts_nobody_holds_are_let_go() -> None:
+def test_unreferenced_contexts_are_collected() -> None:
     parent, _ = wait.with_cancel(wait.background(FakeClock()))
     for _ in range(10):
         parent.limited(1)

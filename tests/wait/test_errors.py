@@ -71,7 +71,7 @@ def test_texts_are_upstreams() -> None:
     assert str(wait.DeadlineExceeded()) == "context deadline exceeded"
 
 
-def test_what_they_are_to_those_who_catch() -> None:
+def test_base_classes_of_the_errors() -> None:
     for timeout in (wait.ErrWaitTimeout, wait.DeadlineExceeded):
         assert issubclass(timeout, WaitTimeout)
         assert issubclass(timeout, TimeoutError)

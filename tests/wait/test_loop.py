@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kwait import wait
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.loop import loop_condition_until_context
 
@@ -247,6 +248,36 @@ def test_the_timer_is_stopped_however_the_loop_ends() -> None:
     with pytest.raises(ConditionError):
         loop_condition_until_context(ctx, Watched(1), True, False, lambda _ctx: fail(1))
     assert stopped == ["stopped", "stopped"]
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (
+            (False, None),
+            "result of condition=(False, None) is not valid: this is Go's pair of done and error: "
+            "return True once done, False to be called again, and raise the error",
+        ),
+        (
+            None,
+            "result of condition=None is not valid: return True once done, False to be called "
+            "again (a function without a return statement returns None)",
+        ),
+        (
+            1,
+            "result of condition=1 is not valid: return True once done, False to be called again",
+        ),
+    ],
+)
+def test_a_result_other_than_a_bool_is_refused(result: Any, text: str, immediate: bool) -> None:
+    poll = wait.poll_immediate if immediate else wait.poll
+    with pytest.raises(InvalidArgument) as caught:
+        poll(0.1, 0.5, lambda: result, clock=FakeClock())
+    assert str(caught.value) == text
+    assert not isinstance(caught.value, wait.ErrWaitTimeout)
+    with pytest.raises(InvalidArgument):
+        wait.exponential_backoff(wait.Backoff(steps=2), lambda: result, clock=FakeClock())
 
 
 def test_concurrent_delays_are_the_same_delays() -> None:

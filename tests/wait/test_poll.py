@@ -137,7 +137,7 @@ def test_a_poller_ticks_on_its_grid_and_ends() -> None:
     assert clock.monotonic() == 0.002
 
 
-def test_a_poller_leaves_out_the_ticks_nobody_waited_for() -> None:
+def test_poller_drops_ticks_without_a_waiting_caller() -> None:
     clock = FakeClock()
     seen: list[float] = []
     for _ in wait.poller(1, 7)(wait.background(clock)):

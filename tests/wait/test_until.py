@@ -1,4 +1,4 @@
-"""Upstream's tests of Until and its kin: once per form, since all forms are one loop."""
+"""Upstream's tests of Until and its kin, once per form, since all forms are one loop; groups."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_stopping_during_a_pause_ends_the_pause(form: Callable[..., None]) -> No
 
 
 @every_form
-def test_what_the_function_raises_comes_through(form: Callable[..., None]) -> None:
+def test_exceptions_of_the_function_propagate(form: Callable[..., None]) -> None:
     def f() -> None:
         raise FunctionError
 
@@ -208,3 +208,42 @@ def test_a_guarded_function_may_raise_and_is_called_again() -> None:
     wait.jitter_until(wait.handle_crash(f, log), "1ms", 1.0, True, stop, clock=FakeClock())
     assert len(called) == 3
     assert handled == ["call 1", "call 2"]
+
+
+def test_wait_returns_once_all_have_returned() -> None:
+    stop = threading.Event()
+    ctx, cancel = wait.with_cancel(wait.background())
+    ended: list[str] = []
+    group = wait.Group()
+    group.start(lambda: ended.append("plain"))
+    group.start_with_channel(stop, lambda channel: ended.append(f"channel {channel.wait(5)}"))
+    group.start_with_context(ctx, lambda context: ended.append(f"context {context.wait(5)}"))
+    stop.set()
+    cancel()
+    group.wait()
+    assert sorted(ended) == ["channel True", "context True", "plain"]
+
+
+def test_an_empty_group_is_done() -> None:
+    wait.Group().wait()
+
+
+def boom(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_exception_of_one_function_is_raised_once() -> None:
+    group = wait.Group()
+    group.start(lambda: boom("one"))
+    with pytest.raises(ValueError, match=r"^one$"):
+        group.wait()
+    group.wait()
+
+
+def test_exceptions_of_several_functions_are_a_group() -> None:
+    group = wait.Group()
+    group.start(lambda: boom("one"))
+    group.start(lambda: boom("two"))
+    with pytest.raises(ExceptionGroup, match=r"^2 functions of a group failed") as caught:
+        group.wait()
+    assert sorted(str(error) for error in caught.value.exceptions) == ["one", "two"]

@@ -13,21 +13,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.apimachinery.fields import name_selector
-from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.apimachinery.selectors import compile_label_selector, name_selector
+from pytest_kwait.client.resource import (
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STORAGE_CLASSES,
+)
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.container_states import (
+from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
+from pytest_kwait.engine.pod_fields import (
     ContainerReport,
     ContainerStatuses,
     report_containers,
 )
-from pytest_kwait.engine.failure.redaction import make_redactor
 from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
@@ -38,6 +43,7 @@ __all__ = [
     "ExistingObjects",
     "LogTail",
     "PodReport",
+    "UnboundClaim",
     "gather_evidence",
     "list_existing",
 ]
@@ -52,14 +58,16 @@ class _Named(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ExistingObjects:
-    """The existing objects of a kind.
+    """The existing objects of a kind, or their labels.
 
     Args:
         resource: the kind, as kubectl knows it.
         namespace: the namespace; None for a cluster-scoped kind.
-        missing: the name of the missing object.
-        names: the most similar names, then the first of the others, ten in all.
+        missing: the name of the missing object, or the selector that matches nothing.
+        names: the most similar names, then the first of the others, ten in all; for a selector the
+            sets of labels, the most frequent first.
         count: the number of objects.
+        labels: whether `names` are sets of labels.
     """
 
     resource: str
@@ -67,6 +75,37 @@ class ExistingObjects:
     missing: str
     names: tuple[str, ...]
     count: int
+    labels: bool = False
+
+
+_GENERATED_LABELS = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "controller-revision-hash",
+        "controller-uid",
+        "pod-template-generation",
+        "pod-template-hash",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+
+def _list_labels(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
+    """Return the labels of the kind's objects if its selector matches none; else None."""
+    listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
+    matches = compile_label_selector(source.selector)
+    sets: Counter[str] = Counter()
+    for item in listed.items:
+        labels = item.object["metadata"].get("labels") or {}
+        if matches(labels):
+            return None
+        shown = [f"{k}={v}" for k, v in sorted(labels.items()) if k not in _GENERATED_LABELS]
+        sets[",".join(shown) or "no labels"] += 1
+    names = tuple(name for name, _ in sets.most_common(NAMES))
+    missing = source.selector or ""
+    resource = source.resource.qualified
+    return ExistingObjects(resource, source.namespace, missing, names, sets.total(), labels=True)
 
 
 def list_existing(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
@@ -76,7 +115,9 @@ def list_existing(session: Session, source: Source, deadline: Deadline) -> Exist
         ApiError: the request failed.
         DeadlineExceeded: the deadline passed before the answer.
     """
-    missing = source.name or ""
+    if source.name is None:
+        return _list_labels(session, source, deadline)
+    missing = source.name
     listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
     names = sorted(item.object["metadata"]["name"] for item in listed.items)
     if missing in names:
@@ -97,8 +138,19 @@ MISSING = 3
 WORKERS = 5
 
 
+class _ClaimSource(TypedDict, total=False):
+    claimName: str | None
+
+
+class _Volume(TypedDict, total=False):
+    name: str
+    persistentVolumeClaim: _ClaimSource | None
+    ephemeral: dict[str, Any] | None
+
+
 class _Spec(TypedDict, total=False):
     nodeName: str | None
+    volumes: list[_Volume] | None
 
 
 class _PodStatus(TypedDict, total=False):
@@ -127,6 +179,7 @@ class PodReport:
         deleting: whether it is being deleted.
         ready: whether its Ready condition is True.
         containers: its containers, init containers first.
+        claims: the names of the claims that it uses.
     """
 
     name: str
@@ -137,6 +190,7 @@ class PodReport:
     deleting: bool
     ready: bool
     containers: tuple[ContainerReport, ...]
+    claims: tuple[str, ...] = ()
 
     @property
     def failing(self) -> bool:
@@ -146,6 +200,22 @@ class PodReport:
             or bool(self.note)
             or any(container.failing for container in self.containers)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundClaim:
+    """A claim without a volume, of an awaited pod.
+
+    Args:
+        storage_class: the name of its class; empty for none.
+        event: the last event about it, with its reason; empty without one.
+        classes: the names of the classes that there are, the default ones marked.
+    """
+
+    name: str
+    storage_class: str
+    event: str
+    classes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +266,8 @@ class Evidence:
         errors: the parts that could not be gathered, with their errors.
         kubectl: the arguments that make kubectl use the same cluster.
         existing: the existing objects of the kind, if the awaited one is missing.
+        outlook: how to keep more of a cluster that ends with the run; empty for other clusters.
+        claims: the unbound claims that keep pods from being scheduled.
     """
 
     namespace: str | None = None
@@ -206,10 +278,12 @@ class Evidence:
     errors: tuple[str, ...] = ()
     kubectl: tuple[str, ...] = ()
     existing: tuple[ExistingObjects, ...] = ()
+    outlook: str = ""
+    claims: tuple[UnboundClaim, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "outlook"}
 
 
 def gather_evidence(
@@ -225,6 +299,7 @@ def gather_evidence(
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
+        learning = pool.submit(learn_secrets, session, [scope.namespace])
         listing = pool.submit(_gather_pods, session, scope, deadline, errors)
         reading = pool.submit(_gather_events, session, scope, deadline, errors)
         naming = [
@@ -232,12 +307,14 @@ def gather_evidence(
             for source in missing[:MISSING]
         ]
         pods = listing.result()
+        learning.result()
         failing = [
             (pod, container)
             for pod in pods
             for container in pod.containers
-            if container.failing and container.has_run
+            if (container.failing and container.has_run) or _is_stopped(pod, container)
         ][:LOGS]
+        binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
         tails = [
             pool.submit(_gather_log_tail, session, scope, pod.name, container, deadline, errors)
             for pod, container in failing
@@ -254,6 +331,8 @@ def gather_evidence(
         tuple(sorted(errors)),
         tuple(session.kubectl_args),
         existing,
+        session.outlook,
+        binding.result(),
     )
 
 
@@ -288,6 +367,66 @@ def _gather_pods(
     )
 
 
+def _is_stopped(pod: PodReport, container: ContainerReport) -> bool:
+    """Return whether a running container is being stopped, as those of a Job past its deadline."""
+    return pod.deleting and container.state == "running"
+
+
+def _gather_claims(
+    session: Session,
+    scope: EvidenceScope,
+    pods: Sequence[PodReport],
+    deadline: Deadline,
+    errors: list[str],
+) -> tuple[UnboundClaim, ...]:
+    """Return the unbound claims of pods that are not scheduled because of one."""
+    waiting = [pod for pod in pods if not pod.node and "persistentvolumeclaim" in pod.note.lower()]
+    names = dict.fromkeys(name for pod in waiting for name in pod.claims)
+    if not names:
+        return ()
+    about = "involvedObject.kind=PersistentVolumeClaim"
+    try:
+        claims = session.list(PERSISTENT_VOLUME_CLAIMS, scope.namespace, deadline=deadline).items
+        events = session.list(
+            EVENTS, scope.namespace, field_selector=about, deadline=deadline
+        ).items
+        classes = session.list(STORAGE_CLASSES, deadline=deadline).items
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"claims: {error}")
+        return ()
+    there = tuple(sorted(_describe_class(item.object) for item in classes))
+    last = {item.object["involvedObject"].get("uid"): item.object for item in events}
+    found = {item.object["metadata"]["name"]: item.object for item in claims}
+    unbound = []
+    for name in names:
+        claim = found.get(name)
+        if claim is None:
+            unbound.append(UnboundClaim(name, "", "it does not exist", ()))
+        elif ((claim.get("status") or {}).get("phase") or "Pending") == "Pending":
+            event = last.get(claim["metadata"].get("uid")) or {}
+            said = (event.get("reason"), " ".join((event.get("message") or "").split()))
+            wanted = (claim.get("spec") or {}).get("storageClassName") or ""
+            unbound.append(UnboundClaim(name, wanted, ": ".join(filter(None, said)), there))
+    return tuple(unbound[:NAMES])
+
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+def _describe_class(obj: dict[str, Any]) -> str:
+    name: str = obj["metadata"]["name"]
+    is_default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    return f"{name} (default)" if is_default else name
+
+
+def _claims_of(pod: dict[str, Any]) -> Iterator[str]:
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if volume.get("ephemeral") is not None:
+            yield f"{pod['metadata']['name']}-{volume.get('name')}"
+        elif claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+            yield claim
+
+
 def _gather_existing(
     session: Session, source: Source, deadline: Deadline, errors: list[str]
 ) -> ExistingObjects | None:
@@ -317,6 +456,7 @@ def _report_pod(pod: dict[str, Any]) -> PodReport:
             *report_containers(status.get("initContainerStatuses"), init=True),
             *report_containers(status.get("containerStatuses")),
         ),
+        tuple(_claims_of(pod)),
     )
 
 
@@ -372,7 +512,7 @@ def _gather_log_tail(
     deadline: Deadline,
     errors: list[str],
 ) -> LogTail | None:
-    previous = container.state == "running"
+    previous = container.state == "running" and container.has_run
     try:
         text = session.logs(
             scope.namespace or "",

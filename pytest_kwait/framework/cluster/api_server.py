@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.errors import StartupGrace, make_unreadable_error
 from pytest_kwait.client.resource import Resource
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    Met,
+    ObjectReference,
+    Pending,
+    Verdict,
+)
 from pytest_kwait.engine.retry import ErrorAction, classify_error
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
 from pytest_kwait.framework.predicates import ConditionStatus
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
@@ -44,49 +50,35 @@ REQUEST_TIMEOUT = 5.0
 """Timeout of one request to the server, in seconds."""
 
 
-class HealthyServer:
+class HealthyServer(ProbeCondition):
     """The API server reports that it is ready."""
 
-    runs_user_code = False
     subject = "API server"
     goal = "become healthy"
-    session: Session | None = None
-    """The client for requests; set by the wait."""
 
     def __init__(self) -> None:
         self._trouble = "not asked yet"
         self._outage: StartupGrace | None = None
 
-    def sources(self) -> Sequence[Source]:
-        """Return no sources: the server's health cannot be watched."""
-        return ()
-
-    def questions(self) -> Sequence[str]:
+    def probe_targets(self) -> Sequence[str]:
         """Return the path to request."""
         return (READYZ,)
 
-    def is_urgent(self) -> bool:
-        """Return False: the question never changes."""
-        return False
-
-    def ask(self, questions: Sequence[str], deadline: Deadline) -> str:
+    def send_requests(self, targets: Sequence[str], deadline: Deadline) -> str:
         """Return the error; empty if the server is healthy."""
-        if self.session is None:
-            raise InvalidArgument("session", None, "give one to ask with")
-        outage = self._outage = self._outage or StartupGrace(self.session.clock)
+        session = self.client_session
+        outage = self._outage = self._outage or StartupGrace(session.clock)
         limit = deadline.at_most(REQUEST_TIMEOUT)
         query = {"verbose": "true"}
         try:
-            answer = self.session.request(
-                "GET", questions[0], query=query, accept="*/*", deadline=limit
-            )
+            answer = session.request("GET", targets[0], query=query, accept="*/*", deadline=limit)
         except DeadlineExceeded:
             if deadline.expired:
                 raise
             return f"no answer within {REQUEST_TIMEOUT:g}s"
         except ApiError as error:
             # A refusal says nothing about the server's health, except just after a restart.
-            if not outage.tolerates(error) and classify_error(error) is ErrorAction.STOP:
+            if not outage.record_error(error) and classify_error(error) is ErrorAction.STOP:
                 raise
             if error.status:
                 return f"{READYZ} answers {error.status}: {error.message}"
@@ -105,10 +97,6 @@ class HealthyServer:
     def verdict(self) -> Verdict:
         """Decide by the last answer."""
         return Pending(self._trouble) if self._trouble else Met()
-
-    def seen(self) -> str:
-        """Return an empty summary: the verdict already reports everything."""
-        return ""
 
     def result(self) -> Any:
         """Return None: there is no object."""
@@ -148,17 +136,13 @@ _MISCONFIGURED = frozenset({"ServiceNotFound", "ServicePortError"})
 """Reasons that do not pass while pods start: a service must be created or changed."""
 
 
-class AvailableService:
+class AvailableService(ObjectCondition):
     """An APIService is available.
 
     Args:
         api_service: its name, `<version>.<group>`.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
-    runs_user_code = False
     goal = "become available"
 
     def __init__(self, api_service: str) -> None:
@@ -169,45 +153,27 @@ class AvailableService:
                 "api_service", given, "use <version>.<group>, for example v1.apps"
             )
         check_name("api_service", api_service.removesuffix("."))
-        self._service = SingleObject(API_SERVICES, api_service)
-        self._sources = (Source(API_SERVICES, None, self._service, api_service),)
-
-    @property
-    def subject(self) -> str:
-        """The APIService."""
-        return f"apiservice {self._service.name}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the APIService."""
-        return self._sources
+        super().__init__(API_SERVICES, None, api_service)
 
     def verdict(self) -> Verdict:
         """Decide by its Available condition."""
-        absent = self._service.missing_verdict() or self._service.ending()
+        absent = self.object.missing_verdict() or self.object.ending()
         if absent is not None:
             return absent
-        verdict = _AVAILABLE.judge(self._service.current or {})
-        condition = self._service.condition("Available") or {}
+        verdict = _AVAILABLE.evaluate(self.object.current or {})
+        condition = self.object.condition("Available") or {}
         if isinstance(verdict, Pending) and condition.get("reason") in _MISCONFIGURED:
-            return Failed(verdict.reason, Patience.LONG)
+            return Failed(verdict.reason, Grace.LONG)
         return verdict
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the service behind it."""
-        service = self._service.spec.get("service")
-        if self._service.current is None:
+        service = self.object.spec.get("service")
+        if self.object.current is None:
             return ""
         if not service:
             return "served by the API server itself"
         return f"served by service {service.get('namespace')}/{service.get('name')}"
-
-    def result(self) -> dict[str, Any]:
-        """Return the APIService."""
-        return self._service.object()
-
-    def scope(self) -> EvidenceScope:
-        """Return the APIService."""
-        return EvidenceScope(None, objects=(self._service.reference(),))
 
 
 @wait(limit="api_service", summary="an APIService that is available")

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, Resource
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.condition import EvidenceScope, Met, ObjectReference, Pending, Verdict
 from pytest_kwait.engine.options import check_bool, check_text
 from pytest_kwait.engine.retry import request_once
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import ProbeCondition
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
@@ -52,7 +51,7 @@ _ATTRIBUTES = (
 )
 
 
-class ReviewedAccess:
+class ReviewedAccess(ProbeCondition):
     """The authorizer allows or denies a user an action.
 
     Args:
@@ -61,10 +60,6 @@ class ReviewedAccess:
         attributes: the `resourceAttributes` of a SubjectAccessReview.
         allowed: the expected answer.
     """
-
-    runs_user_code = False
-    session: Session | None = None
-    """The client for requests; set by the wait."""
 
     def __init__(
         self, user: str, groups: Sequence[str], attributes: Mapping[str, Any], allowed: bool
@@ -90,34 +85,24 @@ class ReviewedAccess:
     @property
     def goal(self) -> str:
         """The expected permission."""
-        said = self._attributes
-        group, part = said.get("group"), said.get("subresource")
-        what = f"{said.get('resource') or '*'}{f'.{group}' if group else ''}"
+        attributes = self._attributes
+        group, part = attributes.get("group"), attributes.get("subresource")
+        what = f"{attributes.get('resource') or '*'}{f'.{group}' if group else ''}"
         what += f"/{part}" if part else ""
-        what += f" {said['name']}" if said.get("name") else ""
-        where = f" in {said['namespace']}" if said.get("namespace") else ""
+        what += f" {attributes['name']}" if attributes.get("name") else ""
+        where = f" in {attributes['namespace']}" if attributes.get("namespace") else ""
         be = "become allowed" if self._allowed else "stop being allowed"
-        return f"{be} to {said.get('verb') or '*'} {what}{where}"
+        return f"{be} to {attributes.get('verb') or '*'} {what}{where}"
 
-    def sources(self) -> Sequence[Source]:
-        """Return no sources: an authorizer cannot be watched."""
-        return ()
-
-    def questions(self) -> Sequence[Any]:
+    def probe_targets(self) -> Sequence[Any]:
         """Return the review."""
         return (self._review,)
 
-    def is_urgent(self) -> bool:
-        """Return False: the question never changes."""
-        return False
-
-    def ask(self, questions: Sequence[Any], deadline: Deadline) -> dict[str, Any]:
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> dict[str, Any]:
         """Create the review and return its answer."""
-        session = self.session
-        if session is None:
-            raise InvalidArgument("session", None, "give one to ask with")
+        session = self.client_session
         return request_once(
-            lambda limit: session.create(SUBJECT_ACCESS_REVIEWS, questions[0], deadline=limit),
+            lambda limit: session.create(SUBJECT_ACCESS_REVIEWS, targets[0], deadline=limit),
             deadline,
         )
 
@@ -132,17 +117,13 @@ class ReviewedAccess:
         status = self._answer.get("status") or {}
         if bool(status.get("allowed")) == self._allowed:
             return Met()
-        told = "; ".join(
+        why = "; ".join(
             " ".join(str(text).split())
             for text in (status.get("reason"), status.get("evaluationError"))
             if text
         )
         text = "still allowed" if status.get("allowed") else "not allowed"
-        return Pending(f"{text}{': ' if told else ''}{told}")
-
-    def seen(self) -> str:
-        """Return an empty summary: the verdict already reports everything."""
-        return ""
+        return Pending(f"{text}{': ' if why else ''}{why}")
 
     def result(self) -> dict[str, Any]:
         """Return the review with its answer."""

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.retry import request_once
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
+from pytest_kwait.framework.objects.conditions import detect_names_conflict
 from pytest_kwait.framework.predicates import ConditionStatus
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.framework.terminal_states.crds import detect_names_conflict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,42 +31,27 @@ if TYPE_CHECKING:
 
 __all__ = ["ServedDefinition", "wait_for_crd_established"]
 
+
 _ESTABLISHED = ConditionStatus("Established")
 
 
-class ServedDefinition:
+class ServedDefinition(ObjectCondition, ProbeCondition):
     """A definition is established, and every version that it serves answers.
 
     Args:
         crd: its name, `<plural>.<group>`.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
-    runs_user_code = False
     goal = "get established and served"
-    session: Session | None = None
-    """The client for requests; set by the wait."""
 
     def __init__(self, crd: str) -> None:
         plural, dot, group = check_name("crd", crd).partition(".")
         if not dot:
             raise InvalidArgument("crd", crd, "use <plural>.<group>, for example widgets.my.org")
         self._plural, self._group = plural, group
-        self._crd = SingleObject(CUSTOM_RESOURCE_DEFINITIONS, crd)
-        self._sources = (Source(CUSTOM_RESOURCE_DEFINITIONS, None, self._crd, crd),)
+        super().__init__(CUSTOM_RESOURCE_DEFINITIONS, None, crd)
         self._asked: str | None = None
         self._trouble = "not asked yet"
-
-    @property
-    def subject(self) -> str:
-        """The definition."""
-        return f"{self._crd.noun} {self._crd.name}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the definition."""
-        return self._sources
 
     def verdict(self) -> Verdict:
         """Decide by the definition's conditions, then by the server's answers."""
@@ -78,24 +62,24 @@ class ServedDefinition:
 
     def _own(self) -> Verdict | None:
         """Return the verdict by the definition alone; None if the definition is established."""
-        crd = self._crd
+        crd = self.object
         absent = crd.missing_verdict() or crd.ending()
         if absent is not None:
             return absent
-        doom = detect_names_conflict(crd.current or {})
-        if doom is not None:
-            return Failed(doom.reason, doom.patience)
-        verdict = _ESTABLISHED.judge(crd.current or {})
+        terminal = detect_names_conflict(crd.current or {})
+        if terminal is not None:
+            return Failed(terminal.reason, terminal.grace)
+        verdict = _ESTABLISHED.evaluate(crd.current or {})
         if isinstance(verdict, Met):
-            return None if self._served() else Failed("it serves no version", Patience.LONG)
+            return None if self._served() else Failed("it serves no version", Grace.LONG)
         return verdict
 
     def _version(self) -> str:
-        metadata = (self._crd.current or {}).get("metadata") or {}
+        metadata = (self.object.current or {}).get("metadata") or {}
         return str(metadata.get("resourceVersion"))
 
     def _served(self) -> list[Resource]:
-        spec = self._crd.spec
+        spec = self.object.spec
         names = spec.get("names") or {}
         return [
             Resource(
@@ -109,7 +93,7 @@ class ServedDefinition:
             if version.get("served")
         ]
 
-    def questions(self) -> Sequence[Resource]:
+    def probe_targets(self) -> Sequence[Resource]:
         """Return the versions to request; none before the definition is established."""
         return self._served() if self._own() is None else ()
 
@@ -117,20 +101,18 @@ class ServedDefinition:
         """Return whether the definition has changed since the last check."""
         return self._asked != self._version()
 
-    def ask(self, questions: Sequence[Resource], deadline: Deadline) -> str:
+    def send_requests(self, targets: Sequence[Resource], deadline: Deadline) -> str:
         """Return the versions that are not served yet; empty if all are."""
-        session = self.session
-        if session is None:
-            raise InvalidArgument("session", None, "give one to ask with")
+        session = self.client_session
         self._asked = self._version()
-        for resource in questions:
+        for resource in targets:
             try:
                 request_once(partial(_list_one, session, resource.path()), deadline)
             except ApiError as error:
                 if error.status != 404 and error.status < 500:
                     raise
                 return f"{resource.version} is not served yet: {error.message}"
-        for resource in questions:
+        for resource in targets:
             name = f"{resource.plural}.{resource.version}.{resource.group}"
             try:
                 request_once(partial(_resolve, session, name, resource.api_version), deadline)
@@ -142,18 +124,10 @@ class ServedDefinition:
         """Record the answer."""
         self._trouble = answers
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of its conditions."""
-        conditions = self._crd.status.get("conditions") or ()
+        conditions = self.object.status.get("conditions") or ()
         return ", ".join(f"{each.get('type')} {each.get('status')}" for each in conditions)
-
-    def result(self) -> dict[str, Any]:
-        """Return the definition."""
-        return self._crd.object()
-
-    def scope(self) -> EvidenceScope:
-        """Return the definition."""
-        return EvidenceScope(None, objects=(self._crd.reference(),))
 
 
 def _list_one(session: Session, path: str, deadline: Deadline) -> None:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import HORIZONTAL_POD_AUTOSCALERS
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import WaitOptions, check_count
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import ObjectCondition
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kubernetes.client import ApiClient
 
     from pytest_kwait.framework.registry import ConditionOf
@@ -34,7 +31,7 @@ among them: metrics of young pods take minutes to arrive.
 """
 
 
-class ScaledReplicas:
+class ScaledReplicas(ObjectCondition):
     """The current and desired replicas of an autoscaler lie in a range.
 
     Args:
@@ -42,23 +39,11 @@ class ScaledReplicas:
         hpa: its name.
         least: the minimum.
         most: the maximum.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
-    runs_user_code = False
-
     def __init__(self, namespace: str, hpa: str, least: int, most: int) -> None:
-        self.namespace = check_namespace(namespace)
-        self._hpa = SingleObject(HORIZONTAL_POD_AUTOSCALERS, check_name("hpa", hpa))
+        super().__init__(HORIZONTAL_POD_AUTOSCALERS, namespace, check_name("hpa", hpa))
         self._least, self._most = least, most
-        self._sources = (Source(HORIZONTAL_POD_AUTOSCALERS, namespace, self._hpa, hpa),)
-
-    @property
-    def subject(self) -> str:
-        """The autoscaler."""
-        return f"{self._hpa.noun} {self.namespace}/{self._hpa.name}"
 
     @property
     def goal(self) -> str:
@@ -67,13 +52,9 @@ class ScaledReplicas:
             return f"have {self._least} replica{'' if self._least == 1 else 's'}"
         return f"have {self._least} to {self._most} replicas"
 
-    def sources(self) -> Sequence[Source]:
-        """Return the autoscaler."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Decide by its replica counts, then by the conditions that keep it from scaling."""
-        hpa = self._hpa
+        hpa = self.object
         absent = hpa.missing_verdict() or hpa.ending()
         if absent is not None:
             return absent
@@ -86,11 +67,11 @@ class ScaledReplicas:
             self._least <= count <= self._most for count in (current, desired)
         ):
             return Met()
-        return self._doom() or Pending(self._missing(current, desired))
+        return self._detect_failure() or Pending(self._missing(current, desired))
 
     def _counts(self) -> tuple[int | None, int]:
         """Return the current replicas, None before the first count, and the desired ones."""
-        status = self._hpa.status
+        status = self.object.status
         # A count of 0 is omitted; before the first sync there are no conditions either.
         if not status.get("conditions") and status.get("currentReplicas") is None:
             return None, 0
@@ -101,40 +82,32 @@ class ScaledReplicas:
             return "it has not looked at its target yet"
         text = f"it counts {current} and wants {desired}"
         for kind in ("AbleToScale", "ScalingActive"):
-            condition = self._hpa.condition(kind)
+            condition = self.object.condition(kind)
             if condition is not None and condition.get("status") == "False":
                 return f"{text}; {kind} is False: {_describe_condition(condition)}"
         return text
 
-    def _doom(self) -> Failed | None:
+    def _detect_failure(self) -> Failed | None:
         for kind, reasons in _TERMINAL_REASONS.items():
-            condition = self._hpa.condition(kind)
+            condition = self.object.condition(kind)
             if (
                 condition is not None
                 and condition.get("status") == "False"
                 and condition.get("reason") in reasons
             ):
-                return Failed(f"{kind} is False: {_describe_condition(condition)}", Patience.LONG)
+                return Failed(f"{kind} is False: {_describe_condition(condition)}", Grace.LONG)
         # The API defaults a missing minimum to one, or to zero where scaling to zero is enabled.
-        least = self._hpa.spec.get("minReplicas")
-        most = self._hpa.spec.get("maxReplicas")
+        least = self.object.spec.get("minReplicas")
+        most = self.object.spec.get("maxReplicas")
         least = 1 if least is None else least
         if most is not None and (self._least > most or (self._most < least and self._most > 0)):
-            return Failed(f"it keeps {least} to {most} replicas", Patience.LONG)
+            return Failed(f"it keeps {least} to {most} replicas", Grace.LONG)
         return None
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of current and desired replicas."""
         current, desired = self._counts()
         return "" if current is None else f"{current} replicas, {desired} wanted"
-
-    def result(self) -> dict[str, Any]:
-        """Return the autoscaler."""
-        return self._hpa.object()
-
-    def scope(self) -> EvidenceScope:
-        """Return the autoscaler."""
-        return EvidenceScope(self.namespace, objects=(self._hpa.reference(),))
 
 
 def _describe_condition(condition: dict[str, Any]) -> str:

@@ -6,21 +6,26 @@ Source: kubernetes/test/e2e/framework/util.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Met,
+    ObjectReference,
+    Pending,
+    Source,
+    Verdict,
+)
+from pytest_kwait.framework.named_objects import BaseCondition, join_names, parse_named_uids
 from pytest_kwait.framework.objects.conditions import OneObject
 from pytest_kwait.framework.predicates import Existence
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from kubernetes.client import ApiClient
 
@@ -51,7 +56,7 @@ def describe_remaining(namespace: dict[str, Any]) -> str:
     Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
     """
     if not namespace["metadata"].get("deletionTimestamp"):
-        return "still there, nobody is deleting it"
+        return "still there, not being deleted"
     reasons = "; ".join(_reasons(namespace))
     return f"being deleted{': ' if reasons else ''}{reasons}"
 
@@ -107,7 +112,7 @@ class _Fields(TypedDict, total=False):
     status: _Status | None
 
 
-class DeletedNamespaces:
+class DeletedNamespaces(BaseCondition):
     """Namespaces are gone, even if new ones have the same names.
 
     It is the sink of its own source: other namespaces are ignored.
@@ -116,7 +121,6 @@ class DeletedNamespaces:
         uids: their UIDs by name; empty to take the first UID seen.
     """
 
-    runs_user_code = False
     goal = "get deleted"
 
     def __init__(self, uids: Mapping[str, str]) -> None:
@@ -149,14 +153,8 @@ class DeletedNamespaces:
     @property
     def subject(self) -> str:
         """The namespaces."""
-        names = list(self._wanted)
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        noun = "namespace" if len(names) == 1 else "namespaces"
-        return f"{noun} {', '.join(names[:MAX_NAMED])}{more}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the only namespace, or all namespaces."""
-        return self._sources
+        noun = "namespace" if len(self._wanted) == 1 else "namespaces"
+        return f"{noun} {join_names(list(self._wanted), MAX_NAMED)}"
 
     def verdict(self) -> Verdict:
         """Decide by the namespaces that still exist."""
@@ -164,16 +162,16 @@ class DeletedNamespaces:
             return Met()
         if len(self._wanted) == 1:
             return Pending(describe_remaining(next(iter(self._left.values()))))
-        told = [
+        reasons = [
             f"{left['metadata']['name']} is {describe_remaining(left)}"
             for left, _ in zip(self._left.values(), range(MAX_NAMED), strict=False)
         ]
-        more = len(self._left) - len(told)
+        more = len(self._left) - len(reasons)
         if more:
-            told.append(f"{more} more are still there")
-        return Pending("; ".join(told))
+            reasons.append(f"{more} more are still there")
+        return Pending("; ".join(reasons))
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the number deleted."""
         total = len(self._wanted)
         return f"{total - len(self._left)} of {total} gone" if total > 1 else ""
@@ -197,7 +195,7 @@ class DeletedNamespaces:
 @wait(limit="namespace_deletion", summary="namespaces that are gone, by their UIDs")
 def wait_for_namespaces_deleted(
     client: ApiClient,
-    namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+    namespaces: Any,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
     """Return None once namespaces are gone, at once if none of them exists.
@@ -207,21 +205,14 @@ def wait_for_namespaces_deleted(
     UID and does not count. Upstream looks for the names alone and reports no reasons.
 
     Args:
-        namespaces: their names, or the namespaces themselves, which are then identified by UID.
+        namespaces: their names, or the namespaces themselves, as the API returns them or as models
+            of the official client, which are then identified by UID; one or a list.
 
     Source: util.go WaitForNamespacesDeleted.
     """
-    given: object = namespaces
-    listed = [given] if isinstance(given, str | Mapping) else given
-    if not isinstance(listed, Sequence):
-        raise InvalidArgument("namespaces", given, "use a list of namespaces, or of their names")
-    uids: dict[str, str] = {}
-    for one in listed:
-        metadata = one.get("metadata") if isinstance(one, Mapping) else {"name": one}
-        if not isinstance(metadata, Mapping):
-            raise InvalidArgument("namespaces", given, "use namespaces, or their names")
-        name = check_namespace(metadata.get("name"), "namespaces")
-        uids[name] = str(metadata.get("uid") or "")
+    uids = parse_named_uids("namespaces", namespaces, NAMESPACES.kind, empty=True)
+    for name in uids:
+        check_namespace(name, "namespaces")
     return DeletedNamespaces(uids)
 
 

@@ -19,12 +19,11 @@ from pytest_kwait.client.resource import (
     SERVICES,
     Resource,
 )
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
 from pytest_kwait.engine.retry import request_once
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.registry import ConditionOf
 
@@ -111,7 +109,7 @@ _DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
 _UNREACHED = "failed calling webhook"
 
 
-class AnsweringWebhook:
+class AnsweringWebhook(ObjectCondition, ProbeCondition):
     """The webhooks of a configuration answer the API server.
 
     Args:
@@ -123,10 +121,7 @@ class AnsweringWebhook:
         mutation: the fields that the webhook adds to the probe; None if it adds none.
     """
 
-    runs_user_code = False
     goal = "answer"
-    session: Session | None = None
-    """The client for requests; set by the wait."""
 
     def __init__(
         self,
@@ -138,48 +133,38 @@ class AnsweringWebhook:
         denial: str | None,
         mutation: Mapping[str, Any] | None,
     ) -> None:
-        self.namespace = namespace
+        super().__init__(resource, None, name)
+        self._probe_namespace = namespace
         self._probe = probe
         self._denial = denial
         self._mutation = mutation
-        self._configuration = SingleObject(resource, name)
-        self._sources = (Source(resource, None, self._configuration, name),)
         self._asked: str | None = None
         self._accepted_since: float | None = None
         self._verdict: Verdict = Pending("not asked yet")
 
-    @property
-    def subject(self) -> str:
-        """The configuration."""
-        return f"{self._configuration.noun} {self._configuration.name}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the configuration."""
-        return self._sources
-
     def _version(self) -> str:
-        metadata = (self._configuration.current or {}).get("metadata") or {}
+        metadata = (self.object.current or {}).get("metadata") or {}
         return str(metadata.get("resourceVersion"))
 
     def _webhooks(self) -> list[dict[str, Any]]:
-        return list((self._configuration.current or {}).get("webhooks") or ())
+        return list((self.object.current or {}).get("webhooks") or ())
 
     def verdict(self) -> Verdict:
         """Decide by the configuration, then by the result of the last probe."""
-        absent = self._configuration.missing_verdict() or self._configuration.ending()
+        absent = self.object.missing_verdict() or self.object.ending()
         if absent is not None:
             return absent
         if self._probe is None and build_probe(self._webhooks()) is None:
             return Failed(
                 f"no probe can be made up for its rules (only creations of {PROBE_KINDS}): "
                 "give one",
-                Patience.SHORT,
+                Grace.SHORT,
             )
         return self._verdict
 
-    def questions(self) -> Sequence[Any]:
+    def probe_targets(self) -> Sequence[Any]:
         """Return the probe and the configuration; empty while the configuration does not exist."""
-        if self._configuration.current is None:
+        if self.object.current is None:
             return ()
         webhooks = self._webhooks()
         probe = build_probe(webhooks) if self._probe is None else (None, self._probe)
@@ -189,23 +174,21 @@ class AnsweringWebhook:
         """Return whether the configuration has changed since the last probe."""
         return self._asked != self._version()
 
-    def ask(self, questions: Sequence[Any], deadline: Deadline) -> Verdict:
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> Verdict:
         """Create the probe as a dry run and interpret the response."""
-        session = self.session
-        if session is None:
-            raise InvalidArgument("session", None, "give one to ask with")
+        session = self.client_session
         version = self._version()
         if self._asked != version:
             self._accepted_since = None
         self._asked = version
-        kind, probe, webhooks = questions[0]
+        kind, probe, webhooks = targets[0]
         resource = kind or request_once(
             lambda limit: session.resolve(
                 str(probe["kind"]), str(probe["apiVersion"]), deadline=limit
             ),
             deadline,
         )
-        where = self.namespace if resource.namespaced else None
+        where = self._probe_namespace if resource.namespaced else None
         answer: dict[str, Any] | None = None
         refusal = ""
         try:
@@ -221,9 +204,9 @@ class AnsweringWebhook:
             # A name conflict is detected only after all webhooks were called.
             if not _DENIED.search(refusal) and error.status != 409:
                 raise
-        return self._judge(answer, refusal, webhooks, session.clock.monotonic())
+        return self._evaluate(answer, refusal, webhooks, session.clock.monotonic())
 
-    def _judge(
+    def _evaluate(
         self,
         answer: dict[str, Any] | None,
         refusal: str,
@@ -258,7 +241,7 @@ class AnsweringWebhook:
             return Failed(
                 f"the failurePolicy of {ignoring[0]} is Ignore: that a probe is let through proves "
                 "nothing, name the denial or the mutation that does",
-                Patience.SHORT,
+                Grace.SHORT,
             )
         if self._accepted_since is None:
             self._accepted_since = now
@@ -270,20 +253,12 @@ class AnsweringWebhook:
         """Record the result of the probe."""
         self._verdict = answers
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return the names of the webhooks."""
         return ", ".join(
             f"{each.get('name')} (failurePolicy {each.get('failurePolicy') or 'Fail'})"
             for each in self._webhooks()
         )
-
-    def result(self) -> dict[str, Any]:
-        """Return the configuration."""
-        return self._configuration.object()
-
-    def scope(self) -> EvidenceScope:
-        """Return the configuration."""
-        return EvidenceScope(None, objects=(self._configuration.reference(),))
 
 
 def _is_ignoring_failures(webhook: Mapping[str, Any]) -> bool:

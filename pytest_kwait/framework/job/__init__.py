@@ -1,4 +1,1 @@
-"""Waits on Jobs and their pods.
-
-This folder holds readers of a Job's fields, conditions on a Job, and their waits.
-"""
+"""Waits on Jobs and their pods: conditions on a Job, and its waits."""

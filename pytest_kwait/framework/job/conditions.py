@@ -8,34 +8,29 @@ conditions that end a Job.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.apimachinery.conditions import get_phase
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.apimachinery.conditions import StatusCondition, get_phase
+from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import JOBS, PODS
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import (
-    ObjectCounter,
-    ObjectState,
-    ObjectStateCache,
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    LazyPending,
+    Met,
+    Pending,
+    Source,
     TerminalState,
+    Verdict,
 )
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState, ObjectStateCache
 from pytest_kwait.engine.options import check_count
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, LazyPending, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.pod_fields import PodFields, is_finished, is_terminating, phase_label
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.job.fields import (
-    JobFields,
-    find_end,
-    find_halt,
-    is_missing_pods_for_end,
-    max_active_pods,
-    pod_selector,
-    required_completions,
-    succeeded_count,
-)
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import PodFields, is_finished, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import ObjectCondition, controller_uid, count_noun
 from pytest_kwait.framework.predicates import UserPredicate
 from pytest_kwait.framework.terminal_states.pods import detect_not_starting, detect_not_staying_up
 from pytest_kwait.framework.workload.conditions import RefusedPods
@@ -43,21 +38,165 @@ from pytest_kwait.framework.workload.conditions import RefusedPods
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_kwait.engine.object_sinks import SingleObject
+
 __all__ = [
     "JobCondition",
+    "JobFields",
     "JobOutcome",
     "JobPods",
     "JobReadiness",
     "JobStatusCondition",
     "UserJobCondition",
+    "find_end",
+    "find_halt",
+    "is_missing_pods_for_end",
+    "max_active_pods",
+    "pod_selector",
+    "required_completions",
+    "succeeded_count",
 ]
 
-_ALIVE = "alive"
-_OF_ANOTHER = ObjectState("of another owner")
+
+class _Requirement(TypedDict, total=False):
+    key: str
+    operator: str
+    values: list[str] | None
+
+
+class _LabelSelector(TypedDict, total=False):
+    matchLabels: dict[str, str] | None
+    matchExpressions: list[_Requirement] | None
+
+
+class _JobSpec(TypedDict, total=False):
+    parallelism: int | None
+    completions: int | None
+    suspend: bool | None
+    selector: _LabelSelector | None
+    activeDeadlineSeconds: int | None
+    ttlSecondsAfterFinished: int | None
+    manualSelector: bool | None
+    successPolicy: dict[str, Any] | None
+
+
+class _JobStatus(TypedDict, total=False):
+    conditions: list[StatusCondition] | None
+    succeeded: int | None
+    ready: int | None
+
+
+class JobFields(TypedDict, total=False):
+    """The fields of a Job that waits read."""
+
+    metadata: ObjectMeta
+    spec: _JobSpec | None
+    status: _JobStatus | None
+
+
+def pod_selector(job: dict[str, Any]) -> str:
+    """Return the text of the Job's own selector, which by default names its UID.
+
+    Source: kubernetes/pkg/registry/batch/job/strategy.go, generateSelector.
+    """
+    selector = format_label_selector((job.get("spec") or {}).get("selector")) or None
+    return selector or f"batch.kubernetes.io/controller-uid={job['metadata'].get('uid')}"
+
+
+def succeeded_count(job: SingleObject) -> int:
+    """Return the number of succeeded pods, as counted by the Job controller."""
+    count = job.status.get("succeeded")
+    return count if isinstance(count, int) else 0
+
+
+def required_completions(job: SingleObject) -> int | None:
+    """Return the number of pods that must succeed; None if the first success ends the Job."""
+    count = job.spec.get("completions")
+    return count if isinstance(count, int) else None
+
+
+def max_active_pods(job: SingleObject) -> int | None:
+    """Return the maximum number of pods that the Job controller keeps active.
+
+    None if it starts no more: a Job without completions of which a pod has succeeded.
+
+    Source: kubernetes/pkg/controller/job/job_controller.go, manageJob.
+    """
+    parallelism = job.spec.get("parallelism")
+    parallelism = parallelism if isinstance(parallelism, int) else 1
+    wanted = required_completions(job)
+    if wanted is not None:
+        return max(0, min(parallelism, wanted - succeeded_count(job)))
+    return None if succeeded_count(job) else parallelism
+
+
+def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> bool:
+    """Return whether a Job cannot end with the existing pods.
+
+    Any one of them may still fail it; success needs a pod for every completion. A Job with a
+    deadline ends at that deadline, unless success is awaited.
+
+    Args:
+        alive: the number of its pods that have not ended.
+        success: whether success is awaited.
+    """
+    if not success:
+        return not alive and not job.spec.get("activeDeadlineSeconds")
+    wanted = required_completions(job)
+    if wanted is None or job.spec.get("successPolicy"):
+        return not alive
+    return succeeded_count(job) + alive < wanted
+
+
 _ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 
 
-class JobCondition:
+def desired_active_pods(job: SingleObject) -> int | None:
+    """Return the number of pods that a Job is to have active now; None if unknown."""
+    if find_end(job, *_ENDS) or job.spec.get("suspend") or job.ending():
+        return 0
+    return max_active_pods(job)
+
+
+_END_TEXTS = {
+    "Complete": "is complete",
+    "Failed": "failed",
+    "FailureTarget": "is about to fail",
+    "SuccessCriteriaMet": "has met its success criteria",
+}
+
+
+def find_end(job: SingleObject, *kinds: str) -> Failed | None:
+    """Return the verdict if one of these conditions ends the Job; else None.
+
+    Args:
+        *kinds: of `Complete`, `SuccessCriteriaMet`, `Failed` and `FailureTarget`.
+    """
+    for kind in kinds:
+        condition = job.holds(kind)
+        if condition is not None:
+            return Failed(f"the job {_END_TEXTS[kind]}{_describe_condition(condition)}")
+    return None
+
+
+def find_halt(job: SingleObject) -> Failed | None:
+    """Return the verdict if a Job starts no pods for now, or none any more; else None."""
+    if job.spec.get("suspend"):
+        return Failed("the job is suspended", Grace.LONG)
+    return job.ending()
+
+
+def _describe_condition(condition: dict[str, Any]) -> str:
+    parts = (condition.get("reason"), condition.get("message"))
+    text = ": ".join(" ".join(part.split()) for part in parts if part)
+    return f": {text}" if text else ""
+
+
+_ALIVE = "alive"
+_OF_ANOTHER = ObjectState("of another owner")
+
+
+class JobCondition(ObjectCondition):
     """Base of the conditions on a Job and the pods of its own selector.
 
     Args:
@@ -66,31 +205,23 @@ class JobCondition:
         uid: the Job's UID; empty for the first one seen.
     """
 
-    runs_user_code = False
-    pod_doom = staticmethod(detect_not_starting)
+    namespace: str
+    detect_pod_failure = staticmethod(detect_not_starting)
     """Returns the reason that a pod cannot reach the awaited state."""
 
     def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
-        self.namespace = check_namespace(namespace)
-        self.job = SingleObject(JOBS, check_name("job", job), uid)
+        super().__init__(JOBS, namespace, check_name("job", job), JobFields, uid)
         self.goal = goal
         self._phase = phase
-        self._states = ObjectStateCache(self._judged)
+        self._states = ObjectStateCache(self._classify)
         self.pods = ObjectCounter(self._pod_state)
-        self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
-        self._sources: tuple[Source, ...] = (self._job_source,)
         self._selected_for = ""
         self._selector: str | None = None
         self._refusals = RefusedPods(namespace, "")
 
-    @property
-    def subject(self) -> str:
-        """The Job."""
-        return f"job {self.namespace}/{self.job.name}"
-
     def sources(self) -> Sequence[Source]:
         """Return the Job, and its pods once its selector and UID are known."""
-        current = self.job.current
+        current = self.object.current
         uid = current["metadata"].get("uid") or "" if current is not None else ""
         if current is not None and uid != self._selected_for:
             # The selector of a Job is immutable: its pods change only with the Job.
@@ -99,7 +230,7 @@ class JobCondition:
             self._refusals = RefusedPods(self.namespace, uid)
             self._selector = pod_selector(current)
             self._sources = (
-                self._job_source,
+                self._sources[0],
                 Source(PODS, self.namespace, self.pods, selector=self._selector, fields=PodFields),
             )
         return self._sources
@@ -108,11 +239,11 @@ class JobCondition:
         """Return the Job's events while pods are missing that it could have created."""
         alive = self.pods.count(_ALIVE)
         # Checked after every change of a pod, so the cheap check of the counts comes first.
-        if self.job.current is None or not self.has_missing_pods(alive):
+        if self.object.current is None or not self.has_missing_pods(alive):
             return None
-        if find_end(self.job, *_ENDS) or find_halt(self.job):
+        if find_end(self.object, *_ENDS) or find_halt(self.object):
             return None
-        active = max_active_pods(self.job)
+        active = max_active_pods(self.object)
         return None if active is None or alive >= active else self._refusals.source
 
     def deferred_verdict(self) -> Failed | None:
@@ -127,25 +258,25 @@ class JobCondition:
         """
         return False
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the Job's pods."""
-        if self.job.current is None:
+        if self.object.current is None:
             return ""
         summary = self.pods.summary() or "no pods"
-        return f"{summary}; {succeeded_count(self.job)} counted as succeeded by the job"
+        return f"{summary}; {succeeded_count(self.object)} counted as succeeded by the job"
 
     def scope(self) -> EvidenceScope:
         """Return the Job and its pods."""
         return EvidenceScope(
             self.namespace,
-            objects=(self.job.reference(),),
+            objects=(self.object.reference(),),
             pods=self._selector,
             suspects=self.pods.suspects(),
         )
 
     def result(self) -> Any:
         """Return the pods in the awaited phase, sorted by name, or the Job."""
-        return self.pods.objects(PODS) if self._phase else self.job.object()
+        return self.pods.objects(PODS) if self._phase else self.object.object()
 
     def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # A manual selector may match pods of an earlier Job.
@@ -154,29 +285,15 @@ class JobCondition:
         self._refusals.made(pod)
         return self._states.get_state(pod, before, is_terminating(pod))
 
-    def _judged(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+    def _classify(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         phase = get_phase(pod)
         alive = not is_finished(pod) and not is_terminating(pod)
         return ObjectState(
             phase_label(pod),
             (phase, _ALIVE) if alive else (phase,),
             keep=phase == self._phase,
-            doom=self.pod_doom(pod, before) if alive else None,
+            terminal_state=self.detect_pod_failure(pod, before) if alive else None,
         )
-
-    def _doom(self, needed: int) -> Failed | None:
-        """Return the verdict if that many pods are stuck; None while fewer are."""
-        if needed < 1:
-            return None
-        stuck = self.pods.nth_terminal(needed)
-        if stuck is None:
-            return None
-        entry, patience, since = stuck
-        doom = entry.state.doom
-        reason = doom.reason if doom is not None else ""
-        others = self.pods.doomed - 1
-        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
-        return Failed(f"pod {entry.name}{more}: {reason}", patience, since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +338,7 @@ class JobPods(JobCondition):
 
     def __init__(self, namespace: str, job: str, expected_count: int, phase: str) -> None:
         count = check_count("expected_count", expected_count)
-        noun = "pod" if count == 1 else "pods"
-        super().__init__(namespace, job, f"have {count} {noun} {phase}", phase)
+        super().__init__(namespace, job, f"have {count_noun(count, 'pod')} {phase}", phase)
         self.expected = count
         self._facts_of = -1
         self._known = _JobFacts(None, None, None, None, None, None)
@@ -234,8 +350,14 @@ class JobPods(JobCondition):
             return facts.absent
         count = self.pods.count(self._phase)
         if count == self.expected:
-            return Met()
+            return Met(settled=self._is_settled(facts, count))
         return self._out_of_reach(facts, count) or LazyPending(self._progress)
+
+    def _is_settled(self, facts: _JobFacts, count: int) -> bool:
+        """Return whether the Job wants no more and no fewer pods in the phase."""
+        if self._phase == "Running":
+            return desired_active_pods(self.object) == count
+        return facts.completions == count or facts.ended is not None
 
     def has_missing_pods(self, alive: int) -> bool:
         """Return whether the count cannot be reached with the existing pods."""
@@ -245,9 +367,9 @@ class JobPods(JobCondition):
 
     def _facts(self) -> _JobFacts:
         # Pods change often and the Job rarely.
-        if self._facts_of != self.job.changes:
-            self._facts_of = self.job.changes
-            self._known = _facts(self.job)
+        if self._facts_of != self.object.changes:
+            self._facts_of = self.object.changes
+            self._known = _facts(self.object)
         return self._known
 
     def _progress(self) -> str:
@@ -256,8 +378,8 @@ class JobPods(JobCondition):
         noun = "pod" if self.expected == 1 else "pods"
         text = f"{count} of {self.expected} {noun} {self._phase}"
         if count > self.expected:
-            noun = "pod" if count == 1 else "pods"
-            text = f"{count} {noun} {self._phase}, {count - self.expected} more than awaited"
+            more = f"{count - self.expected} more than awaited"
+            text = f"{count_noun(count, 'pod')} {self._phase}, {more}"
         return f"{text}{': ' if rest else ''}{rest}"
 
     def _out_of_reach(self, facts: _JobFacts, count: int) -> Failed | None:
@@ -266,8 +388,9 @@ class JobPods(JobCondition):
         if count > self.expected:
             if self._phase == "Running":
                 return None
-            noun = "pod" if count == 1 else "pods"
-            return Failed(f"{count} {noun} {self._phase}, more than awaited", Patience.LONG)
+            return Failed(
+                f"{count_noun(count, 'pod')} {self._phase}, more than awaited", Grace.LONG
+            )
         if facts.failing is not None:
             return self._after_the_end(facts.failing, count)
         if facts.halted is not None:
@@ -275,18 +398,17 @@ class JobPods(JobCondition):
         reachable = self._reachable(facts, count)
         if reachable < self.expected:
             # A success is final; parallelism may still be raised.
-            enough = (self.job.spec.get("parallelism") or 1) >= self.expected
-            patience = Patience.SHORT if enough else Patience.LONG
-            return Failed(self._too_few(reachable), patience)
-        return self._doom(reachable - self.expected + 1)
+            enough = (self.object.spec.get("parallelism") or 1) >= self.expected
+            grace = Grace.SHORT if enough else Grace.LONG
+            return Failed(self._too_few(reachable), grace)
+        return self.pods.terminal_verdict(reachable - self.expected + 1)
 
     def _after_the_end(self, ended: Failed, count: int) -> Failed:
         """Return the verdict on a Job that has ended, or is about to."""
-        noun = "pod" if count == 1 else "pods"
-        reason = f"{ended.reason}, with {count} {noun} {self._phase}"
+        reason = f"{ended.reason}, with {count_noun(count, 'pod')} {self._phase}"
         # A pod that has not been seen to end yet may be about to reach the awaited phase.
         alive = self.pods.count(_ALIVE) > 0
-        return Failed(reason, Patience.SHORT if alive else Patience.NONE)
+        return Failed(reason, Grace.SHORT if alive else Grace.NONE)
 
     def _reachable(self, facts: _JobFacts, count: int) -> int:
         """Return the number of pods that can be in the phase at once if none is stuck."""
@@ -298,13 +420,12 @@ class JobPods(JobCondition):
         return active if active is not None else count + self.pods.count(_ALIVE)
 
     def _too_few(self, reachable: int) -> str:
-        parallelism = self.job.spec.get("parallelism") or 1
-        wanted = required_completions(self.job)
+        parallelism = self.object.spec.get("parallelism") or 1
+        wanted = required_completions(self.object)
         wanted_text = "no" if wanted is None else f"{wanted}"
-        noun = "pod" if reachable == 1 else "pods"
         return (
-            f"the job comes to {reachable} {noun} {self._phase} at most (parallelism"
-            f" {parallelism}, {wanted_text} completions, {succeeded_count(self.job)} succeeded)"
+            f"the job comes to {count_noun(reachable, 'pod')} {self._phase} at most (parallelism"
+            f" {parallelism}, {wanted_text} completions, {succeeded_count(self.object)} succeeded)"
         )
 
 
@@ -343,49 +464,49 @@ class JobOutcome(JobCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the Job's conditions, and by the outcomes its pods can still reach."""
-        absent = self.job.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         for kind in self._outcomes:
-            condition = self.job.holds(kind)
+            condition = self.object.holds(kind)
             if condition is not None:
-                return self._judge_end(condition)
-        return self._doomed() or LazyPending(self._progress)
+                return self._evaluate_end(condition)
+        return self._detect_failure() or LazyPending(self._progress)
 
-    def _judge_end(self, condition: dict[str, Any]) -> Verdict:
+    def _evaluate_end(self, condition: dict[str, Any]) -> Verdict:
         reason = condition.get("reason") or ""
         if self._reason is not None and reason != self._reason:
             return Failed(f"the job is {condition['type'].lower()} with reason {reason!r}")
-        count = succeeded_count(self.job)
+        count = succeeded_count(self.object)
         if self._succeeded is not None and count != self._succeeded:
             return Failed(f"the job is {condition['type'].lower()} with {count} pods succeeded")
         return Met()
 
-    def _doomed(self) -> Failed | None:
+    def _detect_failure(self) -> Failed | None:
         against: tuple[str, ...] = ()
         if self._outcomes == ("Complete",):
             against = ("Failed", "FailureTarget")
         elif self._outcomes == ("Failed",):
             against = ("Complete", "SuccessCriteriaMet")
-        hindrance = find_end(self.job, *against) or find_halt(self.job)
-        if hindrance is not None:
-            return hindrance
-        if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
+        failed = find_end(self.object, *against) or find_halt(self.object)
+        if failed is not None:
+            return failed
+        if self._outcomes == ("Complete",) and not self.object.spec.get("successPolicy"):
             # Success needs every slot: one stuck pod is enough to fail.
-            return self._doom(1)
-        if "Failed" in self._outcomes and self.job.spec.get("activeDeadlineSeconds"):
+            return self.pods.terminal_verdict(1)
+        if "Failed" in self._outcomes and self.object.spec.get("activeDeadlineSeconds"):
             return None
-        active = max_active_pods(self.job)
-        return self._doom(active if active is not None else self.pods.count(_ALIVE))
+        active = max_active_pods(self.object)
+        return self.pods.terminal_verdict(active if active is not None else self.pods.count(_ALIVE))
 
     def has_missing_pods(self, alive: int) -> bool:
         """Return whether no pod is left to end the Job, or one is missing for success."""
-        return is_missing_pods_for_end(self.job, alive, success=self._outcomes == ("Complete",))
+        return is_missing_pods_for_end(self.object, alive, success=self._outcomes == ("Complete",))
 
     def _progress(self) -> str:
-        wanted = required_completions(self.job)
+        wanted = required_completions(self.object)
         of = f" of {wanted}" if wanted is not None else ""
-        text = f"{succeeded_count(self.job)}{of} succeeded"
+        text = f"{succeeded_count(self.object)}{of} succeeded"
         rest = self.pods.summary()
         return f"{text}{': ' if rest else ''}{rest}"
 
@@ -397,7 +518,7 @@ class JobReadiness(JobCondition):
         ready: the number of pods.
     """
 
-    pod_doom = staticmethod(detect_not_staying_up)
+    detect_pod_failure = staticmethod(detect_not_staying_up)
 
     def __init__(self, namespace: str, job: str, ready: int) -> None:
         self._ready = check_count("ready", ready)
@@ -406,34 +527,34 @@ class JobReadiness(JobCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the Job's own count, and by the counts that are still reachable."""
-        absent = self.job.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
-        counted = self.job.status.get("ready")
+        counted = self.object.status.get("ready")
         if counted == self._ready:
-            return Met()
+            return Met(settled=desired_active_pods(self.object) == counted)
         return self._out_of_reach() or Pending(self._progress(counted))
 
     def _out_of_reach(self) -> Failed | None:
-        ended = find_end(self.job, "Failed", "Complete")
+        ended = find_end(self.object, "Failed", "Complete")
         if ended is not None:
-            return Failed(ended.reason, Patience.SHORT)
+            return Failed(ended.reason, Grace.SHORT)
         if not self._ready:
             return None
-        hindrance = find_end(self.job, "FailureTarget", "SuccessCriteriaMet")
-        if hindrance is not None:
-            return Failed(hindrance.reason, Patience.SHORT)
-        if (stopped := find_halt(self.job)) is not None:
+        failed = find_end(self.object, "FailureTarget", "SuccessCriteriaMet")
+        if failed is not None:
+            return Failed(failed.reason, Grace.SHORT)
+        if (stopped := find_halt(self.object)) is not None:
             return stopped
-        active = max_active_pods(self.job)
+        active = max_active_pods(self.object)
         if active is None:
             return None
         if active < self._ready:
             # Parallelism may still be raised; a success is final.
-            enough = (self.job.spec.get("parallelism") or 1) >= self._ready
+            enough = (self.object.spec.get("parallelism") or 1) >= self._ready
             text = f"the job keeps {active} {'pod' if active == 1 else 'pods'} active at most"
-            return Failed(text, Patience.SHORT if enough else Patience.LONG)
-        return self._doom(active - self._ready + 1)
+            return Failed(text, Grace.SHORT if enough else Grace.LONG)
+        return self.pods.terminal_verdict(active - self._ready + 1)
 
     def has_missing_pods(self, alive: int) -> bool:
         """Return whether there are fewer pods than must become ready."""
@@ -472,46 +593,48 @@ class JobStatusCondition(JobCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the condition, and by conditions that exclude it."""
-        absent = self.job.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
-        held = self.job.holds(self._kind)
+        held = self.object.holds(self._kind)
         if held is not None and self._reason in (None, held.get("reason") or ""):
             return Met()
-        hindrance = find_end(self.job, *_EXCLUDED_BY.get(self._kind, ())) or self._doomed()
-        if hindrance is not None:
-            return hindrance
+        failed = find_end(self.object, *_EXCLUDED_BY.get(self._kind, ())) or self._detect_failure()
+        if failed is not None:
+            return failed
         if held is not None:
             return Pending(f"{self._kind} is True with reason {held.get('reason') or ''!r}")
         return Pending(self._progress())
 
-    def _doomed(self) -> Failed | None:
+    def _detect_failure(self) -> Failed | None:
         if self._kind == "Suspended":
-            return self.job.ending()
+            return self.object.ending()
         if self._kind not in CONDITION_KINDS:
             return None
-        if (stopped := find_halt(self.job)) is not None:
+        if (stopped := find_halt(self.object)) is not None:
             return stopped
-        spec, active = self.job.spec, max_active_pods(self.job)
+        spec, active = self.object.spec, max_active_pods(self.object)
         if self._kind == "SuccessCriteriaMet" and not spec.get("successPolicy"):
-            return self._doom(1)
+            return self.pods.terminal_verdict(1)
         if self._kind == "FailureTarget" and spec.get("activeDeadlineSeconds"):
             return None
-        return None if active is None else self._doom(active)
+        return None if active is None else self.pods.terminal_verdict(active)
 
     def has_missing_pods(self, alive: int) -> bool:
         """Return whether the existing pods cannot bring the condition about."""
         if self._kind == "Suspended" or self._kind not in CONDITION_KINDS:
             return False
-        return is_missing_pods_for_end(self.job, alive, success=self._kind == "SuccessCriteriaMet")
+        return is_missing_pods_for_end(
+            self.object, alive, success=self._kind == "SuccessCriteriaMet"
+        )
 
     def _progress(self) -> str:
-        condition = self.job.condition(self._kind)
+        condition = self.object.condition(self._kind)
         text = f"no condition {self._kind} yet"
         if condition is not None:
             text = f"{self._kind} is {condition.get('status')}"
-        if self._kind == "Suspended" and not self.job.spec.get("suspend"):
-            text += ", nobody has asked to suspend the job"
+        if self._kind == "Suspended" and not self.object.spec.get("suspend"):
+            text += ", spec.suspend is not true"
         rest = self.pods.summary()
         return f"{text}{': ' if rest else ''}{rest}"
 
@@ -539,22 +662,22 @@ class UserJobCondition(JobCondition):
 
     def verdict(self) -> Verdict:
         """Return the callable's verdict on the Job."""
-        absent = self.job.missing_verdict()
-        return self._test.judge(self.job.object()) if absent is None else absent
+        absent = self.object.missing_verdict()
+        return self._test.evaluate(self.object.object()) if absent is None else absent
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return the Job's progress by its own counts."""
-        if self.job.current is None:
+        if self.object.current is None:
             return ""
-        wanted = required_completions(self.job)
+        wanted = required_completions(self.object)
         of = f" of {wanted}" if wanted is not None else ""
-        status = self.job.status
+        status = self.object.status
         counts = (f"{status.get(name) or 0} {name}" for name in ("ready", "succeeded"))
         return f"{', '.join(counts)}{of}"
 
     def scope(self) -> EvidenceScope:
         """Return the Job and its pods."""
-        current = self.job.current
+        current = self.object.current
         self._selector = None if current is None else pod_selector(current)
         return super().scope()
 
@@ -562,13 +685,13 @@ class UserJobCondition(JobCondition):
 class _StatePredicate(UserPredicate):
     """Adapter of a callable that may return the missing part as a text, as upstream's do."""
 
-    def judge(self, subject: Any) -> Verdict:
-        """Return the callable's answer; its exceptions propagate.
+    def evaluate(self, subject: Any) -> Verdict:
+        """Return the callable's answer; exceptions propagate, but for fields not there yet.
 
         Raises:
             InvalidArgument: it returned neither a text, nor a bool, nor a verdict.
         """
-        answer: object = self.call(subject)
+        answer = self.ask(subject)
         if isinstance(answer, str):
             return Pending(answer) if answer else Met()
         if isinstance(answer, Met | Pending | Failed):

@@ -12,22 +12,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.object_counter import (
-    ObjectCounter,
-    ObjectState,
-    TerminalState,
-    decode_whole,
-)
-from pytest_kwait.engine.options import check_text
+from pytest_kwait.engine.condition import Met, Pending, Source, TerminalState, Verdict
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState, decode_whole
+from pytest_kwait.engine.options import TIMEOUTS, check_text
+from pytest_kwait.engine.pod_fields import PodFields, is_terminating, phase_label
 from pytest_kwait.engine.retry import request_with_retry
-from pytest_kwait.engine.timeouts import TIMEOUTS
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.job.conditions import (
     CONDITION_KINDS,
@@ -37,10 +31,15 @@ from pytest_kwait.framework.job.conditions import (
     JobReadiness,
     JobStatusCondition,
     UserJobCondition,
+    find_end,
+    pod_selector,
 )
-from pytest_kwait.framework.job.fields import find_end, pod_selector
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import PodFields, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import (
+    controller_uid,
+    count_noun,
+    describe_deletion,
+    strip_kind,
+)
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
@@ -88,7 +87,7 @@ def get_job_pods(
     """
     session = Session.of(client)
     check_namespace(namespace)
-    check_name("job", job)
+    job = check_name("job", strip_kind("job", job))
     default = TIMEOUTS["single_call"].seconds
     limit = default if timeout is None else to_seconds(timeout, what="timeout", allow_zero=False)
     deadline = Deadline.after(limit, session.clock)
@@ -293,7 +292,7 @@ def wait_for_job_state(
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once a callable reports nothing missing.
 
-    Exceptions of the callable end the wait at once.
+    An exception of the callable ends the wait at once, but for a field that is not there yet.
 
     Args:
         state: given the Job as the API returns it, returns a text that names the missing part,
@@ -330,33 +329,29 @@ class AbsentJob(JobCondition):
         uid: its UID; None for the first one seen.
     """
 
+    awaits_absence = True
+
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
         super().__init__(namespace, job, "go away", uid=_check_uid(uid))
 
     def verdict(self) -> Verdict:
         """Decide by the presence of the Job with that UID; name its finalizers."""
-        if self.job.missing_verdict() is not None:
+        if self.object.missing_verdict() is not None:
             return Met()
-        metadata = (self.job.current or {})["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            return Pending(f"still there, {self._undeleted()}")
-        holders = [self._holder(str(each)) for each in metadata.get("finalizers") or ()]
-        return Pending(f"being deleted{', held by ' if holders else ''}{' and '.join(holders)}")
+        return Pending(describe_deletion(self.object.current or {}, self._holder, self._undeleted))
 
-    def _undeleted(self) -> str:
-        after = self.job.spec.get("ttlSecondsAfterFinished")
+    def _undeleted(self, job: dict[str, Any]) -> str:
+        after = self.object.spec.get("ttlSecondsAfterFinished")
         if after is None:
-            return "nobody is deleting it"
-        ended = find_end(self.job, "Complete", "Failed")
+            return "not being deleted"
+        ended = find_end(self.object, "Complete", "Failed")
         return f"to be deleted {after}s after its end{'' if ended else ', which has not come'}"
 
-    def _holder(self, finalizer: str) -> str:
+    def _holder(self, job: dict[str, Any], finalizer: str) -> str:
         # The garbage collector removes it once the pods that block their owner are gone.
-        if finalizer != "foregroundDeletion":
-            return finalizer
-        count = len(self.pods)
-        pods = f"{count} {'pod' if count == 1 else 'pods'}: {self.pods.summary()}"
-        return f"{finalizer} ({pods})" if count else finalizer
+        if finalizer != "foregroundDeletion" or not len(self.pods):
+            return ""
+        return f"{count_noun(len(self.pods), 'pod')}: {self.pods.summary()}"
 
     def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         return ObjectState(_describe_pod(pod))
@@ -375,6 +370,8 @@ class AbsentJobPods(JobCondition):
         uid: its UID; None for the first one seen.
     """
 
+    awaits_absence = True
+
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
         super().__init__(namespace, job, "lose its last pod", uid=_check_uid(uid))
         self._select(f"{_NAME_LABEL}={job}")
@@ -383,14 +380,14 @@ class AbsentJobPods(JobCondition):
         self._selector = selector
         self.pods = ObjectCounter(self._pod_state)
         self._sources = (
-            self._job_source,
+            self._sources[0],
             Source(PODS, self.namespace, self.pods, selector=selector, fields=PodFields),
         )
 
     def sources(self) -> Sequence[Source]:
         """Return the Job and its pods."""
-        current = self.job.current
-        if current is not None and self.job.spec.get("manualSelector"):
+        current = self.object.current
+        if current is not None and self.object.spec.get("manualSelector"):
             selector = pod_selector(current)
             if selector != self._selector:
                 self._select(selector)
@@ -399,27 +396,27 @@ class AbsentJobPods(JobCondition):
     def verdict(self) -> Verdict:
         """Decide by the number of the Job's pods."""
         left = len(self.pods)
-        if self.job.uid:
-            left = self.pods.count(self.job.uid) + self.pods.count("")
+        if self.object.uid:
+            left = self.pods.count(self.object.uid) + self.pods.count("")
         if not left:
             return Met()
         others = len(self.pods) - left
         more = f" ({others} of them of another job of that name)" if others else ""
-        text = f"{left} {'pod' if left == 1 else 'pods'} still there: {self.pods.summary()}{more}"
+        text = f"{count_noun(left, 'pod')} still there: {self.pods.summary()}{more}"
         note = self._note()
         return Pending(f"{text}; {note}" if note else text)
 
     def _note(self) -> str:
-        if self.job.missing_verdict() is not None or self.job.ending() is not None:
+        if self.object.missing_verdict() is not None or self.object.ending() is not None:
             return ""
-        if find_end(self.job, "Complete", "Failed") is not None:
+        if find_end(self.object, "Complete", "Failed") is not None:
             return "those of a job that is over stay until it is deleted"
-        return "" if self.job.spec.get("suspend") else "the job is at work, and makes pods"
+        return "" if self.object.spec.get("suspend") else "the job is at work, and makes pods"
 
     def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         return ObjectState(_describe_pod(pod), (controller_uid(pod),))
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the pods."""
         return self.pods.summary() or "no pods"
 
@@ -428,10 +425,7 @@ class AbsentJobPods(JobCondition):
 
 
 def _describe_pod(pod: dict[str, Any]) -> str:
-    if not is_terminating(pod):
-        return phase_label(pod)
-    holders = ", ".join(pod["metadata"].get("finalizers") or ())
-    return f"being deleted{', held by ' if holders else ''}{holders}"
+    return describe_deletion(pod) if is_terminating(pod) else phase_label(pod)
 
 
 def _check_uid(uid: str | None) -> str:

@@ -1,4 +1,1 @@
-"""Waits on nodes and on reports of kubelets.
-
-This folder holds readers of a node's fields, conditions on nodes, and waits that query kubelets.
-"""
+"""Waits on nodes: conditions and waits, and those that query kubelets."""

@@ -5,29 +5,39 @@ Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import NODES, PODS
-from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.object_counter import (
-    ObjectCounter,
-    ObjectState,
+from pytest_kwait.client.responses import ObjectMeta, decode_list_page
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Met,
+    ObjectReference,
+    Pending,
+    Source,
     TerminalState,
-    decode_whole,
+    Verdict,
 )
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState, decode_whole
 from pytest_kwait.engine.options import WaitOptions, check_count, check_text
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.node.fields import NodeFields, describe_node
+from pytest_kwait.errors import ApiError
+from pytest_kwait.framework.named_objects import (
+    ProbeCondition,
+    count_noun,
+    join_names,
+    parse_named_uids,
+)
+from pytest_kwait.framework.node.wait import NodeFields, describe_node
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.session import Session
@@ -85,7 +95,7 @@ def _state(node: dict[str, Any], _: TerminalState | None) -> ObjectState:
     return ObjectState(describe_node(node))
 
 
-class KubeletPods:
+class KubeletPods(ProbeCondition):
     """Kubelets report an exact number of running pods of a namespace.
 
     Args:
@@ -94,10 +104,6 @@ class KubeletPods:
         count: the exact number.
     """
 
-    runs_user_code = False
-    session: Session | None = None
-    """The session for the requests; set by the wait."""
-
     def __init__(self, namespace: str, nodes: Sequence[str], prefix: str, count: int) -> None:
         self.namespace = namespace
         self._names = nodes
@@ -105,26 +111,21 @@ class KubeletPods:
         self._count = count
         self._nodes = _NamedNodeStore(nodes)
         self._answers: _Answers = {}
+        self._agreeing = 0
         one = nodes[0] if len(nodes) == 1 else None
         self._sources = (Source(NODES, None, self._nodes, one, fields=NodeFields),)
 
     @property
     def subject(self) -> str:
         """The kubelets."""
-        names = ", ".join(self._names[:3])
-        more = f" and {len(self._names) - 3} more" if len(self._names) > 3 else ""
-        return f"{'kubelet' if len(self._names) == 1 else 'kubelets'} of {names}{more}"
+        noun = "kubelet" if len(self._names) == 1 else "kubelets"
+        return f"{noun} of {join_names(self._names)}"
 
     @property
     def goal(self) -> str:
         """The number of pods they run."""
         like = f" {self._prefix}*" if self._prefix else ""
-        noun = "pod" if self._count == 1 else "pods"
-        return f"run exactly {self._count} {noun}{like} of {self.namespace}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the nodes."""
-        return self._sources
+        return f"run exactly {count_noun(self._count, 'pod')}{like} of {self.namespace}"
 
     def verdict(self) -> Verdict:
         """Decide by the last reports of the kubelets."""
@@ -140,7 +141,9 @@ class KubeletPods:
             return Pending(silent[0])
         running = self._running()
         if len(running) == self._count:
-            return Met()
+            if self._agreeing > 1:
+                return Met()
+            return Pending(f"{len(running)} run, to be confirmed")
         return Pending(f"{len(running)} of {self._count} run")
 
     def _running(self) -> dict[str, bytes]:
@@ -151,19 +154,14 @@ class KubeletPods:
             for name, raw in answer.items()
         }
 
-    def questions(self) -> Sequence[str]:
+    def probe_targets(self) -> Sequence[str]:
         """Return all nodes to query: pods on a kubelet may end any time."""
         return () if self._nodes.missing() else self._names
 
-    def is_urgent(self) -> bool:
-        """Return False: requests always keep to the polling interval."""
-        return False
-
-    def ask(self, questions: Sequence[str], deadline: Deadline) -> _Answers:
+    def send_requests(self, targets: Sequence[str], deadline: Deadline) -> _Answers:
         """Query each kubelet once."""
-        if self.session is None:
-            raise InvalidArgument("session", None, "give one to ask the kubelets with")
-        return {name: self._ask(self.session, name, deadline) for name in questions}
+        session = self.client_session
+        return {name: self._ask(session, name, deadline) for name in targets}
 
     def _ask(self, session: Session, name: str, deadline: Deadline) -> dict[str, bytes] | str:
         path = f"{NODES.path(name=name, subresource='proxy/runningpods')}/"
@@ -178,7 +176,7 @@ class KubeletPods:
                 raise
             return f"the kubelet of {name} could not be asked: {error.message}"
         try:
-            page, _ = get_list_decoder(_Known).decode_page(response.data)
+            page, _ = decode_list_page(response.data, _Known)
         except msgspec.DecodeError:
             return f"the kubelet of {name} did not answer with a list of pods"
         return {
@@ -189,10 +187,16 @@ class KubeletPods:
         }
 
     def record_answers(self, answers: _Answers) -> None:
-        """Record the reports."""
-        self._answers = answers
+        """Record the reports, and how many in succession show the awaited number.
 
-    def seen(self) -> str:
+        The kubelets know of no controller, so one report may show a number in passing.
+        """
+        self._answers = answers
+        complete = all(isinstance(answer, dict) for answer in answers.values())
+        agrees = complete and len(self._running()) == self._count
+        self._agreeing = self._agreeing + 1 if agrees else 0
+
+    def summarize(self) -> str:
         """Return a summary of the reports."""
         return f"{len(self._running())} run; nodes: {self._nodes.summary() or 'none'}"
 
@@ -212,7 +216,7 @@ class KubeletPods:
 def wait_for_pods_running_on_nodes(
     client: ApiClient,
     namespace: str,
-    nodes: Sequence[str],
+    nodes: Any,
     count: int,
     prefix: str = "",
     **options: Unpack[WaitOptions],
@@ -235,9 +239,6 @@ def wait_for_pods_running_on_nodes(
     Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
     """
     check_namespace(namespace)
-    given: object = nodes
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
-    names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
+    names = list(parse_named_uids("nodes", nodes, NODES.kind))
     number = check_count("count", count)
     return KubeletPods(namespace, names, check_text("prefix", prefix, empty=True), number)

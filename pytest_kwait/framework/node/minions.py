@@ -1,4 +1,4 @@
-"""Wait until each pod has a host whose kubelet knows it.
+"""Wait until each pod has a host and is known to its kubelet.
 
 `FakePodInfo` can replace the kubelets.
 
@@ -8,25 +8,38 @@ Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
-from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import JOBS, NODES, PODS
-from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
-from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.object_counter import decode_whole
+from pytest_kwait.client.responses import ObjectMeta, decode_list_page
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import SingleObject, decode_whole
+from pytest_kwait.engine.pod_fields import PodFields
 from pytest_kwait.engine.retry import ErrorAction, classify_error
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.user_code import UserCode
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.pod.fields import PodFields
-from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods, parse_pod_uids
+from pytest_kwait.framework.pod.placement import (
+    Answers,
+    PlacedPod,
+    PlacedPodsCondition,
+    parse_pod_uids,
+)
 from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.workload.fields import desired_pods, parse_controller, selector_of
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +127,7 @@ class NodeProxyPodInfo:
                 raise LookupError(f"there is no node {host}") from error
             raise
         try:
-            page, _ = get_list_decoder(_Known).decode_page(answer.data)
+            page, _ = decode_list_page(answer.data, _Known)
         except msgspec.DecodeError as error:
             raise ApiError(
                 f"the kubelet of {host} did not answer with a list of pods",
@@ -138,7 +151,7 @@ class FakePodInfo:
         self.asked: list[tuple[str, str]] = []
         """Host and pod name of every call, in order."""
         for host, names in (known or {}).items():
-            self.know(host, *names)
+            self.know(host, *([names] if isinstance(names, str) else names))
 
     def know(self, host: str, *names: str) -> None:
         """Add pods of these names to those that the agent of `host` knows."""
@@ -167,10 +180,7 @@ class _ControllerFields(TypedDict, total=False):
     status: dict[str, Any] | None
 
 
-_Answers = list[tuple[str, str | None]]
-
-
-class PodsOnMinions:
+class PodsOnMinions(PlacedPodsCondition):
     """Every selected pod has a host, and that host's agent knows it.
 
     Args:
@@ -179,10 +189,6 @@ class PodsOnMinions:
         pods: the pods' UIDs by name, where known; None if they are selected otherwise.
         pod_info: the lookup; None for the kubelets, through `session`.
     """
-
-    runs_user_code = False
-    session: Session | None = None
-    """The session for requests to the kubelets; set by the wait."""
 
     def __init__(
         self,
@@ -193,40 +199,24 @@ class PodsOnMinions:
         pods: Mapping[str, str] | None = None,
         pod_info: PodInfo | None = None,
     ) -> None:
-        self.namespace = namespace
+        super().__init__(namespace, selector, pods)
         self.pod_info = pod_info
+        self._user_code = UserCode()
         self._controller = controller
-        self._selector = selector
-        self._wanted = pods
-        self._pods = PlacedPods(pods)
-        self._sources: tuple[Source, ...]
-        if controller is not None:
-            source = Source(
-                controller.resource,
-                namespace,
-                controller,
-                name=controller.name,
-                fields=_ControllerFields,
-            )
-            self._sources = (source,)
+        if controller is None:
+            self._sources = (self._pod_source(PodFields),)
         else:
-            self._sources = (self._pod_source(),)
-
-    @property
-    def is_trivial(self) -> bool:
-        """True if an empty list of pods is awaited."""
-        return self._wanted is not None and not self._wanted
+            resource, name = controller.resource, controller.name
+            self._sources = (
+                Source(resource, namespace, controller, name, fields=_ControllerFields),
+            )
 
     @property
     def subject(self) -> str:
         """The controller, or the pods."""
         if self._controller is not None:
             return f"{self._controller.noun} {self.namespace}/{self._controller.name}"
-        if self._wanted is None:
-            return f"pods with {self._selector} in {self.namespace}"
-        names = ", ".join(list(self._wanted)[:3])
-        more = f" and {len(self._wanted) - 3} more" if len(self._wanted) > 3 else ""
-        return f"{'pod' if len(self._wanted) == 1 else 'pods'} {names}{more} in {self.namespace}"
+        return super().subject
 
     @property
     def goal(self) -> str:
@@ -238,25 +228,17 @@ class PodsOnMinions:
         controller = self._controller
         if controller is not None and controller.current is not None and len(self._sources) == 1:
             self._selector = selector_of(controller.resource, controller.spec)
-            self._sources = (*self._sources, self._pod_source())
+            self._sources = (*self._sources, self._pod_source(PodFields))
         return self._sources
-
-    def _pod_source(self) -> Source:
-        one = next(iter(self._wanted)) if self._wanted and len(self._wanted) == 1 else None
-        return Source(
-            PODS, self.namespace, self._pods, one, selector=self._selector, fields=PodFields
-        )
 
     def verdict(self) -> Verdict:
         """Decide by the existing pods, their hosts and the agents' answers."""
         return self._incomplete() or self._unplaced() or self._unknown() or Met()
 
     def _incomplete(self) -> Verdict | None:
-        if self._wanted is not None:
-            return self._missing(self._wanted)
         controller = self._controller
         if controller is None:
-            return None if len(self._pods) else Pending("no pod matches yet")
+            return self._missing()
         absent = controller.missing_verdict() or controller.ending()
         if absent is not None:
             return absent
@@ -265,31 +247,18 @@ class PodsOnMinions:
         if controller.resource is not JOBS and (observed or 0) < generation:
             return Pending(f"generation {generation} is not observed by its controller yet")
         if controller.spec.get("suspend"):
-            return Failed(f"the {controller.noun} is suspended", Patience.LONG)
+            return Failed(f"the {controller.noun} is suspended", Grace.LONG)
         desired = desired_pods(controller)
         if len(self._pods) < desired:
             return Pending(f"{len(self._pods)} of {desired} pods there")
         return None
 
-    def _missing(self, wanted: Mapping[str, str]) -> Verdict | None:
-        there = self._pods.by_name()
-        for name, uid in wanted.items():
-            if name not in there:
-                if uid or name in self._pods.dropped:
-                    return Failed(f"pod {name} is gone")
-                return Pending(f"{len(there)} of {len(wanted)} pods there: {name} is missing")
-            if uid and there[name] != uid:
-                return Failed(f"pod {name} was deleted and created anew under another UID")
-        return None
-
     def _unplaced(self) -> Verdict | None:
         if not self._pods.unscheduled:
             return None
-        stuck = self._pods.nth_terminal(1)
+        stuck = self._pods.terminal_verdict(1, count_others=False)
         if stuck is not None:
-            entry, patience, since = stuck
-            reason = entry.state.doom.reason if entry.state.doom is not None else ""
-            return Failed(f"pod {entry.name}: {reason}", patience, since)
+            return stuck
         placed = len(self._pods) - self._pods.unscheduled
         name = self._pods.first_unscheduled()
         return Pending(f"{placed} of {len(self._pods)} pods have a host: {name} has none")
@@ -301,7 +270,7 @@ class PodsOnMinions:
         text = f"{self._pods.known} of {len(self._pods)} pods known to their hosts"
         return Pending(f"{text}{': ' if reason else ''}{reason}")
 
-    def questions(self) -> Sequence[tuple[str, PlacedPod]]:
+    def probe_targets(self) -> Sequence[tuple[str, PlacedPod]]:
         """Return the pods to query: none before all awaited pods have a host."""
         if any(source.sink is self._pods for source in self._sources) and not (
             self._incomplete() or self._pods.unscheduled
@@ -309,24 +278,24 @@ class PodsOnMinions:
             return self._pods.unknown()
         return ()
 
-    def is_urgent(self) -> bool:
-        """True if a pod was placed since the last queries."""
-        return self._pods.news
-
-    def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:
+    def send_requests(
+        self, targets: Sequence[tuple[str, PlacedPod]], deadline: Deadline
+    ) -> Answers:
         """Query each host for its pods."""
         self._pods.news = False
-        info = self.pod_info
-        if info is None:
-            if self.session is None:
-                raise InvalidArgument(
-                    "pod_info", None, "give one, or a session to ask the kubelets"
-                )
-            info = NodeProxyPodInfo(self.session, deadline)
-        answers: _Answers = []
+        pod_info = self.pod_info
+        if pod_info is not None:
+            return self._user_code.run(
+                lambda: [(uid, _unknown_reason(pod_info, placed)) for uid, placed in targets],
+                deadline,
+            )
+        if self.session is None:
+            raise InvalidArgument("pod_info", None, "give one, or a session to ask the kubelets")
+        info = NodeProxyPodInfo(self.session, deadline)
+        answers: Answers = []
         failure: ApiError | None = None
         silent: dict[str, str] = {}
-        for uid, placed in questions:
+        for uid, placed in targets:
             if placed.host in silent:
                 answers.append((uid, silent[placed.host]))
                 continue
@@ -348,12 +317,7 @@ class PodsOnMinions:
             raise failure
         return answers
 
-    def record_answers(self, answers: _Answers) -> None:
-        """Record which pods are known."""
-        for uid, reason in answers:
-            self._pods.record_answers(uid, reason)
-
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the pods."""
         if not len(self._pods):
             return ""
@@ -361,22 +325,24 @@ class PodsOnMinions:
         known = self._pods.known
         return f"{self._pods.summary()}; {placed} have a host, {known} known to it"
 
-    def result(self) -> list[dict[str, Any]]:
-        """Return the pods, sorted by name."""
-        return self._pods.objects(PODS)
-
     def scope(self) -> EvidenceScope:
         """Return the controller and the pods."""
-        references: tuple[ObjectReference, ...] = ()
-        if self._controller is not None:
-            references = (self._controller.reference(),)
-        return EvidenceScope(
-            self.namespace,
-            objects=references,
-            pods=self._selector,
-            pod_names=tuple(self._wanted or ()),
-            suspects=self._pods.suspects(),
-        )
+        scope = super().scope()
+        if self._controller is None:
+            return scope
+        return replace(scope, objects=(self._controller.reference(),))
+
+
+def _unknown_reason(pod_info: PodInfo, placed: PlacedPod) -> str | None:
+    """Return why a user's lookup does not know a pod; any error means that it does not yet."""
+    try:
+        pod_info(placed.host, placed.pod)
+    except LookupError as error:
+        return str(error.args[0]) if error.args else f"{placed.host} does not know it"
+    except Exception as error:
+        text = f": {error}" if str(error) else ""
+        return f"{placed.host} could not be asked: {type(error).__name__}{text}"
+    return None
 
 
 @wait(limit="minions", summary="pods that have a host whose agent knows them")
@@ -386,7 +352,7 @@ def wait_for_pods_on_minions(
     controller: str | None = None,
     *,
     selector: Selector | None = None,
-    pods: Sequence[dict[str, Any] | str] | None = None,
+    pods: Any = None,
     pod_info: PodInfo | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -402,8 +368,10 @@ def wait_for_pods_on_minions(
         controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`; its selector is read from the server.
         selector: a label selector, text or mapping.
-        pods: the pods themselves or their names.
-        pod_info: the lookup of a pod at its host; the kubelets if not given.
+        pods: the pods themselves, as dicts, models or a PodList, or their names.
+        pod_info: the lookup of a pod at its host; the kubelets if not given. Any error that it
+            raises means that the pod is not known yet. It is called in a thread of its own, which
+            is abandoned when the limit passes.
 
     Raises:
         InvalidArgument: not exactly one of controller, selector and pods, or an invalid one.

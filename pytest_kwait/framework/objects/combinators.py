@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.predicates import (
     AllOf,
@@ -20,7 +20,7 @@ from pytest_kwait.framework.predicates import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.verdicts import Verdict
+    from pytest_kwait.engine.condition import Verdict
 
 __all__ = ["HeldPredicate", "all_of", "any_of", "consistently", "not_", "stable_for"]
 

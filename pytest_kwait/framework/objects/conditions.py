@@ -1,18 +1,21 @@
 """Conditions on one object of any kind, and on the objects that a selector matches.
 
-Only the object itself shows terminal states here; pods and events are left to the waits of its
-kind.
+The object itself shows terminal states. Once a wait is stuck the events of claims are read too, and
+of controllers what the waits of their kinds read.
 """
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.conditions import StatusCondition, get_condition, get_phase
+from pytest_kwait.apimachinery.selectors import compile_label_selector
 from pytest_kwait.client.resource import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
+    EVENTS,
     JOBS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -21,13 +24,23 @@ from pytest_kwait.client.resource import (
     REPLICATION_CONTROLLERS,
 )
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectState, TerminalState
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of
-from pytest_kwait.framework.pod.conditions import READY, RUNNING, SCHEDULED, SUCCESS
-from pytest_kwait.framework.pod.fields import PodFields, is_finished
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectState
+from pytest_kwait.engine.pod_fields import PodFields, is_finished
+from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
+from pytest_kwait.framework.named_objects import BaseCondition, ObjectCondition
+from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of, uid_of
+from pytest_kwait.framework.pod.controllers import PodControllers
+from pytest_kwait.framework.pod.wait import READY, RUNNING, SCHEDULED, SUCCESS
 from pytest_kwait.framework.predicates import (
     AllOf,
     AnyOf,
@@ -38,7 +51,6 @@ from pytest_kwait.framework.predicates import (
     runs_user_code,
 )
 from pytest_kwait.framework.terminal_states.claims import detect_claim_failure
-from pytest_kwait.framework.terminal_states.crds import detect_names_conflict
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_progress_deadline_exceeded,
     detect_replica_failure,
@@ -48,26 +60,32 @@ from pytest_kwait.framework.timers import TimedTally, Timers
 from pytest_kwait.framework.workload.fields import (
     CONTROLLERS,
     count_of,
-    rolling_bounds,
+    least_available,
     selector_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kwait.client.resource import Resource
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.objects.kind_conditions import KindConditions
     from pytest_kwait.framework.objects.lists import Count
-    from pytest_kwait.framework.pod.conditions import PodGoal
+    from pytest_kwait.framework.pod.wait import PodGoal
     from pytest_kwait.framework.predicates import ObjectPredicate
 
-__all__ = ["READ_WHOLE", "ManyObjects", "OneObject", "detect_terminal_failure"]
+__all__ = [
+    "READ_WHOLE",
+    "ManyObjects",
+    "OneObject",
+    "detect_names_conflict",
+    "detect_terminal_failure",
+]
 
 Obj: TypeAlias = "dict[str, Any]"
 
 READ_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})
 """The kinds of which more than conditions is read."""
-
-_STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 
 
 def detect_terminal_failure(
@@ -82,24 +100,57 @@ def detect_terminal_failure(
         before: its terminal state so far.
     """
     if isinstance(test, AllOf | AnyOf):
-        open_parts = [part for part in test.parts if not isinstance(part.judge(obj), Met)]
+        open_parts = [
+            part
+            for part in test.parts
+            if runs_user_code(part) or not isinstance(part.evaluate(obj), Met)
+        ]
         lost = [detect_terminal_failure(resource, part, obj, before) for part in open_parts]
         first = next(filter(None, lost), None)
         return first if isinstance(test, AllOf) or all(lost) else None
     if isinstance(test, HeldPredicate):
-        met = isinstance(test.test.judge(obj), Met)
+        met = isinstance(test.test.evaluate(obj), Met)
         return None if met else detect_terminal_failure(resource, test.test, obj, before)
     if isinstance(test, ConditionStatus) and test.value.lower() == "true":
-        judge = _CONDITIONS.get(resource)
-        return judge(obj, test.kind.lower(), before) if judge else None
+        detect = _CONDITIONS.get(resource)
+        return detect(obj, test.kind.lower(), before) if detect else None
     if isinstance(test, JsonPathValue) and test.value is not None:
-        found, values = _STATUS_FIELD.fullmatch(test.path.standard), _VALUES.get(resource)
-        return values(obj, found[1], test.value.strip(), before) if found and values else None
+        field, values = test.status_field, _VALUES.get(resource)
+        return values(obj, field, test.value.strip(), before) if field and values else None
     return None
 
 
-def _failed(doom: TerminalState | None) -> Failed | None:
-    return None if doom is None else Failed(doom.reason, doom.patience)
+def awaits_containers(test: ObjectPredicate) -> bool:
+    """Return whether a pod can satisfy a test only once its containers are created."""
+    if isinstance(test, AllOf):
+        return any(map(awaits_containers, test.parts))
+    if isinstance(test, AnyOf):
+        return all(map(awaits_containers, test.parts))
+    if isinstance(test, HeldPredicate):
+        return awaits_containers(test.test)
+    if isinstance(test, ConditionStatus):
+        started = test.kind.lower() in ("ready", "containersready", "initialized")
+        return started and test.value.lower() == "true"
+    if isinstance(test, JsonPathValue) and test.value is not None:
+        return test.status_field == "phase" and test.value.strip() in _POD_PHASES
+    return False
+
+
+def awaits_bound(test: ObjectPredicate) -> bool:
+    """Return whether a claim can satisfy a test only once it is Bound."""
+    if isinstance(test, AllOf):
+        return any(map(awaits_bound, test.parts))
+    if isinstance(test, AnyOf):
+        return all(map(awaits_bound, test.parts))
+    if isinstance(test, HeldPredicate):
+        return awaits_bound(test.test)
+    if isinstance(test, JsonPathValue) and test.value is not None:
+        return test.status_field == "phase" and test.value.strip() == "Bound"
+    return False
+
+
+def _failed(terminal: TerminalState | None) -> Failed | None:
+    return None if terminal is None else Failed(terminal.reason, terminal.grace)
 
 
 _POD_CONDITIONS = {
@@ -116,10 +167,10 @@ def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed
         return None
     if is_finished(pod):
         return Failed(f"the pod has ended: {get_phase(pod)}")
-    verdict = goal.judge(pod)
-    if isinstance(verdict, Failed) or goal.doom is None:
+    verdict = goal.evaluate(pod)
+    if isinstance(verdict, Failed) or goal.detect is None:
         return verdict if isinstance(verdict, Failed) else None
-    return _failed(goal.doom(pod, before))
+    return _failed(goal.detect(pod, before))
 
 
 def _pod_condition(pod: Obj, kind: str, before: TerminalState | None) -> Failed | None:
@@ -143,7 +194,7 @@ def _end_of(job: Obj) -> str:
 
 
 def _is_condition_true(obj: Obj, kind: str) -> bool:
-    return isinstance(ConditionStatus(kind).judge(obj), Met)
+    return isinstance(ConditionStatus(kind).evaluate(obj), Met)
 
 
 def _job_condition(job: Obj, kind: str, _: TerminalState | None) -> Failed | None:
@@ -156,7 +207,7 @@ def _job_value(job: Obj, path: str, value: str, _: TerminalState | None) -> Fail
     if not end or path not in ("succeeded", "failed", "active", "ready"):
         return None
     # Servers before 1.31 report the end while pods are still terminating.
-    return Failed(f"the job is {end}", Patience.SHORT)
+    return Failed(f"the job is {end}", Grace.SHORT)
 
 
 def _is_observed(controller: Obj) -> bool:
@@ -173,7 +224,7 @@ def _deployment_condition(deployment: Obj, kind: str, _: TerminalState | None) -
     missed = detect_progress_deadline_exceeded(deployment)
     if missed is not None:
         return _failed(missed)
-    enough = count_of(deployment, "replicas") >= rolling_bounds(deployment).least
+    enough = count_of(deployment, "replicas") >= least_available(deployment)
     return None if enough else _failed(detect_replica_failure(deployment))
 
 
@@ -186,6 +237,21 @@ def _replicas(controller: Obj, path: str, value: str, _: TerminalState | None) -
         return None
     missing = int(value) > count_of(controller, "replicas")
     return _failed(detect_replica_failure(controller)) if missing else None
+
+
+def detect_names_conflict(definition: Obj) -> TerminalState | None:
+    """Return the terminal state of a definition whose names another one has.
+
+    It may pass: the other definition may be deleted.
+
+    Source: apiextensions-apiserver pkg/controller/status/naming_controller.go.
+    """
+    condition = get_condition(definition, "NamesAccepted") or {}
+    if condition.get("status") != "False":
+        return None
+    parts = (condition.get("reason"), condition.get("message"))
+    why = ": ".join(" ".join(part.split()) for part in parts if part)
+    return TerminalState(f"its names are not accepted: {why or 'no reason is given'}", Grace.LONG)
 
 
 def _definition_condition(definition: Obj, kind: str, _: TerminalState | None) -> Failed | None:
@@ -227,17 +293,9 @@ _VALUES: dict[Resource, Callable[[Obj, str, str, TerminalState | None], Failed |
 }
 
 
-class _Condition(TypedDict, total=False):
-    type: str
-    status: str
-    reason: str | None
-    message: str | None
-    observedGeneration: int | None
-
-
 class _Status(TypedDict, total=False):
     observedGeneration: int | None
-    conditions: list[_Condition] | None
+    conditions: list[StatusCondition] | None
 
 
 class _Spec(TypedDict, total=False):
@@ -261,7 +319,19 @@ def _fields(resource: Resource, test: ObjectPredicate) -> type[Any] | None:
     return PodFields if resource == PODS else _Fields
 
 
-class OneObject:
+def make_kind_conditions(
+    resource: Resource, namespace: str | None, test: ObjectPredicate
+) -> KindConditions | None:
+    """Return the conditions of the waits of a controller's kind; None for other kinds."""
+    if resource not in CONTROLLERS or namespace is None:
+        return None
+    # Most waits name no controller, and its kinds' modules take time to load.
+    from pytest_kwait.framework.objects.kind_conditions import KindConditions
+
+    return KindConditions(resource, namespace, test)
+
+
+class OneObject(ObjectCondition):
     """One named object satisfies a test.
 
     Args:
@@ -281,27 +351,26 @@ class OneObject:
         timers: Timers | None = None,
     ) -> None:
         self._timers = timers or Timers()
-        self._sighting = SingleObject(resource, name)
+        super().__init__(resource, namespace, name, _fields(resource, test))
+        self.runs_user_code = runs_user_code(test)
         self._test = test
-        self._namespace = namespace
-        source = Source(resource, namespace, self._sighting, name, fields=_fields(resource, test))
-        self._sources = (source,)
-
-    @property
-    def subject(self) -> str:
-        """The object."""
-        where = f"{self._namespace}/" if self._namespace else ""
-        return f"{self._sighting.noun} {where}{self._sighting.name}"
+        self._events = LastEventStore()
+        self._event_source = EventSource(
+            EVENTS,
+            namespace,
+            self._events,
+            fields=EventFields,
+            kind=resource.kind,
+            about=name,
+        )
+        self.awaits_absence = isinstance(test, Existence) and not test.wanted
+        self._awaits_bound = resource == PERSISTENT_VOLUME_CLAIMS and awaits_bound(test)
+        self._kinds = make_kind_conditions(resource, namespace, test)
 
     @property
     def goal(self) -> str:
         """The goal of the test."""
         return self._test.goal
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Return whether the test runs user code."""
-        return runs_user_code(self._test)
 
     @property
     def due(self) -> float:
@@ -312,44 +381,64 @@ class OneObject:
         """Set the time of the next verdict."""
         self._timers.set_time(now, fresh=fresh)
 
-    def sources(self) -> Sequence[Source]:
-        """Return the object."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Decide by the test, once the object exists."""
-        sighting, test = self._sighting, self._test
+        sighting, test = self.object, self._test
         absent = sighting.missing_verdict()
         if absent is not None:
-            return test.judge_absent(absent)
+            return test.evaluate_absent(absent)
         current = {**type_meta_of(sighting.resource), **(sighting.current or {})}
-        verdict = test.judge(current)
+        verdict = test.evaluate(current)
         if isinstance(verdict, Pending):
-            return detect_terminal_failure(sighting.resource, test, current, None) or verdict
+            lost = detect_terminal_failure(sighting.resource, test, current, None)
+            if lost is None and awaits_containers(test):
+                lost = _failed(sighting.marked)
+            return lost or verdict
         return verdict
 
-    def seen(self) -> str:
-        """Return a note that the object exists; empty if it does not."""
-        return "" if self._sighting.current is None else "it is there"
+    def deferred_source(self) -> Source | None:
+        """Return the events of a claim that does not get Bound: they name a missing class."""
+        current = self.object.current
+        is_pending = current is not None and get_phase(current) == "Pending"
+        return self._event_source if is_pending and self._awaits_bound else None
+
+    def deferred_verdict(self) -> Failed | None:
+        """Return the verdict if no volume can be provisioned, by the last event."""
+        current = self.object.current or {}
+        return _failed(detect_claim_failure(current, self._events.last(self.object.uid)))
+
+    def deferred_conditions(self) -> Sequence[Condition]:
+        """Return the condition of a controller's own kind that reads its pods."""
+        if self._kinds is None or self.object.current is None:
+            return ()
+        found = self._kinds.of(self.object.current)
+        return () if found is None else (found,)
+
+    def deferred_failures_needed(self) -> int:
+        """Return 1: there is one object."""
+        return 1
 
     def result(self) -> Any:
         """Return the object; None once it is deleted."""
-        gone = isinstance(self._test, Existence) and not self._test.wanted
-        return None if gone or self._sighting.current is None else self._sighting.object()
+        return None if self.awaits_absence or self.object.current is None else self.object.object()
 
     def scope(self) -> EvidenceScope:
         """Return the object, and the pods of a controller."""
-        sighting = self._sighting
+        sighting = self.object
         is_pod = sighting.resource == PODS
         return EvidenceScope(
-            self._namespace,
+            self.namespace,
             objects=(sighting.reference(),),
             pods=selector_of(sighting.resource, sighting.spec),
             pod_names=(sighting.name,) if is_pod and sighting.current is not None else (),
         )
 
 
-class ManyObjects:
+_EVALUATED = 10
+"""Maximum number of controllers of which the pods are read."""
+
+
+class ManyObjects(BaseCondition):
     """Objects that a selector matches satisfy a test.
 
     Args:
@@ -360,8 +449,6 @@ class ManyObjects:
         count: how many must satisfy it; None for all, and at least one.
         timers: the timers of the test; None for none.
     """
-
-    runs_user_code = False
 
     def __init__(
         self,
@@ -374,12 +461,25 @@ class ManyObjects:
     ) -> None:
         self._timers = timers or Timers()
         self._resource = resource
-        self._namespace = namespace
+        self.namespace = namespace
         self._selector = selector
         self._test = test
         self._count = count
+        # Other kinds have no controllers that are known to want a number of them.
+        self._controllers: PodControllers | None = None
+        if resource == PODS:
+            self._controllers = PodControllers(namespace, compile_label_selector(selector))
         self._tally = TimedTally(self._state, self._timers)
-        self._sources = (
+        self._tally.takes_marks = resource == PODS and awaits_containers(test)
+        self._kinds = make_kind_conditions(resource, namespace, test)
+        self._awaits_bound = resource == PERSISTENT_VOLUME_CLAIMS and awaits_bound(test)
+        self._keeps_unmet = self._awaits_bound or self._kinds is not None
+        self._unmet: dict[str, Obj] = {}
+        self._events = LastEventStore()
+        self._event_source = EventSource(
+            EVENTS, namespace, self._events, fields=EventFields, kind=resource.kind
+        )
+        self._sources: tuple[Source, ...] = (
             Source(
                 resource,
                 namespace,
@@ -392,7 +492,7 @@ class ManyObjects:
     @property
     def subject(self) -> str:
         """The selection."""
-        return describe_selection(self._resource, self._namespace, self._selector)
+        return describe_selection(self._resource, self.namespace, self._selector)
 
     @property
     def goal(self) -> str:
@@ -411,50 +511,110 @@ class ManyObjects:
         if fresh:
             self._tally.reevaluate()
 
-    def sources(self) -> Sequence[Source]:
-        """Return the selection."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Decide by the number of objects that satisfy the test."""
         total, met = len(self._tally), self._tally.count("met")
         if isinstance(self._test, Existence) and not self._test.wanted:
             enough = self._count.admits(total) if self._count else not total
-            return Met() if enough else Pending(f"{total} still there")
+            if enough:
+                return Met(settled=self._is_settled())
+            return Pending(f"{total} still there")
         if self._count is not None:
             if self._count.admits(met):
-                return Met()
+                return Met(settled=self._is_settled())
             text = f"{met} of {total} satisfy it, {self._count} are awaited"
-            return Pending(text, absent=not total)
+            return self._stuck() or Pending(text, absent=not total)
         if total and met == total:
             return Met()
-        stuck = self._tally.nth_terminal(1)
-        if stuck is not None and stuck[0].state.doom is not None:
-            entry, patience, since = stuck
-            return Failed(f"{entry.name}: {stuck[0].state.doom.reason}", patience, since)
+        if (stuck := self._stuck()) is not None:
+            return stuck
         if not total:
             return Pending("none is there yet", absent=True)
         return Pending(f"{met} of {total} satisfy it")
 
+    def deferred_failures_needed(self) -> int:
+        """Return how many objects must be stuck to fail the wait; 0 if no number does."""
+        total = len(self._tally)
+        if self._count is None:
+            return 1
+        if self._count.bound == "at most" or self._tally.count("met") > self._count.number:
+            return 0
+        return max(total - self._count.number + 1, 0)
+
+    def _stuck(self) -> Failed | None:
+        needed = self.deferred_failures_needed()
+        return self._tally.terminal_verdict(needed, "", count_others=False)
+
+    def _iterate_unmet(self) -> Iterator[Obj]:
+        there = self._tally.uids()
+        self._unmet = {uid: obj for uid, obj in self._unmet.items() if uid in there}
+        yield from self._unmet.values()
+
+    def deferred_source(self) -> Source | None:
+        """Return the events of claims that do not get Bound: they name a missing class."""
+        if not self._awaits_bound or not self.deferred_failures_needed():
+            return None
+        return self._event_source if any(self._iterate_unmet()) else None
+
+    def deferred_verdict(self) -> Failed | None:
+        """Return the verdict if no volume can be provisioned for too many claims."""
+        lost = [
+            Failed(f"{claim['metadata']['name']}: {terminal.reason}", terminal.grace)
+            for claim in self._iterate_unmet()
+            if (terminal := detect_claim_failure(claim, self._events.last(uid_of(claim))))
+        ]
+        return lost[0] if len(lost) >= self.deferred_failures_needed() else None
+
+    def deferred_conditions(self) -> Sequence[Condition]:
+        """Return the conditions of the controllers' own kind that read their pods."""
+        if self._kinds is None or not 0 < self.deferred_failures_needed() <= _EVALUATED:
+            return ()
+        found = (self._kinds.of(obj) for obj in self._iterate_unmet())
+        return tuple(islice(filter(None, found), _EVALUATED))
+
+    def sources(self) -> Sequence[Source]:
+        """Return the objects, and controllers of pods once their exact number is reached."""
+        count, met = self._count, self._tally.count("met")
+        if count is not None and count.is_exact and count.admits(met) and self._controllers:
+            added = self._controllers.sources()
+            if len(added) + 1 != len(self._sources):
+                self._sources = (self._sources[0], *added)
+        return self._sources
+
+    def _is_settled(self) -> bool:
+        """Return whether the number of objects is not on its way to another one."""
+        if self._count is None or not self._count.is_exact:
+            return True
+        return self._controllers is not None and self._controllers.is_settled(self._tally)
+
     def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        state = self._evaluate_object(obj, before)
+        if self._keeps_unmet:
+            self._unmet.pop(uid_of(obj), None)
+            if not state.keep:
+                self._unmet[uid_of(obj)] = obj
+        if self._controllers is None:
+            return state
+        names = self._controllers.classify(obj, met=state.keep)
+        return replace(state, counts=(*state.counts, *names))
+
+    def _evaluate_object(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if isinstance(self._test, Existence):
             return ObjectState("there", ("met",), keep=True)
-        verdict = self._test.judge(obj)
+        verdict = self._test.evaluate(obj)
         if isinstance(verdict, Met):
             return ObjectState("satisfied", ("met",), keep=True)
         lost = detect_terminal_failure(self._resource, self._test, obj, before)
         if isinstance(verdict, Failed):
             lost = verdict
-        doom = None
+        terminal = None
         if lost is not None:
             # One of several objects may be replaced, so nothing is final at once.
-            patience = lost.patience
-            doom = TerminalState(
-                lost.reason, Patience.SHORT if patience is Patience.NONE else patience
-            )
-        return ObjectState("not satisfied", doom=doom)
+            grace = lost.grace
+            terminal = TerminalState(lost.reason, Grace.SHORT if grace is Grace.NONE else grace)
+        return ObjectState("not satisfied", terminal_state=terminal)
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the selection."""
         return self._tally.summary()
 
@@ -465,6 +625,8 @@ class ManyObjects:
         return self._tally.objects(self._resource)
 
     def scope(self) -> EvidenceScope:
-        """Return the selected pods, if they are pods."""
+        """Return the selected pods, or the first stuck controller and its pods."""
+        for condition in self.deferred_conditions():
+            return condition.scope()
         pods = self._selector if self._resource == PODS else None
-        return EvidenceScope(self._namespace, pods=pods, suspects=self._tally.suspects())
+        return EvidenceScope(self.namespace, pods=pods, suspects=self._tally.suspects())

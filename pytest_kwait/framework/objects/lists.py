@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    Verdict,
+)
 from pytest_kwait.engine.options import check_count
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import BaseCondition
 from pytest_kwait.framework.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.framework.predicates import ListPredicate, ObjectPredicate
@@ -28,6 +36,7 @@ __all__ = [
     "exactly",
     "parse_count",
     "type_meta_of",
+    "uid_of",
 ]
 
 
@@ -43,12 +52,17 @@ class Count:
     bound: Literal["exactly", "at least", "at most"]
     number: int
 
+    @property
+    def is_exact(self) -> bool:
+        """True for an exact number, which may not be exceeded."""
+        return self.bound == "exactly"
+
     def __str__(self) -> str:
         return f"{self.bound} {self.number}"
 
     def admits(self, number: int) -> bool:
         """Return whether the number of objects is within the bound."""
-        if self.bound == "exactly":
+        if self.is_exact:
             return number == self.number
         return number >= self.number if self.bound == "at least" else number <= self.number
 
@@ -116,7 +130,7 @@ class ListStore:
         return [{**self._type, **obj} for obj in objects]
 
 
-class ListCondition:
+class ListCondition(BaseCondition):
     """The list of objects that a selector matches satisfies user code.
 
     Args:
@@ -139,7 +153,7 @@ class ListCondition:
     ) -> None:
         self._timers = timers or Timers()
         self._resource = resource
-        self._namespace = namespace
+        self.namespace = namespace
         self._selector = selector
         self._test = test
         self._shelf = ListStore(resource)
@@ -149,7 +163,7 @@ class ListCondition:
     @property
     def subject(self) -> str:
         """The selection."""
-        return describe_selection(self._resource, self._namespace, self._selector)
+        return describe_selection(self._resource, self.namespace, self._selector)
 
     @property
     def goal(self) -> str:
@@ -165,19 +179,17 @@ class ListCondition:
         """Set the time of the next verdict."""
         self._timers.set_time(now, fresh=fresh)
 
-    def sources(self) -> Sequence[Source]:
-        """Return the selection."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Return the user code's verdict on the list, sorted by name."""
         objects = self._shelf.objects()
-        verdict = self._test.judge(objects)
+        verdict = self._test.evaluate(objects)
         if isinstance(verdict, Met):
             self._met = verdict.objects or objects
+        if isinstance(verdict, Pending) and not objects:
+            return Pending(verdict.reason, absent=True)
         return verdict
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return the number of objects as text."""
         return f"{len(self._shelf.uids())} {self._resource.plural}"
 
@@ -188,7 +200,7 @@ class ListCondition:
     def scope(self) -> EvidenceScope:
         """Return the selected pods, if they are pods."""
         return EvidenceScope(
-            self._namespace, pods=self._selector if self._resource == PODS else None
+            self.namespace, pods=self._selector if self._resource == PODS else None
         )
 
 
@@ -210,13 +222,19 @@ class EachObjectPredicate:
         test: the test of each object.
         count: how many must satisfy it; None for all, and at least one.
         timers: the timers of the test; None for none.
+        detect: returns the failure of an object that cannot satisfy the test; None for no check.
     """
 
     def __init__(
-        self, test: ObjectPredicate, count: Count | None, timers: Timers | None = None
+        self,
+        test: ObjectPredicate,
+        count: Count | None,
+        timers: Timers | None = None,
+        detect: Callable[[dict[str, Any]], Failed | None] = lambda obj: None,
     ) -> None:
         self._test = test
         self._count = count
+        self._detect = detect
         self._timers = timers or Timers()
         self._known: set[str] = set()
 
@@ -225,27 +243,47 @@ class EachObjectPredicate:
         """The goal of the test and the number of objects that must satisfy it."""
         return f"{self._test.goal} ({'all' if self._count is None else self._count})"
 
-    def judge(self, subject: list[dict[str, Any]]) -> Verdict:
-        """Decide by the number of objects that satisfy the test."""
-        met = [obj for obj in subject if self._is_met(obj)]
-        there = {_uid_of(obj) for obj in subject}
+    def evaluate(self, subject: list[dict[str, Any]]) -> Verdict:
+        """Decide by the number of objects that satisfy the test, or cannot."""
+        met: list[dict[str, Any]] = []
+        unmet: list[dict[str, Any]] = []
+        for obj in subject:
+            (met if self._is_met(obj) else unmet).append(obj)
+        there = {uid_of(obj) for obj in subject}
         for gone in self._known - there:
             self._timers.forget(gone)
         self._known = there
         if self._count is not None:
             if self._count.admits(len(met)):
-                return Met(met)
-            return Pending(f"{len(met)} of {len(subject)} satisfy it, {self._count} are awaited")
+                return Met(met, settled=not self._count.is_exact)
+            text = f"{len(met)} of {len(subject)} satisfy it, {self._count} are awaited"
+            reachable = self._count.bound != "at most" and len(met) < self._count.number
+            needed = len(subject) - self._count.number + 1
+            return (self._stuck(unmet, needed) if reachable else None) or Pending(text)
         if subject and len(met) == len(subject):
             return Met(met)
-        return Pending(
-            f"{len(met)} of {len(subject)} satisfy it" if subject else "none is there yet"
-        )
+        text = f"{len(met)} of {len(subject)} satisfy it" if subject else "none is there yet"
+        return self._stuck(unmet, 1) or Pending(text)
+
+    def _stuck(self, unmet: list[dict[str, Any]], needed: int) -> Failed | None:
+        """Return the first failure once `needed` objects cannot satisfy the test; else None."""
+        lost = []
+        for obj in unmet:
+            self._timers.key = uid_of(obj)
+            if (found := self._detect(obj)) is not None:
+                lost.append((obj, found))
+        if needed < 1 or len(lost) < needed:
+            return None
+        obj, failed = lost[0]
+        # One of several objects may be replaced, so nothing is final at once.
+        grace = Grace.SHORT if failed.grace is Grace.NONE else failed.grace
+        return Failed(f"{obj['metadata']['name']}: {failed.reason}", grace)
 
     def _is_met(self, obj: dict[str, Any]) -> bool:
-        self._timers.key = _uid_of(obj)
-        return isinstance(self._test.judge(obj), Met)
+        self._timers.key = uid_of(obj)
+        return isinstance(self._test.evaluate(obj), Met)
 
 
-def _uid_of(obj: dict[str, Any]) -> str:
+def uid_of(obj: dict[str, Any]) -> str:
+    """Return an object's UID; its name if it has none."""
     return str(obj["metadata"].get("uid") or obj["metadata"]["name"])

@@ -13,20 +13,31 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from pytest_kwait.apimachinery.durations import format_duration
-from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, SECRETS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import Condition, EvidenceScope, Timed
+from pytest_kwait.engine.condition import (
+    Condition,
+    EvidenceScope,
+    Failed,
+    Met,
+    Pending,
+    Timed,
+    Verdict,
+)
 from pytest_kwait.engine.options import Target, WaitOptions, parse_target, resolve_options
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.objects.conditions import ManyObjects, OneObject
+from pytest_kwait.framework.objects.conditions import (
+    ManyObjects,
+    OneObject,
+    detect_terminal_failure,
+)
 from pytest_kwait.framework.objects.lists import (
     Count,
     EachObjectPredicate,
@@ -80,6 +91,7 @@ class HeldCondition:
 
     def __init__(self, inner: TimedCondition, seconds: float, *, from_now: bool) -> None:
         self._inner = inner
+        self.parts = (inner,)
         self._seconds = seconds
         self._from_now = from_now
         self._timers = Timers()
@@ -117,11 +129,11 @@ class HeldCondition:
 
     def verdict(self) -> Verdict:
         """Decide by how long the condition has held."""
-        return self._timer.judge(self._inner.verdict())
+        return self._timer.evaluate(self._inner.verdict())
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return the condition's summary."""
-        return self._inner.seen()
+        return self._inner.summarize()
 
     def result(self) -> Any:
         """Return the condition's result."""
@@ -140,63 +152,70 @@ class AllConditions:
     """
 
     def __init__(self, parts: Sequence[TimedCondition]) -> None:
-        self._parts = parts
-        self._sources = tuple(chain.from_iterable(part.sources() for part in parts))
+        self.parts = parts
+        self._sources: tuple[Source, ...] = ()
 
     @property
     def subject(self) -> str:
         """The subjects of all parts."""
-        return ", ".join(part.subject for part in self._parts)
+        return ", ".join(part.subject for part in self.parts)
 
     @property
     def goal(self) -> str:
         """The goals of all parts."""
-        return self._parts[0].goal
+        return self.parts[0].goal
 
     @property
     def due(self) -> float:
         """The time at which the first timer ends; infinite while none runs."""
-        return min(part.due for part in self._parts)
+        return min(part.due for part in self.parts)
 
     def set_time(self, now: float, *, fresh: bool) -> None:
         """Set the time of the next verdict."""
-        for part in self._parts:
+        for part in self.parts:
             part.set_time(now, fresh=fresh)
 
     @property
     def runs_user_code(self) -> bool:
         """Return whether any part runs user code."""
-        return any(part.runs_user_code for part in self._parts)
+        return any(part.runs_user_code for part in self.parts)
 
     def sources(self) -> Sequence[Source]:
         """Return the sources of all parts."""
+        sources = tuple(chain.from_iterable(part.sources() for part in self.parts))
+        if sources != self._sources:
+            self._sources = sources
         return self._sources
 
     def verdict(self) -> Verdict:
         """Decide by the worst verdict of the parts."""
         pending = []
-        absent = False
-        for part in self._parts:
+        absent, settled = False, True
+        for part in self.parts:
             verdict = part.verdict()
             if isinstance(verdict, Failed):
                 reason = f"{part.subject}: {verdict.reason}"
-                return Failed(reason, verdict.patience, verdict.since)
+                return Failed(reason, verdict.grace, verdict.since)
             if isinstance(verdict, Pending):
                 pending.append(f"{part.subject}: {verdict.reason}")
                 absent = absent or verdict.absent
-        return Pending("; ".join(pending), absent=absent) if pending else Met()
+            else:
+                settled = settled and verdict.settled
+        if pending:
+            return Pending("; ".join(pending), absent=absent)
+        return Met(settled=settled)
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return the summaries of all parts."""
-        return "; ".join(f"{part.subject}: {part.seen() or 'nothing'}" for part in self._parts)
+        return "; ".join(f"{part.subject}: {part.summarize() or 'nothing'}" for part in self.parts)
 
     def result(self) -> list[Any]:
         """Return the results of all parts, in their order."""
-        return [part.result() for part in self._parts]
+        return [part.result() for part in self.parts]
 
     def scope(self) -> EvidenceScope:
         """Return the evidence scope of all parts."""
-        scopes = [part.scope() for part in self._parts]
+        scopes = [part.scope() for part in self.parts]
         return EvidenceScope(
             scopes[0].namespace,
             objects=tuple(chain.from_iterable(scope.objects for scope in scopes)),
@@ -249,7 +268,12 @@ class GeneralWait:
         if isinstance(test, UserPredicate):
             return ListCondition(resource, namespace, self.selector, test)
         if runs_user_code(test):
-            each = EachObjectPredicate(test, self.count, timers)
+            each = EachObjectPredicate(
+                test,
+                self.count,
+                timers,
+                lambda obj: detect_terminal_failure(resource, test, obj, None),
+            )
             return ListCondition(resource, namespace, self.selector, each, timers)
         return ManyObjects(resource, namespace, self.selector, test, self.count, timers)
 
@@ -262,11 +286,7 @@ def general_condition(
     selector: Selector | None = None,
     count: int | Count | None = None,
 ) -> GeneralWait:
-    """Return the condition that the arguments of `wait_for` specify.
-
-    Raises:
-        InvalidArgument: an argument is invalid.
-    """
+    """Return the condition that the arguments of `wait_for` specify."""
     check_namespace(namespace)
     several = isinstance(target, list | tuple)
     targets = tuple(parse_target("target", one) for one in (target if several else [target]))
@@ -310,8 +330,8 @@ def wait_for(
 ) -> Any:
     """Return the objects that satisfy a condition, once they do.
 
-    It reads these objects only, so it can fail early only by what they show. The waits of a
-    specific kind read pods and events as well.
+    It reads these objects only. Once it is stuck it lists what the waits of their kinds read: the
+    pods of controllers, and the events of pods and claims.
 
     Args:
         client: the official client.
@@ -341,8 +361,8 @@ def wait_for(
     """
     general = general_condition(namespace, target, condition, selector=selector, count=count)
     __tracebackhide__ = True
-    settings = resolve_options(options, timeout="wait_for")
     session = Session.of(client)
+    settings = resolve_options(options, timeout="wait_for", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     try:
         with within_deadline(deadline, "what kinds the server has could not be found out"):
@@ -364,7 +384,7 @@ def _trim_to_user_code(traceback: TracebackType | None) -> TracebackType | None:
     """Return the user code's part of a traceback; the whole traceback if there is none."""
     step = traceback
     while step is not None:
-        if step.tb_frame.f_code is UserPredicate.judge.__code__ and step.tb_next is not None:
+        if step.tb_frame.f_code is UserPredicate.ask.__code__ and step.tb_next is not None:
             return step.tb_next
         step = step.tb_next
     return traceback

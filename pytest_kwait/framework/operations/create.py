@@ -18,14 +18,17 @@ from pytest_kwait.client.resource import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    SECRETS,
     STATEFUL_SETS,
 )
 from pytest_kwait.client.session import Session
+from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import wait_for
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.predicates import HeldPredicate
 
 __all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
+
+_SCHEMA_TIMEOUT = 5.0
+"""Maximum seconds of the request for the schema of a refused object."""
 
 _ROLLED_OUT = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
 _REPLICATED = (REPLICA_SETS, REPLICATION_CONTROLLERS)
@@ -62,21 +68,19 @@ def create_and_wait(
     other kind, and any other state, needs a condition.
 
     Args:
-        client: the official client.
         namespace: the namespace of the object; ignored for cluster-scoped kinds.
         manifest: the object; `metadata.generateName` is allowed.
         condition: as for `wait_for`; by default the object is ready.
-        **options: `timeout` (default: `pod`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
-        ApiError: the object exists already, or the server refuses a request.
+        ApiError: the object exists already or has unknown fields, or the server refuses a request.
         InvalidArgument: an argument is invalid, or the kind needs a condition.
         WaitFailed: the condition can no longer come true.
         WaitTimeout: the condition did not come true within the limit.
     """
     check_namespace(namespace)
-    settings = resolve_options(options, timeout="pod")
     session = Session.of(client)
+    settings = resolve_options(options, timeout="pod", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     check_awaitable(manifest, condition)
     with within_deadline(deadline, f"the {manifest['kind']} could not be created"):
@@ -85,7 +89,16 @@ def create_and_wait(
             deadline,
         )
         where = namespace if resource.namespaced else None
-        made = create_once(session, resource, manifest, where, deadline)
+        if resource.qualified == SECRETS.qualified:
+            SECRET_VALUES.learn(manifest)
+        try:
+            made = create_once(session, resource, manifest, where, deadline)
+        except ApiError as error:
+            limit = deadline.at_most(_SCHEMA_TIMEOUT)
+            unknown = describe_unknown_fields(session.transport, resource, error, limit)
+            if unknown:
+                error.add_note(unknown)
+            raise
     if condition is not None:
         options["timeout"] = max(deadline.remaining, 0.1)
         return cast(
@@ -130,7 +143,6 @@ def wait_for_created(
     """Return a created object once it is ready or satisfies a condition.
 
     Args:
-        client: the official client.
         namespace: the namespace of the object.
         made: the object as created by the server.
         condition: as for `wait_for`; None for ready.
@@ -143,16 +155,17 @@ def wait_for_created(
         kind = f"{made['kind']}.{version}.{group}" if group else made["kind"]
         return wait_for(client, namespace, f"{kind}/{name}", condition, **options)
     check_awaitable(made, condition)
-    settings = resolve_options(options, timeout="pod")
+    session = Session.of(client)
+    settings = resolve_options(options, timeout="pod", session=session)
     awaited = _ready_condition(resource, namespace, made)
-    return wait_for_condition(Session.of(client), awaited, settings)
+    return wait_for_condition(session, awaited, settings)
 
 
 def _ready_condition(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Any:
     name = made["metadata"]["name"]
     if resource is not None and resource in _ROLLED_OUT:
         rollout = condition_of(wait_for_rollout_status)(namespace, f"{resource.plural}/{name}")
-        rollout.workload.uid = made["metadata"].get("uid") or ""
+        rollout.object.uid = made["metadata"].get("uid") or ""
         return rollout
     if resource is not None and resource in _REPLICATED:
         return ScaledPods(
@@ -165,8 +178,8 @@ def _ready_condition(resource: Resource | None, namespace: str, made: Mapping[st
         )
     if resource == JOBS:
         job = condition_of(wait_for_job_complete)(namespace, name)
-        job.job.uid = made["metadata"].get("uid") or ""
+        job.object.uid = made["metadata"].get("uid") or ""
         return job
     pod = condition_of(wait_for_pod_running_ready)(namespace, name)
-    pod.pod.uid = made["metadata"].get("uid") or ""
+    pod.object.uid = made["metadata"].get("uid") or ""
     return pod

@@ -12,22 +12,30 @@ from pytest_kwait.client.resource import DEPLOYMENTS, PODS
 from pytest_kwait.client.responses import PartialObjectMetadata
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.pod_fields import PodFields, is_terminating, phase_label
 from pytest_kwait.engine.retry import ErrorLog, request_with_retry, within_deadline
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.named_objects import controller_uid, resolve_target
-from pytest_kwait.framework.pod.fields import PodFields, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import (
+    ObjectCondition,
+    controller_uid,
+    count_noun,
+    resolve_target,
+)
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.workload.fields import selector_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
@@ -43,7 +51,7 @@ _GONE = frozenset({404, 409})
 """The statuses of an object that is gone, or exists under another UID."""
 
 
-class DeletedWithPods:
+class DeletedWithPods(ObjectCondition):
     """One object, identified by its UID, is gone, and so are its pods.
 
     Args:
@@ -54,8 +62,6 @@ class DeletedWithPods:
         selector: the labels of its pods; None if it has none, or they are orphaned.
     """
 
-    runs_user_code = False
-
     def __init__(
         self,
         resource: Resource,
@@ -64,34 +70,22 @@ class DeletedWithPods:
         uid: str,
         selector: str | None = None,
     ) -> None:
-        self.namespace = namespace
-        self.target = SingleObject(resource, name, uid)
+        super().__init__(resource, namespace, name, PartialObjectMetadata, uid)
         self.pods = ObjectCounter(self._state)
         self._selector = selector
-        sources = [Source(resource, namespace, self.target, name, fields=PartialObjectMetadata)]
         if selector is not None:
-            sources.append(Source(PODS, namespace, self.pods, selector=selector, fields=PodFields))
-        self._sources = tuple(sources)
-
-    @property
-    def subject(self) -> str:
-        """The object."""
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.target.noun} {where}{self.target.name}"
+            pods = Source(PODS, namespace, self.pods, selector=selector, fields=PodFields)
+            self._sources = (*self._sources, pods)
 
     @property
     def goal(self) -> str:
         """The awaited state."""
         return "go away" if self._selector is None else "go away with its pods"
 
-    def sources(self) -> Sequence[Source]:
-        """Return the object and its pods."""
-        return self._sources
-
     def verdict(self) -> Verdict:
         """Decide by the object with that UID, then by its remaining pods."""
-        current = self.target.current
-        if current is not None and self.target.uids() == (self.target.uid,):
+        current = self.object.current
+        if current is not None and self.object.uids() == (self.object.uid,):
             metadata = current["metadata"]
             if not metadata.get("deletionTimestamp"):
                 return Pending("still there")
@@ -99,20 +93,19 @@ class DeletedWithPods:
             return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
         left = self.pods.count(_LEFT)
         if left:
-            noun = "pod" if left == 1 else "pods"
-            return Pending(f"{left} {noun} left: {self.pods.summary()}")
+            return Pending(f"{count_noun(left, 'pod')} left: {self.pods.summary()}")
         return Met()
 
     def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
         owner = controller_uid(pod)
         # The pods of a Deployment are controlled by its ReplicaSets, which are deleted first.
-        if self.target.resource != DEPLOYMENTS and owner != self.target.uid:
+        if self.object.resource != DEPLOYMENTS and owner != self.object.uid:
             return ObjectState("of another owner")
         return ObjectState("being deleted" if is_terminating(pod) else phase_label(pod), (_LEFT,))
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the remaining objects."""
-        there = "it is there" if self.target.current is not None else "it is gone"
+        there = "it is there" if self.object.current is not None else "it is gone"
         return (
             there if self._selector is None else f"{there}; pods: {self.pods.summary() or 'none'}"
         )
@@ -123,7 +116,7 @@ class DeletedWithPods:
     def scope(self) -> EvidenceScope:
         """Return the object and its pods."""
         return EvidenceScope(
-            self.namespace, objects=(self.target.reference(),), pods=self._selector
+            self.namespace, objects=(self.object.reference(),), pods=self._selector
         )
 
 
@@ -144,16 +137,13 @@ def delete_and_wait(
     that is an error.
 
     Args:
-        client: the official client.
         namespace: the namespace of the object; ignored for cluster-scoped kinds.
         target: `kind/name`; the kind by any name that kubectl accepts.
         grace_period: seconds until the object is killed; None for its own grace period.
         propagation: `Background`, `Foreground` or `Orphan`. Orphaned pods are not awaited.
-        **options: `timeout` (default: `pod_deletion`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
         ApiError: the object does not exist (status 404), or the server refuses a request.
-        InvalidArgument: an argument is invalid.
         WaitTimeout: something is left at the limit; names finalizers and pods.
     """
     session = Session.of(client)
@@ -162,7 +152,7 @@ def delete_and_wait(
         check_count("grace_period", grace_period)
     if propagation not in _PROPAGATION_POLICIES:
         raise InvalidArgument("propagation", propagation, "use Background, Foreground or Orphan")
-    settings = resolve_options(options, timeout="pod_deletion")
+    settings = resolve_options(options, timeout="pod_deletion", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, f"{target} could not be read"):
         resource, name = resolve_target(session, target, deadline)
@@ -212,19 +202,17 @@ def wait_for_gone(
     A new object of the same name does not count.
 
     Args:
-        client: the official client.
         namespace: the namespace of the object; ignored for cluster-scoped kinds.
         resource: its kind.
         name: its name.
         uid: its UID.
-        **options: `timeout` (default: `pod_client_deletion`, 3 minutes) and the rest of
-            `WaitOptions`.
 
     Raises:
         ApiError: the server refuses a request.
         InvalidArgument: an option is invalid.
         WaitTimeout: the object exists at the limit; names finalizers.
     """
-    settings = resolve_options(options, timeout="pod_client_deletion")
+    session = Session.of(client)
+    settings = resolve_options(options, timeout="pod_client_deletion", session=session)
     where = namespace if resource.namespaced else None
-    wait_for_condition(Session.of(client), DeletedWithPods(resource, where, name, uid), settings)
+    wait_for_condition(session, DeletedWithPods(resource, where, name, uid), settings)

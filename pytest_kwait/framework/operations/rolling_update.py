@@ -13,38 +13,42 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
-from pytest_kwait.apimachinery.durations import format_duration, to_seconds
+from pytest_kwait.apimachinery.times import format_duration, to_seconds
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.failure.report import WaitReport
-from pytest_kwait.engine.failure.timeline import Timeline
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.condition import Failed, Met, Pending, Source, TerminalState, Verdict
+from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
+from pytest_kwait.engine.options import TIMEOUTS, WaitOptions, resolve_options
+from pytest_kwait.engine.pod_fields import (
+    PodFields,
+    is_finished,
+    is_terminating,
+    phase_label,
+    readiness_label,
+)
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
-from pytest_kwait.engine.timeouts import TIMEOUTS
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import PodFields, is_finished, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import ObjectCondition, controller_uid, count_noun
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
-from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, detect_stuck_pods
 from pytest_kwait.framework.workload.fields import parse_controller, selector_of
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.options import WaitSettings
@@ -60,9 +64,31 @@ class _ControllerFields(TypedDict, total=False):
 
 
 def is_owned_or_orphan(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
-    """Whether a selected pod is the controller's or an orphan; v0.7 had no owner references."""
+    """Return whether a selected pod is the controller's or an orphan, as all were in v0.7."""
     # The pods of a Deployment are controlled by its ReplicaSets.
     return resource == DEPLOYMENTS or controller_uid(pod) in ("", uid)
+
+
+class ControllerExists(ObjectCondition):
+    """A controller exists and is not being deleted.
+
+    Args:
+        resource: its kind.
+        namespace: its namespace.
+        controller: its name.
+        uid: its UID.
+        goal: the awaited state of the whole update.
+    """
+
+    def __init__(
+        self, resource: Resource, namespace: str, controller: str, uid: str, goal: str
+    ) -> None:
+        super().__init__(resource, namespace, controller, _ControllerFields, uid)
+        self.goal = goal
+
+    def verdict(self) -> Verdict:
+        """Decide by the object's presence."""
+        return self.object.missing_verdict() or self.object.ending() or Met()
 
 
 class PodsRestored(WorkloadCondition):
@@ -75,9 +101,6 @@ class PodsRestored(WorkloadCondition):
         uid: its UID.
         count: the former number of pods.
         deleted: the UIDs of the deleted pods.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
     def __init__(
@@ -89,17 +112,16 @@ class PodsRestored(WorkloadCondition):
         count: int,
         deleted: Collection[str],
     ) -> None:
-        noun = "pod" if count == 1 else "pods"
         super().__init__(
             resource,
             namespace,
             controller,
-            f"have {count} {noun} again after its rolling update",
+            f"have {count_noun(count, 'pod')} again after its rolling update",
             _ControllerFields,
             pods=None,
             what="target",
         )
-        self.workload.uid = uid
+        self.object.uid = uid
         self._count = count
         self._deleted = frozenset(deleted)
         self._new = ObjectCounter(self._state)
@@ -114,7 +136,7 @@ class PodsRestored(WorkloadCondition):
         return self._new
 
     def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
-        if not is_owned_or_orphan(pod, self.workload.resource, self.workload.uid):
+        if not is_owned_or_orphan(pod, self.object.resource, self.object.uid):
             return ObjectState("of another owner")
         if is_terminating(pod) or pod["metadata"].get("uid") in self._deleted:
             return ObjectState("being deleted")
@@ -124,14 +146,15 @@ class PodsRestored(WorkloadCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the count alone, as upstream: the state of the pods does not matter."""
-        absent = self.workload.missing_verdict() or self.workload.ending()
+        absent = self.object.missing_verdict() or self.object.ending()
         if absent is not None:
             return absent
         back = self._new.count(_BACK)
         if back == self._count:
             return Met()
-        noun = "pod" if self._count == 1 else "pods"
-        return Pending(f"{back} of {self._count} {noun}: {self._new.summary() or 'none'}")
+        return Pending(
+            f"{back} of {count_noun(self._count, 'pod')}: {self._new.summary() or 'none'}"
+        )
 
     def result(self) -> Any:
         """Return the pods, sorted by name."""
@@ -150,9 +173,6 @@ class ReplacementsReady(WorkloadCondition):
         uid: its UID.
         old: the UIDs of all pods at the beginning, deleted or not.
         deleted: the names of the deleted pods, the last one last.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
     def __init__(
@@ -173,7 +193,7 @@ class ReplacementsReady(WorkloadCondition):
             pods=None,
             what="target",
         )
-        self.workload.uid = uid
+        self.object.uid = uid
         self._old = frozenset(old)
         self._deleted = len(deleted)
         self._pods = ObjectCounter(self._state)
@@ -188,7 +208,7 @@ class ReplacementsReady(WorkloadCondition):
         return self._pods
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        if not is_owned_or_orphan(pod, self.workload.resource, self.workload.uid):
+        if not is_owned_or_orphan(pod, self.object.resource, self.object.uid):
             return ObjectState("of another owner")
         if is_terminating(pod):
             return ObjectState("being deleted")
@@ -198,29 +218,26 @@ class ReplacementsReady(WorkloadCondition):
             return ObjectState("old", (ALIVE,))
         if is_running_and_ready(pod):
             return ObjectState("ready", (ALIVE, _READY), keep=True)
-        label = phase_label(pod)
-        label = "Running, not ready" if label == "Running" else label
-        return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))
+        label = readiness_label(pod)
+        return ObjectState(label, (ALIVE,), terminal_state=detect_owned_pod_failure(pod, before))
 
     def verdict(self) -> Verdict:
         """Decide by the new pods; stuck or refused pods fail the wait."""
-        absent = self.workload.missing_verdict() or self.workload.ending()
+        absent = self.object.missing_verdict() or self.object.ending()
         if absent is not None:
             return absent
         ready = self._pods.count(_READY)
         if ready >= self._deleted:
             return Met()
-        hindrance: Failed | None = None
+        failed: Failed | None = None
         if self._pods.count(ALIVE) < len(self._old):
-            doom = detect_replica_failure(self.current)
-            hindrance = None if doom is None else Failed(doom.reason, doom.patience)
-        noun = "replacement" if self._deleted == 1 else "replacements"
+            terminal = detect_replica_failure(self.current)
+            failed = None if terminal is None else Failed(terminal.reason, terminal.grace)
+        rest = self._pods.summary() or "no pods"
         return (
-            hindrance
-            or judge_stuck_pods(self._pods, len(self._old))
-            or Pending(
-                f"{ready} of {self._deleted} {noun} ready: {self._pods.summary() or 'no pods'}"
-            )
+            failed
+            or detect_stuck_pods(self._pods, len(self._old))
+            or Pending(f"{ready} of {count_noun(self._deleted, 'replacement')} ready: {rest}")
         )
 
     def result(self) -> Any:
@@ -259,7 +276,6 @@ def rolling_update(
     Progress is shown and logged as for every wait.
 
     Args:
-        client: the official client.
         namespace: the namespace of the controller.
         target: `rc/web`, or any other controller of pods.
         update_period: the pause after each pod; 0 or more.
@@ -287,8 +303,9 @@ def rolling_update(
     defaults: dict[str, Any] = {"poll": TIMEOUTS["rolling_update_poll"].seconds}
     if not strict:
         defaults["mode"] = "poll"
-    settings = resolve_options({**options, **defaults, **given}, timeout="rolling_update")
     session = Session.of(client)
+    defaults |= session.default_options("rolling_update", "rolling_update_poll")
+    settings = resolve_options({**options, **defaults, **given}, timeout="rolling_update")
     update = _RollingUpdate(session, resource, namespace, name, settings, whole)
     uid, pods = _read_pods(session, resource, namespace, name, target, update.deadline)
     if whole is not None and len(pods) * period > whole:
@@ -331,6 +348,9 @@ class _RollingUpdate:
         self._timeline = Timeline()
         self._goal = ""
         self.deadline = Deadline.after(whole, session.clock)
+        time_budget = session.time_budget()
+        if time_budget is not None:
+            self.deadline = self.deadline.at_most(time_budget.seconds)
         self._expected = self.deadline
 
     def run(
@@ -338,8 +358,7 @@ class _RollingUpdate:
     ) -> list[dict[str, Any]]:
         """Delete and wait; return the new pods."""
         count = len(pods)
-        noun = "pod" if count == 1 else "pods"
-        self._goal = f"have its {count} {noun} replaced one by one"
+        self._goal = f"have its {count_noun(count, 'pod')} replaced one by one"
         most = count * period + self._settings.timeout * (count if strict else 1)
         self._expected = self.deadline.at_most(most)
         old = [pod["metadata"].get("uid") or "" for pod in pods]
@@ -347,6 +366,8 @@ class _RollingUpdate:
         names: list[str] = []
         replaced: list[dict[str, Any]] = []
         for pod in pods:
+            if names and not self._is_present(uid):
+                self._await(ControllerExists(*place, self._goal))
             names.append(pod["metadata"]["name"])
             with self._pending():
                 self._say(f"deleting pod {names[-1]}, {len(names)} of {count}")
@@ -357,8 +378,22 @@ class _RollingUpdate:
                 self._session.clock.sleep(min(period, self.deadline.remaining))
         if strict:
             return replaced
-        self._say(f"deleted {count} of {count} {noun}")
+        self._say(f"deleted {count} of {count_noun(count, 'pod')}")
         return self._await(PodsRestored(*place, count, old))
+
+    def _is_present(self, uid: str) -> bool:
+        limit = self.deadline.at_most(TIMEOUTS["single_call"].seconds)
+        try:
+            found = request_with_retry(
+                lambda left: self._session.get(
+                    self._resource, self._name, self._namespace, deadline=left
+                ),
+                limit,
+            )
+        except (ApiError, DeadlineExceeded):
+            return False
+        metadata = found["metadata"]
+        return metadata.get("uid") == uid and not metadata.get("deletionTimestamp")
 
     def _await(self, condition: Condition) -> list[dict[str, Any]]:
         limit = self._settings.timeout

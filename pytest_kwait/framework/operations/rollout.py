@@ -17,19 +17,20 @@ from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import WaitOptions, check_count, parse_target, resolve_options
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.deployment.conditions import DeploymentCondition
-from pytest_kwait.framework.named_objects import controller_uid
+from pytest_kwait.framework.deployment import DeploymentCondition
+from pytest_kwait.framework.named_objects import controller_uid, count_noun
 from pytest_kwait.framework.registry import condition_of, verb, wait
 from pytest_kwait.framework.terminal_states.workloads import detect_progress_deadline_exceeded
 from pytest_kwait.framework.workload.conditions import (
+    REMAINING,
     OwnedPods,
     WorkloadCondition,
-    judge_stuck_pods,
+    detect_stuck_pods,
 )
 from pytest_kwait.framework.workload.fields import count_of, replicas_of
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.engine.object_counter import ObjectCounter
+    from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -72,9 +73,9 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
     if _int_field(status, "observedGeneration") < _generation(deployment):
         return Pending("Waiting for deployment spec update to be observed...")
     if revision is not None and running != revision:
-        return Failed(_wrong_revision(revision, running), Patience.LONG)
+        return Failed(_wrong_revision(revision, running), Grace.LONG)
     if detect_progress_deadline_exceeded(deployment) is not None:
-        return Failed(f'deployment "{name}" exceeded its progress deadline', Patience.SHORT)
+        return Failed(f'deployment "{name}" exceeded its progress deadline', Grace.SHORT)
     wanted, updated = _replicas(deployment), _int_field(status, "updatedReplicas")
     there, available = _int_field(status, "replicas"), _int_field(status, "availableReplicas")
     lead = f'Waiting for deployment "{name}" rollout to finish'
@@ -167,6 +168,14 @@ def _update_type(workload: dict[str, Any]) -> str:
     return strategy.get("type") or "RollingUpdate"
 
 
+def _describe_old_pods(count: int) -> Pending | None:
+    """Return the verdict while there are old pods; None without any."""
+    if not count:
+        return None
+    be = "is" if count == 1 else "are"
+    return Pending(f"{count_noun(count, 'pod')} of earlier revisions {be} not gone yet")
+
+
 _GOAL = "roll out"
 _KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
 
@@ -178,30 +187,38 @@ class DeploymentRollout(DeploymentCondition):
         namespace: its namespace.
         deployment: its name.
         revision: the required revision; None for any.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
     def __init__(self, namespace: str, deployment: str, revision: int | None = None) -> None:
         at = "" if revision is None else f" at revision {revision}"
         super().__init__(namespace, deployment, f"{_GOAL}{at}", what="target")
         self._revision = revision
+        self.replaces_pods = False
+        """True if pods of earlier revisions must be gone, as after a restart."""
+        self._earlier_sets: set[str] = set()
+
+    def _old_pods(self) -> Pending | None:
+        """Return the verdict while pods of earlier ReplicaSets, removed ones too, are there."""
+        if not self.replaces_pods or self.pods is None or self.tally is None:
+            return None
+        self._earlier_sets |= {each["metadata"].get("uid") or "" for each in self.family.others}
+        return _describe_old_pods(self.pods.remaining(self._earlier_sets.__contains__))
 
     def verdict(self) -> Verdict:
         """Decide by kubectl's rules, then by obstacles to the rollout."""
-        absent = self.workload.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         verdict = deployment_rollout(self.current, self._revision)
+        old = self._old_pods()
         if isinstance(verdict, Met):
-            return verdict
+            return old or verdict
         before = self.stale_status_verdict()
         if before is not None:
             return verdict if isinstance(before, Pending) else before
         if isinstance(verdict, Pending):
             return self.terminal_verdict(self.stuck()) or verdict
-        if verdict.patience is not Patience.SHORT:
+        if verdict.grace is not Grace.SHORT:
             return verdict
         return self.terminal_verdict(self.stuck(), verdict) or verdict
 
@@ -215,9 +232,6 @@ class SetRollout(WorkloadCondition):
         resource: its kind.
         namespace: its namespace.
         name: its name.
-
-    Raises:
-        InvalidArgument: the name is invalid.
     """
 
     def __init__(self, resource: Resource, namespace: str, name: str) -> None:
@@ -225,6 +239,8 @@ class SetRollout(WorkloadCondition):
         # The pod label that holds the revision; a DaemonSet has its own in its metadata.
         self._label = "pod-template-generation" if self._daemons else "controller-revision-hash"
         super().__init__(resource, namespace, name, _GOAL, None, OwnedPods(self._owner), "target")
+        self.replaces_pods = False
+        """True if pods of earlier revisions must be gone, as after a restart."""
 
     def _owner(self, pod: dict[str, Any]) -> str:
         labels = pod["metadata"].get("labels") or {}
@@ -233,35 +249,49 @@ class SetRollout(WorkloadCondition):
     @property
     def tally(self) -> ObjectCounter | None:
         """The pods of its current revision."""
-        if self.pods is None or self.workload.current is None:
+        if self.pods is None or self.object.current is None:
             return None
-        revision = self.workload.status.get("updateRevision")
+        revision = self.object.status.get("updateRevision")
         if self._daemons:
             notes = self.current["metadata"].get("annotations") or {}
             revision = notes.get("deprecated.daemonset.template.generation")
-        return self.pods.of(f"{self.workload.uid} {revision}")
+        return self.pods.of(f"{self.object.uid} {revision}")
 
     def verdict(self) -> Verdict:
         """Decide by kubectl's rules, then by its pods."""
-        absent = self.workload.missing_verdict()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return absent
         rule = daemon_set_rollout if self._daemons else stateful_set_rollout
         verdict = rule(self.current)
+        if isinstance(verdict, Met):
+            return self._old_pods() or verdict
         if not isinstance(verdict, Pending):
             return verdict
-        return self.workload.ending() or self._stuck() or verdict
+        return self.object.ending() or self._stuck() or verdict
+
+    def _old_pods(self) -> Pending | None:
+        """Return the verdict while pods of earlier revisions are there.
+
+        A pod of a StatefulSet ends before the next one of its name is created, and pods below a
+        partition stay as they are.
+        """
+        pods, tally = self.pods, self.tally
+        if not self.replaces_pods or not self._daemons or pods is None or not tally:
+            return None
+        all_pods = pods.remaining(lambda owner: owner.startswith(f"{self.object.uid} "))
+        return _describe_old_pods(all_pods - tally.count(REMAINING))
 
     def _stuck(self) -> Failed | None:
         tally = self.tally
         if tally is None or self.stale_status_verdict() is not None:
             return None
         daemons = count_of(self.current, "desiredNumberScheduled")
-        return judge_stuck_pods(tally, daemons if self._daemons else replicas_of(self.current))
+        return detect_stuck_pods(tally, daemons if self._daemons else replicas_of(self.current))
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the pods of its current revision."""
-        if self.workload.current is None or self.tally is None:
+        if self.object.current is None or self.tally is None:
             return ""
         return f"pods of the present revision: {self.tally.summary() or 'none'}"
 
@@ -319,15 +349,14 @@ def restart(
 ) -> dict[str, Any]:
     """Restart a workload by replacing all its pods; return it once rolled out.
 
+    Beyond a rollout's status, the earlier pods must be gone.
     Like kubectl, this refuses a paused Deployment; beyond kubectl, it also refuses a workload that
     is not updated by rolling, where a restart has no effect. kubectl records the time in whole
     seconds and refuses a second restart within one; here the time is finer.
 
     Args:
-        client: the official client.
         namespace: the namespace of the workload.
         target: `deployment/web`, `statefulset/web` or `daemonset/web`.
-        **options: `timeout` (default: `deployment`, 5 minutes) and the rest of `WaitOptions`.
 
     Raises:
         ApiError: the workload does not exist, or the server refuses a request.
@@ -338,9 +367,9 @@ def restart(
     """
     session = Session.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)
-    settings = resolve_options(options, timeout="deployment")
+    settings = resolve_options(options, timeout="deployment", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
-    resource, name = condition.workload.resource, condition.workload.name
+    resource, name = condition.object.resource, condition.object.name
     with within_deadline(deadline, f"{target} could not be read"):
         before = request_with_retry(
             lambda left: session.get(resource, name, namespace, deadline=left), deadline
@@ -359,5 +388,6 @@ def restart(
         request_with_retry(
             lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline
         )
-    condition.workload.uid = before["metadata"].get("uid") or ""
+    condition.object.uid = before["metadata"].get("uid") or ""
+    condition.replaces_pods = True
     return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))

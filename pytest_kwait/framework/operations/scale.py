@@ -19,16 +19,34 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Grace,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.pod_fields import (
+    is_finished,
+    is_terminating,
+    phase_label,
+    readiness_label,
+)
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.named_objects import NamedTarget, controller_uid, resolve_target
-from pytest_kwait.framework.pod.fields import is_finished, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import (
+    NamedTarget,
+    ObjectCondition,
+    controller_uid,
+    count_noun,
+    resolve_target,
+)
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
@@ -36,13 +54,11 @@ from pytest_kwait.framework.terminal_states.workloads import (
     detect_progress_deadline_exceeded,
     detect_replica_failure,
 )
-from pytest_kwait.framework.workload.conditions import ALIVE, judge_stuck_pods
+from pytest_kwait.framework.workload.conditions import ALIVE, detect_stuck_pods
 from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag, replicas_of
 from pytest_kwait.wait.backoff import Backoff, exponential_backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
@@ -54,7 +70,7 @@ _OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
 _THERE, _READY = "there", "ready"
 
 
-class ScaledPods:
+class ScaledPods(ObjectCondition):
     """A scaled object and the pods that its scale's selector matches.
 
     Args:
@@ -66,8 +82,6 @@ class ScaledPods:
         replicas: the number of pods it was scaled to.
     """
 
-    runs_user_code = False
-
     def __init__(
         self,
         resource: Resource,
@@ -78,51 +92,41 @@ class ScaledPods:
         selector: str,
         replicas: int,
     ) -> None:
-        self.namespace = namespace
-        self.target = SingleObject(resource, name, uid)
+        super().__init__(resource, namespace, name, uid=uid)
         self.pods = ObjectCounter(self._state)
         self._known = BUILT_IN.get(resource.qualified) == resource
         self._replicas = replicas
         self._selector = selector
         self._sources = (
-            Source(resource, namespace, self.target, name),
+            *self._sources,
             Source(PODS, namespace, self.pods, selector=selector, fields=SetPodFields),
         )
 
     @property
-    def subject(self) -> str:
-        """The object."""
-        return f"{self.target.noun} {self.namespace}/{self.target.name}"
-
-    @property
     def goal(self) -> str:
         """The awaited state."""
-        noun = "pod" if self._replicas == 1 else "pods"
-        return f"have exactly {self._replicas} {noun}, Running and ready"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the object and its pods."""
-        return self._sources
+        return f"have exactly {count_noun(self._replicas, 'pod')}, Running and ready"
 
     def verdict(self) -> Verdict:
         """Decide by the object's own counts, then by the pods, terminating ones included."""
-        absent = self.target.missing_verdict() or self.target.ending()
-        current = self.target.current
+        absent = self.object.missing_verdict() or self.object.ending()
+        current = self.object.current
         if absent is not None or current is None:
             return absent or Pending("not found yet")
         wanted = self._replicas
         if self._known and (now := replicas_of(current)) != wanted:
-            return Failed(f"it was scaled to {now} meanwhile", Patience.LONG)
+            return Failed(f"it was scaled to {now} meanwhile", Grace.LONG)
         # Controllers of custom resources need not report an observed generation.
         tells = self._known or count_of(current, "observedGeneration")
         if tells and (lag := describe_generation_lag(current)):
             return Pending(lag)
         ready, there = self.pods.count(_READY), self.pods.count(_THERE)
         if ready == there == wanted:
-            return self._own_counts(current) or Met()
+            # Without an observed generation, its controller may not know the number yet.
+            return self._own_counts(current) or Met(settled=bool(tells))
         return (
-            self._hindrance(current)
-            or judge_stuck_pods(self.pods, wanted)
+            self._detect_failure(current)
+            or detect_stuck_pods(self.pods, wanted)
             or Pending(f"{ready} of {wanted} ready: {self.pods.summary() or 'no pods'}")
         )
 
@@ -134,16 +138,16 @@ class ScaledPods:
                     return Pending(f"status.{field} is {number}")
         return None
 
-    def _hindrance(self, current: dict[str, Any]) -> Failed | None:
-        doom = None
-        if self.target.resource == DEPLOYMENTS:
-            doom = detect_progress_deadline_exceeded(current)
-        if doom is None and self._known and self.pods.count(ALIVE) < self._replicas:
-            doom = detect_replica_failure(current)
-        return None if doom is None else Failed(doom.reason, doom.patience)
+    def _detect_failure(self, current: dict[str, Any]) -> Failed | None:
+        terminal = None
+        if self.object.resource == DEPLOYMENTS:
+            terminal = detect_progress_deadline_exceeded(current)
+        if terminal is None and self._known and self.pods.count(ALIVE) < self._replicas:
+            terminal = detect_replica_failure(current)
+        return None if terminal is None else Failed(terminal.reason, terminal.grace)
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        if self.target.resource in _OWNERS and controller_uid(pod) != self.target.uid:
+        if self.object.resource in _OWNERS and controller_uid(pod) != self.object.uid:
             return ObjectState("of another owner")
         if is_terminating(pod):
             return ObjectState("being deleted", (_THERE,))
@@ -152,23 +156,20 @@ class ScaledPods:
             return ObjectState(phase_label(pod))
         if is_running_and_ready(pod):
             return ObjectState("ready", (_THERE, ALIVE, _READY))
-        label = phase_label(pod)
-        label = "Running, not ready" if label == "Running" else label
-        return ObjectState(label, (_THERE, ALIVE), doom=detect_owned_pod_failure(pod, before))
+        label = readiness_label(pod)
+        return ObjectState(
+            label, (_THERE, ALIVE), terminal_state=detect_owned_pod_failure(pod, before)
+        )
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of its pods."""
         return f"pods: {self.pods.summary() or 'none'}"
-
-    def result(self) -> dict[str, Any]:
-        """Return the last version of the object."""
-        return self.target.object()
 
     def scope(self) -> EvidenceScope:
         """Return the object and its pods."""
         return EvidenceScope(
             self.namespace,
-            objects=(self.target.reference(),),
+            objects=(self.object.reference(),),
             pods=self._selector,
             suspects=self.pods.suspects(),
         )
@@ -194,11 +195,9 @@ def scale(
     parallelism.
 
     Args:
-        client: the official client.
         namespace: the namespace of the object.
         target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
         replicas: the number of pods; 0 or more.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the rest of `WaitOptions`.
 
     Raises:
         ApiError: the object does not exist, or the server refuses a request.
@@ -209,7 +208,7 @@ def scale(
     session = Session.of(client)
     check_namespace(namespace)
     check_count("replicas", replicas)
-    settings = resolve_options(options, timeout="controlled_pods")
+    settings = resolve_options(options, timeout="controlled_pods", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, "what kinds the server has could not be found out"):
         found = resolve_target(session, target, deadline)

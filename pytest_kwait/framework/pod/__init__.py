@@ -1,6 +1,5 @@
 """Waits on pods: one pod, its containers, lists of pods, pods that answer.
 
-This folder holds readers of a pod's fields, conditions on pods alone, and their waits. Waits that
-need a pod's controller belong to `workload` or to the controller's kind; waits that need nodes
-belong to `node`.
+This folder holds conditions on pods alone, and their waits. Waits that need a pod's controller
+belong to `workload` or to the controller's kind; waits that need nodes belong to `node`.
 """

@@ -8,28 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
-from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import check_text
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.pod.conditions import (
-    PodGoal,
-    PodGoalCondition,
-    to_pending,
-)
+from pytest_kwait.engine.pod_fields import get_current_state
+from pytest_kwait.framework.pod.wait import PodGoal, PodGoalCondition, to_pending
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.framework.terminal_states.containers import (
+from pytest_kwait.framework.terminal_states.pods import (
     describe_exit,
     describe_pod_end,
+    detect_not_running,
+    detect_not_staying_up,
     will_restart,
 )
-from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_not_staying_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.object_counter import TerminalState
+    from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
@@ -54,82 +51,82 @@ _KINDS = (
 def started(name: str) -> PodGoal:
     """Return the goal of a container that runs and has passed its startup probe."""
 
-    def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
+    def evaluate(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         if status.get("started"):
             return Met()
         return _end_verdict(pod, status) or Pending(
             f"container {name} is not started{_describe_state(status)}"
         )
 
-    return _goal(name, "started", judge, stay=True)
+    return _goal(name, "started", evaluate, stay=True)
 
 
 def running(name: str) -> PodGoal:
     """Return the goal of a container in state running."""
 
-    def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
+    def evaluate(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         if get_current_state(status)[0] == "running":
             return Met()
         return _end_verdict(pod, status) or Pending(
             f"container {name} is not running{_describe_state(status)}"
         )
 
-    return _goal(name, "running", judge)
+    return _goal(name, "running", evaluate)
 
 
 def terminated(name: str) -> PodGoal:
     """Return the goal of a container in state terminated."""
 
-    def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
+    def evaluate(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         if get_current_state(status)[0] == "terminated":
             return Met()
         return Pending(f"container {name} is not terminated{_describe_state(status)}")
 
-    return _goal(name, "terminated", judge, alive=False)
+    return _goal(name, "terminated", evaluate, alive=False)
 
 
 def failing(name: str, reason: str) -> PodGoal:
     """Return the goal of a container that is waiting with this reason."""
 
-    def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
+    def evaluate(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         state, facts = get_current_state(status)
         if state == "waiting" and facts.get("reason") == reason:
             return Met()
         ended = describe_pod_end(pod)
         return Failed(ended) if ended else Pending(f"container {name}{_describe_state(status)}")
 
-    return _goal(name, f"fail with reason {reason}", judge, doomed=False)
+    return _goal(name, f"fail with reason {reason}", evaluate, may_fail=False)
 
 
 def _goal(
     name: str,
     text: str,
-    judge: Callable[[dict[str, Any], dict[str, Any]], Verdict],
+    evaluate: Callable[[dict[str, Any], dict[str, Any]], Verdict],
     *,
-    doomed: bool = True,
+    may_fail: bool = True,
     stay: bool = False,
     alive: bool = True,
 ) -> PodGoal:
     def find(pod: dict[str, Any]) -> Verdict:
         there, status = _status(pod, name)
         if status is not None:
-            return judge(pod, status)
+            return evaluate(pod, status)
         ended = describe_pod_end(pod)
         if ended:
             return Failed(ended)
         if not there:
             # An ephemeral container may still be added to a running pod.
             has = ", ".join(_names(pod))
-            return Failed(f"the pod has no container {name}, it has {has}", Patience.LONG)
+            return Failed(f"the pod has no container {name}, it has {has}", Grace.LONG)
         return to_pending(pod)
 
-    def doom(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    def detect(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
         pod = _keep_blocking_containers(pod, name)
         return detect_not_running(pod, before) or (
             detect_not_staying_up(pod, before) if stay else None
         )
 
-    return PodGoal(f"have container {name} {text}", find, doom if doomed else None, alive)
+    return PodGoal(f"have container {name} {text}", find, detect if may_fail else None, alive)
 
 
 def _keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:

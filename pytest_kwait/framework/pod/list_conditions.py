@@ -7,18 +7,32 @@ Source: kubernetes/test/e2e/framework/pod/wait.go WaitForAlmostAllPodsReady.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from pytest_kwait.apimachinery.conditions import get_condition, get_phase
+from pytest_kwait.apimachinery.selectors import compile_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.container_states import ContainerStatuses
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_ready, node_of, phase_label
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Met,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
+from pytest_kwait.engine.pod_fields import (
+    PodStatus,
+    is_ready,
+    node_of,
+    phase_label,
+    readiness_label,
+)
+from pytest_kwait.framework.named_objects import BaseCondition, controller_uid, count_noun
+from pytest_kwait.framework.pod.controllers import PodControllers
 from pytest_kwait.framework.terminal_states.pods import (
     detect_owned_pod_failure,
     detect_unschedulable,
@@ -63,28 +77,12 @@ class _Spec(TypedDict, total=False):
     containers: list[_Container] | None
 
 
-class _Condition(TypedDict, total=False):
-    type: str
-    status: str
-    reason: str | None
-    message: str | None
-
-
-class _Status(TypedDict, total=False):
-    phase: str | None
-    reason: str | None
-    message: str | None
-    conditions: list[_Condition] | None
-    initContainerStatuses: ContainerStatuses
-    containerStatuses: ContainerStatuses
-
-
 class SetPodFields(TypedDict, total=False):
     """The fields of a pod that waits on lists of pods read."""
 
     metadata: ObjectMeta
     spec: _Spec | None
-    status: _Status | None
+    status: PodStatus | None
 
 
 PodPredicate: TypeAlias = "Callable[[dict[str, Any]], bool]"
@@ -136,17 +134,15 @@ def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> Termin
     return None if node_of(pod) or finished else detect_unschedulable(pod)
 
 
-class PodSet:
+class PodSet(BaseCondition):
     """Base of the conditions on many pods.
 
     Args:
         selector: their labels; None for all pods of the namespace.
         goal: the awaited state, as a verb phrase.
         trait: predicate; pods that satisfy it count.
-        doom: returns the reason that a pod cannot get there; None for no such check.
+        detect: returns the reason that a pod cannot get there; None for no such check.
     """
-
-    runs_user_code = False
 
     def __init__(
         self,
@@ -154,14 +150,14 @@ class PodSet:
         selector: str | None,
         goal: str,
         trait: PodPredicate,
-        doom: TerminalStateCheck | None,
+        detect: TerminalStateCheck | None,
     ) -> None:
         self.namespace = check_namespace(namespace)
         self.goal = goal
         self.pods = ObjectCounter(self._state)
         self._selector = selector
         self._trait = trait
-        self._doom = doom
+        self._detect = detect
         self._sources: tuple[Source, ...] = (
             Source(PODS, namespace, self.pods, selector=selector, fields=SetPodFields),
         )
@@ -172,11 +168,7 @@ class PodSet:
         which = f" with {self._selector}" if self._selector else ""
         return f"pods{which} in {self.namespace}"
 
-    def sources(self) -> Sequence[Source]:
-        """Return the pods."""
-        return self._sources
-
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the pods."""
         return self.pods.summary() or "no pods"
 
@@ -193,21 +185,9 @@ class PodSet:
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if self._trait(pod):
             return ObjectState(phase_label(pod), ("met",), keep=True)
-        label = phase_label(pod)
-        if label == "Running":
-            label = "Running, not ready"
-        doom = self._doom(pod, before) if self._doom is not None else None
-        return ObjectState(label, doom=doom)
-
-    def _stuck(self, needed: int) -> Failed | None:
-        """Return the verdict if that many pods are stuck; None while fewer are."""
-        stuck = self.pods.nth_terminal(needed)
-        if stuck is None or stuck[0].state.doom is None:
-            return None
-        entry, patience, since = stuck
-        others = self.pods.doomed - 1
-        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
-        return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+        label = readiness_label(pod)
+        terminal = self._detect(pod, before) if self._detect is not None else None
+        return ObjectState(label, terminal_state=terminal)
 
     def _rest(self) -> str:
         rest = self.pods.summary()
@@ -222,7 +202,7 @@ class PodCount(PodSet):
         count: the exact number.
         what: their required state, as written after their number: `Running and ready`.
         trait: the same, as a predicate on one pod.
-        doom: returns the reason that a pod cannot get there; None for no such check.
+        detect: returns the reason that a pod cannot get there; None for no such check.
     """
 
     def __init__(
@@ -232,27 +212,41 @@ class PodCount(PodSet):
         count: int,
         what: str,
         trait: PodPredicate,
-        doom: TerminalStateCheck | None = None,
+        detect: TerminalStateCheck | None = None,
     ) -> None:
-        noun = "pod" if count == 1 else "pods"
-        super().__init__(namespace, selector, f"come to exactly {count} {noun}{what}", trait, doom)
+        super().__init__(
+            namespace, selector, f"come to exactly {count_noun(count, 'pod')}{what}", trait, detect
+        )
         self._count = count
         self._what = what
+        self._controllers = PodControllers(namespace, compile_label_selector(selector))
+
+    def sources(self) -> Sequence[Source]:
+        """Return the pods, and their controllers once the count is reached."""
+        if self.pods.count("met") == self._count:
+            added = self._controllers.sources()
+            if len(added) + 1 != len(self._sources):
+                self._sources = (self._sources[0], *added)
+        return self._sources
 
     def verdict(self) -> Verdict:
         """Decide by the count; fail once the remaining pods cannot reach it."""
         met = self.pods.count("met")
         if met == self._count:
-            return Met()
+            return Met(settled=self._controllers.is_settled(self.pods))
         if met < self._count <= len(self.pods):
-            stuck = self._stuck(len(self.pods) - self._count + 1)
+            stuck = self.pods.terminal_verdict(len(self.pods) - self._count + 1)
             if stuck is not None:
                 return stuck
-        noun = "pod" if self._count == 1 else "pods"
         if met > self._count:
             return Pending(f"{met}{self._what}, {met - self._count} more than awaited")
-        text = f"{met} of {self._count} {noun}{self._what}{self._rest()}"
+        text = f"{met} of {count_noun(self._count, 'pod')}{self._what}{self._rest()}"
         return Pending(text, absent=not len(self.pods))
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        state = super()._state(pod, before)
+        names = self._controllers.classify(pod, met=state.keep)
+        return replace(state, counts=(*state.counts, *names))
 
 
 class AllPods(PodSet):
@@ -263,7 +257,7 @@ class AllPods(PodSet):
         least: the minimum number.
         what: their required state, as written after their number: `Running and ready`.
         trait: the same, as a predicate on one pod.
-        doom: returns the reason that a pod cannot get there; None for no such check.
+        detect: returns the reason that a pod cannot get there; None for no such check.
     """
 
     def __init__(
@@ -273,10 +267,10 @@ class AllPods(PodSet):
         least: int,
         what: str,
         trait: PodPredicate,
-        doom: TerminalStateCheck | None = None,
+        detect: TerminalStateCheck | None = None,
     ) -> None:
         goal = f"come to {least} or more, all of them{what}" if what else f"come to {least} or more"
-        super().__init__(namespace, selector, goal, trait, doom)
+        super().__init__(namespace, selector, goal, trait, detect)
         self._least = least
         self._what = what
 
@@ -285,7 +279,7 @@ class AllPods(PodSet):
         total, met = len(self.pods), self.pods.count("met")
         if met == total and total >= self._least:
             return Met()
-        stuck = self._stuck(1)
+        stuck = self.pods.terminal_verdict(1)
         if stuck is not None:
             return stuck
         if total < self._least:
@@ -320,14 +314,18 @@ class RunningReadyPods(PodSet):
         if phase == "Succeeded" or (phase == "Failed" and controller_uid(pod)):
             return ObjectState(phase_label(pod))
         state = super()._state(pod, before)
-        return state if state.keep else ObjectState(state.label, ("other",), doom=state.doom)
+        return (
+            state
+            if state.keep
+            else ObjectState(state.label, ("other",), terminal_state=state.terminal_state)
+        )
 
     def verdict(self) -> Verdict:
         """Decide by the number of ready pods and of others that are not ignored."""
         ready, others = self.pods.count("met"), self.pods.count("other")
         if ready >= self._least and others <= self._allowed:
             return Met()
-        stuck = self._stuck(self._allowed + 1)
+        stuck = self.pods.terminal_verdict(self._allowed + 1)
         if stuck is not None:
             return stuck
         wanted = f"{ready} Running and ready, {self._least} awaited"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.engine.options import WaitOptions, check_count, check_text
+from pytest_kwait.engine.pod_fields import is_finished
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_finished
 from pytest_kwait.framework.pod.list_conditions import (
     AllPods,
     AlmostAllPods,
@@ -27,13 +27,16 @@ from pytest_kwait.framework.pod.list_conditions import (
     is_scheduled,
 )
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.framework.terminal_states.containers import detect_pod_end
-from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
+from pytest_kwait.framework.terminal_states.pods import (
+    detect_not_running,
+    detect_owned_pod_failure,
+    detect_pod_end,
+)
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.object_counter import TerminalState
+    from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [

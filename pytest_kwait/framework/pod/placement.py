@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_kwait.apimachinery.validation import check_name
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import is_finished, node_of, phase_label
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    Pending,
+    Source,
+    TerminalState,
+    Verdict,
+)
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
+from pytest_kwait.engine.pod_fields import is_finished, node_of, phase_label
+from pytest_kwait.framework.named_objects import ProbeCondition, join_names, parse_named_uids
 from pytest_kwait.framework.terminal_states.pods import detect_unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
-__all__ = [
-    "PlacedPod",
-    "PlacedPods",
-    "parse_pod_uids",
-]
+__all__ = ["Answers", "PlacedPod", "PlacedPods", "PlacedPodsCondition", "parse_pod_uids"]
+
+
+Answers: TypeAlias = "list[tuple[str, str | None]]"
+"""The UIDs of the requested pods, each with the reason that it is not known; None if it is."""
 
 
 class PlacedPod(NamedTuple):
@@ -38,15 +45,15 @@ class PlacedPods(ObjectCounter):
 
     Args:
         names: the only pods that count; None for all.
-        judge: returns a pod's classification; None if only the placement matters.
+        classify: returns a pod's classification; None if only the placement matters.
     """
 
     def __init__(
         self,
         names: Collection[str] | None = None,
-        judge: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
+        classify: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
     ) -> None:
-        super().__init__(judge or _state)
+        super().__init__(classify or _state)
         self._names = names
         self._unknown: dict[str, PlacedPod] = {}
         self._known: set[str] = set()
@@ -56,7 +63,7 @@ class PlacedPods(ObjectCounter):
         self.dropped: set[str] = set()
         """The names of pods that existed and are gone."""
         self.news = False
-        """True if a pod was placed since the last questions to the agents."""
+        """True if a pod was placed since the last requests to the agents."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Store a pod and its host."""
@@ -127,22 +134,93 @@ class PlacedPods(ObjectCounter):
         return next(iter(self._homeless.values()), "")
 
 
+class PlacedPodsCondition(ProbeCondition):
+    """Base of the conditions on pods that have a node and are then requested.
+
+    Args:
+        selector: their labels; None if they are given by name.
+        wanted: their UIDs by name, empty where not known; None if they are selected.
+        classify: returns a pod's classification; None if only the placement matters.
+    """
+
+    namespace: str
+
+    def __init__(
+        self,
+        namespace: str,
+        selector: str | None,
+        wanted: Mapping[str, str] | None,
+        classify: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self._selector = selector
+        self._wanted = wanted
+        self._pods = PlacedPods(wanted, classify)
+
+    def _pod_source(self, fields: type[Any]) -> Source:
+        one = next(iter(self._wanted)) if self._wanted and len(self._wanted) == 1 else None
+        return Source(PODS, self.namespace, self._pods, one, selector=self._selector, fields=fields)
+
+    @property
+    def is_trivial(self) -> bool:
+        """True if an empty list of pods is awaited."""
+        return self._wanted is not None and not self._wanted
+
+    @property
+    def subject(self) -> str:
+        """The pods."""
+        if self._wanted is None:
+            return f"pods with {self._selector} in {self.namespace}"
+        noun = "pod" if len(self._wanted) == 1 else "pods"
+        return f"{noun} {join_names(list(self._wanted))} in {self.namespace}"
+
+    def _missing(self) -> Verdict | None:
+        """Return the verdict on the first missing pod; None if all exist."""
+        there = self._pods.by_name()
+        if self._wanted is None:
+            return None if there else Pending("no pod matches yet", absent=True)
+        for name, uid in self._wanted.items():
+            if name not in there:
+                if uid or name in self._pods.dropped:
+                    return Failed(f"pod {name} is gone")
+                return Pending(f"{len(there)} of {len(self._wanted)} pods there: no {name}")
+            if uid and there[name] != uid:
+                return Failed(f"pod {name} was deleted and created anew under another UID")
+        return None
+
+    def is_urgent(self) -> bool:
+        """Return whether a pod was placed since the last requests."""
+        return self._pods.news
+
+    def record_answers(self, answers: Answers) -> None:
+        """Record the pods that are known."""
+        for uid, reason in answers:
+            self._pods.record_answers(uid, reason)
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the pods, sorted by name."""
+        return self._pods.objects(PODS)
+
+    def scope(self) -> EvidenceScope:
+        """Return the pods."""
+        return EvidenceScope(
+            self.namespace,
+            pods=self._selector,
+            pod_names=tuple(self._wanted or ()),
+            suspects=self._pods.suspects(),
+        )
+
+
 def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
     placed = bool(node_of(pod))
-    doom = None if placed or is_finished(pod) else detect_unschedulable(pod)
-    return ObjectState(phase_label(pod), keep=True, doom=doom)
+    terminal = None if placed or is_finished(pod) else detect_unschedulable(pod)
+    return ObjectState(phase_label(pod), keep=True, terminal_state=terminal)
 
 
-def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+def parse_pod_uids(pods: object) -> dict[str, str]:
     """Return the UIDs of pods by their names; empty if only the name is given.
 
     Raises:
-        InvalidArgument: neither a pod as the API returns it nor a name.
+        InvalidArgument: neither pods nor names.
     """
-    named: dict[str, str] = {}
-    for pod in pods:
-        metadata = pod.get("metadata") if isinstance(pod, Mapping) else {"name": pod}
-        if not isinstance(metadata, Mapping):
-            raise InvalidArgument("pods", pod, "use pods as the API has them, or their names")
-        named[check_name("pods", metadata.get("name"))] = metadata.get("uid") or ""
-    return named
+    return parse_named_uids("pods", pods, PODS.kind, empty=True)

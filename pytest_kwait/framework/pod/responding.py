@@ -5,27 +5,29 @@ Source: kubernetes/test/e2e/framework/pod/wait.go WaitForPodsResponding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectState, TerminalState
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.condition import Met, Pending, TerminalState, Verdict
+from pytest_kwait.engine.object_sinks import ObjectState
+from pytest_kwait.engine.pod_fields import is_finished, phase_label
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_finished, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
-from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods, parse_pod_uids
+from pytest_kwait.framework.pod.placement import (
+    Answers,
+    PlacedPod,
+    PlacedPodsCondition,
+    parse_pod_uids,
+)
 from pytest_kwait.framework.registry import wait
-from pytest_kwait.framework.terminal_states.containers import detect_pod_end
-from pytest_kwait.framework.terminal_states.pods import detect_not_running
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_pod_end
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -39,10 +41,8 @@ __all__ = ["RespondingPods", "wait_for_pods_responding"]
 POD_TIMEOUT = 10.0
 """Timeout of one request to a pod, in seconds."""
 
-_Answers = list[tuple[str, str | None]]
 
-
-class RespondingPods:
+class RespondingPods(PlacedPodsCondition):
     """Every pod answers, with its own name if required.
 
     Args:
@@ -53,10 +53,7 @@ class RespondingPods:
         path: the path of the request.
     """
 
-    runs_user_code = False
     goal = "respond"
-    session: Session | None = None
-    """The session for the requests; set by the wait."""
 
     def __init__(
         self,
@@ -68,87 +65,46 @@ class RespondingPods:
         port: int | None,
         path: str,
     ) -> None:
-        self.namespace = namespace
-        self._selector = selector
-        self._wanted = pods
+        super().__init__(namespace, selector, pods, self._state)
         self._want_name = want_name
         self._port = port
         self._path = path
-        self._pods = PlacedPods(pods, self._state)
-        one = next(iter(pods)) if pods is not None and len(pods) == 1 else None
-        self._sources = (
-            Source(PODS, namespace, self._pods, one, selector=selector, fields=SetPodFields),
-        )
+        self._sources = (self._pod_source(SetPodFields),)
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # A selected pod that has ended may be replaced by another.
         replaced = self._wanted is None and bool(controller_uid(pod))
         ended = detect_pod_end(pod, replaced=replaced)
-        doom = ended if is_finished(pod) else detect_not_running(pod, before)
-        return ObjectState(phase_label(pod), keep=True, doom=doom)
-
-    @property
-    def is_trivial(self) -> bool:
-        """True if an empty list of pods is awaited."""
-        return self._wanted is not None and not self._wanted
-
-    @property
-    def subject(self) -> str:
-        """The pods."""
-        if self._wanted is None:
-            return f"pods with {self._selector} in {self.namespace}"
-        names = ", ".join(list(self._wanted)[:3])
-        more = f" and {len(self._wanted) - 3} more" if len(self._wanted) > 3 else ""
-        return f"{'pod' if len(self._wanted) == 1 else 'pods'} {names}{more} in {self.namespace}"
-
-    def sources(self) -> Sequence[Source]:
-        """Return the pods."""
-        return self._sources
+        terminal = ended if is_finished(pod) else detect_not_running(pod, before)
+        return ObjectState(phase_label(pod), keep=True, terminal_state=terminal)
 
     def verdict(self) -> Verdict:
         """Decide by the existing pods and their answers."""
         missing = self._missing()
         if missing is not None:
             return missing
-        stuck = self._pods.nth_terminal(1)
-        if stuck is not None and stuck[0].state.doom is not None:
-            entry, patience, since = stuck
-            return Failed(f"pod {entry.name}: {stuck[0].state.doom.reason}", patience, since)
+        stuck = self._pods.terminal_verdict(1, count_others=False)
+        if stuck is not None:
+            return stuck
         if self._pods.known == len(self._pods):
             return Met()
         reason = self._pods.first_unknown_reason()
         text = f"{self._pods.known} of {len(self._pods)} pods respond"
         return Pending(f"{text}{': ' if reason else ''}{reason}")
 
-    def _missing(self) -> Verdict | None:
-        there = self._pods.by_name()
-        if self._wanted is None:
-            return None if there else Pending("no pod matches yet", absent=True)
-        for name, uid in self._wanted.items():
-            if name not in there:
-                if uid or name in self._pods.dropped:
-                    return Failed(f"pod {name} is gone")
-                return Pending(f"{len(there)} of {len(self._wanted)} pods there: no {name}")
-            if uid and there[name] != uid:
-                return Failed(f"pod {name} was deleted and created anew under another UID")
-        return None
-
-    def questions(self) -> Sequence[tuple[str, PlacedPod]]:
+    def probe_targets(self) -> Sequence[tuple[str, PlacedPod]]:
         """Return the pods to request: those with a host that have not answered yet."""
         return () if self._missing() is not None else self._pods.unknown()
 
-    def is_urgent(self) -> bool:
-        """True if a pod was placed since the last requests."""
-        return self._pods.news
-
-    def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:
+    def send_requests(
+        self, targets: Sequence[tuple[str, PlacedPod]], deadline: Deadline
+    ) -> Answers:
         """Request each pod once."""
         self._pods.news = False
-        if self.session is None:
-            raise InvalidArgument("session", None, "give one to ask the pods with")
+        session = self.client_session
         return [
-            (uid, self._answer(self.session, placed.pod["metadata"]["name"], deadline))
-            for uid, placed in questions
+            (uid, self._answer(session, placed.pod["metadata"]["name"], deadline))
+            for uid, placed in targets
         ]
 
     def _answer(self, session: Session, name: str, deadline: Deadline) -> str | None:
@@ -171,29 +127,11 @@ class RespondingPods:
             return f"{name} answered {text[:60]!r} instead of its name"
         return None if text else f"{name} answered nothing"
 
-    def record_answers(self, answers: _Answers) -> None:
-        """Record the pods that have answered."""
-        for uid, reason in answers:
-            self._pods.record_answers(uid, reason)
-
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of the pods."""
         if not len(self._pods):
             return ""
         return f"{self._pods.summary()}; {self._pods.known} respond"
-
-    def result(self) -> list[dict[str, Any]]:
-        """Return the pods, sorted by name."""
-        return self._pods.objects(PODS)
-
-    def scope(self) -> EvidenceScope:
-        """Return the pods."""
-        return EvidenceScope(
-            self.namespace,
-            pods=self._selector,
-            pod_names=tuple(self._wanted or ()),
-            suspects=self._pods.suspects(),
-        )
 
 
 @wait(limit="pod_responding", summary="pods that answer through the API server's proxy")
@@ -202,7 +140,7 @@ def wait_for_pods_responding(
     namespace: str,
     *,
     selector: Selector | None = None,
-    pods: Sequence[dict[str, Any] | str] | None = None,
+    pods: Any = None,
     want_name: bool = False,
     port: int | None = None,
     path: str = "",
@@ -217,8 +155,8 @@ def wait_for_pods_responding(
 
     Args:
         selector: a label selector, text or mapping.
-        pods: the pods themselves or their names; one that is replaced ends the wait if its UID is
-            known.
+        pods: the pods themselves, as dicts, models or a PodList, or their names; one that is
+            replaced ends the wait if its UID is known.
         want_name: whether the answer must be the pod's name.
         port: the port of the request; the pod's first one if not given.
         path: the path of the request, without a query.
@@ -236,8 +174,6 @@ def wait_for_pods_responding(
     text = normalize_label_selector(selector)
     if pods is None and text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
-    if pods is not None and (isinstance(pods, str) or not isinstance(pods, Sequence)):
-        raise InvalidArgument("pods", pods, "use a list of pods, or of their names")
     named = None if pods is None else parse_pod_uids(pods)
     given: object = want_name
     if not isinstance(given, bool):

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.object_counter import TerminalState
-from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.engine.condition import Grace, TerminalState
 
 __all__ = ["describe_claim", "detect_claim_failure", "storage_class_of"]
 
@@ -51,14 +50,14 @@ def detect_claim_failure(
     reason = (event or {}).get("reason") or ""
     if phase == "Lost":
         why = f": {said}" if reason in _LOST else ", its volume is gone or is another claim's"
-        return TerminalState(f"the claim is Lost{why}", Patience.SHORT)
+        return TerminalState(f"the claim is Lost{why}", Grace.SHORT)
     if phase != "Pending":
         return None
     text = said.lower()
     if any(phrase in text for phrase in _UNPROVISIONABLE.get(reason, ())):
-        return TerminalState(said, Patience.LONG)
+        return TerminalState(said, Grace.LONG)
     if not storage_class_of(claim) and not (claim.get("spec") or {}).get("volumeName"):
-        return TerminalState("it asks for no storage class, and no volume fits it", Patience.LONG)
+        return TerminalState("it asks for no storage class, and no volume fits it", Grace.LONG)
     return None
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_kwait.apimachinery.conditions import get_condition
-from pytest_kwait.engine.object_counter import TerminalState
-from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.engine.condition import Grace, TerminalState
 
 __all__ = [
     "detect_creation_failure",
@@ -22,7 +21,7 @@ __all__ = [
     "detect_progress_deadline_exceeded",
     "detect_replica_failure",
     "detect_replica_set_refusal",
-    "to_refusal_patience",
+    "to_refusal_grace",
 ]
 
 # These refusals require a change of the template or of a label of the namespace. The others may
@@ -35,10 +34,10 @@ _FINAL_REFUSALS = (
 )
 
 
-def to_refusal_patience(message: str) -> Patience:
+def to_refusal_grace(message: str) -> Grace:
     """Return how long a refusal must hold before it counts, by its message."""
     text = message.lower()
-    return Patience.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Patience.LONG
+    return Grace.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Grace.LONG
 
 
 _COMBINED = "(combined from similar events): "
@@ -53,7 +52,7 @@ def detect_creation_failure(message: str) -> TerminalState:
     """
     text = " ".join(message.split()).removeprefix(_COMBINED).removeprefix(_ERROR)
     return TerminalState(
-        f"FailedCreate: {text}" if text else "FailedCreate", to_refusal_patience(text)
+        f"FailedCreate: {text}" if text else "FailedCreate", to_refusal_grace(text)
     )
 
 
@@ -69,7 +68,7 @@ def detect_replica_failure(controller: dict[str, Any]) -> TerminalState | None:
             message = " ".join((condition.get("message") or "").split())
             parts = (condition.get("reason"), message)
             text = ": ".join(part for part in parts if part) or "ReplicaFailure"
-            return TerminalState(text, to_refusal_patience(message))
+            return TerminalState(text, to_refusal_grace(message))
     return None
 
 
@@ -83,7 +82,7 @@ def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalSta
     condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ProgressDeadlineExceeded" or _is_paused(deployment):
         return None
-    return TerminalState(_describe_condition(condition), Patience.SHORT)
+    return TerminalState(_describe_condition(condition), Grace.SHORT)
 
 
 def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
@@ -99,7 +98,7 @@ def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
         updated >= wanted and (status.get("replicas") or 0) <= updated
     ):
         return None
-    return TerminalState("the deployment is paused", Patience.LONG)
+    return TerminalState("the deployment is paused", Grace.LONG)
 
 
 def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | None:
@@ -111,7 +110,7 @@ def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | No
     condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ReplicaSetCreateError":
         return None
-    return TerminalState(_describe_condition(condition), Patience.LONG)
+    return TerminalState(_describe_condition(condition), Grace.LONG)
 
 
 def _is_paused(deployment: dict[str, Any]) -> bool:

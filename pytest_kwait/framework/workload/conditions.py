@@ -10,30 +10,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_phase
-from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import EVENTS, PODS
-from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.verdicts import Failed, Pending
+from pytest_kwait.engine.condition import EvidenceScope, Failed, Pending, Source, TerminalState
+from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
+from pytest_kwait.engine.pod_fields import (
+    is_finished,
+    is_ready,
+    is_terminating,
+    phase_label,
+    readiness_label,
+)
 from pytest_kwait.framework.events import EventFields, last_timestamp_of
-from pytest_kwait.framework.named_objects import controller_uid
-from pytest_kwait.framework.pod.fields import is_finished, is_ready, is_terminating, phase_label
+from pytest_kwait.framework.named_objects import ObjectCondition, controller_uid
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
 from pytest_kwait.framework.workload.fields import describe_generation_lag, selector_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import ObjectReference
 
-__all__ = ["ALIVE", "OwnedPods", "RefusedPods", "WorkloadCondition", "judge_stuck_pods"]
+__all__ = [
+    "ALIVE",
+    "REMAINING",
+    "OwnedPods",
+    "RefusedPods",
+    "WorkloadCondition",
+    "detect_stuck_pods",
+]
 
 ALIVE = "alive"
 """The classification of pods that have not ended and are not being deleted."""
+REMAINING = "remaining"
+"""The classification of pods that have not ended, or are being deleted and not gone yet."""
 
 
 class OwnedPods:
@@ -58,6 +71,11 @@ class OwnedPods:
             tally = self._tallies[owner] = ObjectCounter(_state)
         return tally
 
+    def remaining(self, is_owner: Callable[[str], bool]) -> int:
+        """Return the number of pods of some owners that have not ended, or are not gone yet."""
+        owned = (tally for owner, tally in self._tallies.items() if is_owner(owner))
+        return sum(tally.count(REMAINING) for tally in owned)
+
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Count a pod under its owner, which changes when it is adopted or released."""
         uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
@@ -73,6 +91,21 @@ class OwnedPods:
         if owner is not None:
             self.of(owner).drop(uid)
 
+    def has_creating(self) -> bool:
+        """Return whether the containers of a pod are being created."""
+        return any(tally.has_creating() for tally in self._tallies.values())
+
+    def creating(self) -> Collection[str]:
+        """Return the UIDs of these pods."""
+        return {uid for tally in self._tallies.values() for uid in tally.creating()}
+
+    def mark_creating(
+        self, terminal: Mapping[str, TerminalState], since: Mapping[str, float]
+    ) -> None:
+        """Set the terminal states of these pods for the next verdict; none for the others."""
+        for tally in self._tallies.values():
+            tally.mark_creating(terminal, since)
+
     def uids(self) -> Collection[str]:
         """Return the UIDs of the stored pods of all owners."""
         return self._owner_of.keys()
@@ -80,15 +113,16 @@ class OwnedPods:
 
 def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
     if is_terminating(pod):
-        return ObjectState("being deleted")
+        return ObjectState("being deleted", (REMAINING,))
     if is_finished(pod):
         # Its controller replaces it.
         return ObjectState(phase_label(pod))
     if get_phase(pod) == "Running" and is_ready(pod):
-        return ObjectState("ready", (ALIVE,))
-    label = phase_label(pod)
-    label = "Running, not ready" if label == "Running" else label
-    return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))
+        return ObjectState("ready", (ALIVE, REMAINING))
+    label = readiness_label(pod)
+    return ObjectState(
+        label, (ALIVE, REMAINING), terminal_state=detect_owned_pod_failure(pod, before)
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -148,11 +182,11 @@ class RefusedPods:
             return None
         if last_timestamp_of(last) < self._youngest:
             return None
-        doom = detect_creation_failure(last.get("message") or "")
-        return Failed(doom.reason, doom.patience)
+        terminal = detect_creation_failure(last.get("message") or "")
+        return Failed(terminal.reason, terminal.grace)
 
 
-def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
+def detect_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
     """Return the verdict if too many pods are stuck; None while enough may come.
 
     Args:
@@ -163,16 +197,10 @@ def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Faile
     """
     if wanted < 1:
         return None
-    stuck = tally.nth_terminal(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
-    if stuck is None or stuck[0].state.doom is None:
-        return None
-    entry, patience, since = stuck
-    others = tally.doomed - 1
-    more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
-    return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+    return tally.terminal_verdict(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
 
 
-class WorkloadCondition:
+class WorkloadCondition(ObjectCondition):
     """Base of the conditions on one named controller of pods, and its dependents.
 
     Args:
@@ -182,7 +210,7 @@ class WorkloadCondition:
         what: the argument that held the name, for messages.
     """
 
-    runs_user_code = False
+    namespace: str
 
     def __init__(
         self,
@@ -194,32 +222,24 @@ class WorkloadCondition:
         pods: OwnedPods | None,
         what: str = "name",
     ) -> None:
-        self.namespace = check_namespace(namespace)
-        self.workload = SingleObject(resource, check_name(what, name))
+        super().__init__(resource, namespace, check_name(what, name), fields)
         self.goal = goal
         self.pods = pods
-        self._first = Source(resource, namespace, self.workload, name, fields=fields)
-        self._sources: tuple[Source, ...] = (self._first,)
         self._selected_for = ""
         self._selector: str | None = None
         self.refusals = RefusedPods(namespace, "")
 
-    @property
-    def subject(self) -> str:
-        """The object."""
-        return f"{self.workload.noun} {self.namespace}/{self.workload.name}"
-
     def sources(self) -> Sequence[Source]:
         """Return the object, and its dependents once its selector and UID are known."""
-        current = self.workload.current
+        current = self.object.current
         uid = current["metadata"].get("uid") or "" if current is not None else ""
         if uid and uid != self._selected_for:
             # The selectors of these kinds are immutable.
             self._selected_for = uid
             self.refusals = RefusedPods(self.namespace, uid)
-            self._selector = selector_of(self.workload.resource, self.workload.spec)
+            self._selector = selector_of(self.object.resource, self.object.spec)
             if self._selector is not None:
-                self._sources = (self._first, *self.owned(self._selector))
+                self._sources = (self._sources[0], *self.owned(self._selector))
         return self._sources
 
     def owned(self, selector: str) -> Sequence[Source]:
@@ -230,15 +250,15 @@ class WorkloadCondition:
 
     def stale_status_verdict(self) -> Pending | Failed | None:
         """Return the verdict while its status is of an older generation; else None."""
-        absent = self.workload.missing_verdict()
-        if absent is not None or self.workload.current is None:
+        absent = self.object.missing_verdict()
+        if absent is not None or self.object.current is None:
             return absent
-        lag = describe_generation_lag(self.workload.current)
-        return (self.workload.ending() or Pending(lag)) if lag else None
+        lag = describe_generation_lag(self.object.current)
+        return (self.object.ending() or Pending(lag)) if lag else None
 
     def deferred_source(self) -> Source | None:
         """Return its events while pods are missing that it should create."""
-        if self.stale_status_verdict() is not None or self.workload.ending() is not None:
+        if self.stale_status_verdict() is not None or self.object.ending() is not None:
             return None
         return self.refusals.source if self.has_missing_pods() else None
 
@@ -253,32 +273,28 @@ class WorkloadCondition:
     @property
     def current(self) -> dict[str, Any]:
         """The present object; call this only while it exists."""
-        return self.workload.current or {"metadata": {}}
+        return self.object.current or {"metadata": {}}
 
     @property
     def tally(self) -> ObjectCounter | None:
         """The pods that decide; None if none do, or they are not known."""
-        if self.pods is None or self.workload.current is None:
+        if self.pods is None or self.object.current is None:
             return None
-        return self.pods.of(next(iter(self.workload.uids())))
+        return self.pods.of(next(iter(self.object.uids())))
 
-    def seen(self) -> str:
+    def summarize(self) -> str:
         """Return a summary of its pods, or that it exists."""
-        if self.workload.current is None:
+        if self.object.current is None:
             return ""
         tally = self.tally
         return "it is there" if tally is None else f"pods: {tally.summary() or 'none'}"
-
-    def result(self) -> dict[str, Any]:
-        """Return the last object seen."""
-        return self.workload.object()
 
     def scope(self) -> EvidenceScope:
         """Return the object, its intermediate objects, and its pods."""
         tally = self.tally
         return EvidenceScope(
             self.namespace,
-            objects=(self.workload.reference(), *self.intermediate_objects()),
+            objects=(self.object.reference(), *self.intermediate_objects()),
             pods=self._selector,
             suspects=tally.suspects() if tally is not None else (),
         )

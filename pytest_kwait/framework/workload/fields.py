@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.conditions import StatusCondition
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
+from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import (
@@ -26,7 +27,7 @@ from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.engine.single_object import SingleObject
+    from pytest_kwait.engine.object_sinks import SingleObject
 
 __all__ = [
     "CONTROLLERS",
@@ -38,6 +39,7 @@ __all__ = [
     "desired_pods",
     "desired_replicas_annotation_of",
     "images_of",
+    "least_available",
     "parse_controller",
     "replicas_of",
     "revision_of",
@@ -109,13 +111,6 @@ class _Template(TypedDict, total=False):
     spec: _PodSpec | None
 
 
-class _Condition(TypedDict, total=False):
-    type: str
-    status: str
-    reason: str | None
-    message: str | None
-
-
 class _RollingUpdate(TypedDict, total=False):
     maxSurge: int | str | None
     maxUnavailable: int | str | None
@@ -140,7 +135,7 @@ class _DeploymentStatus(TypedDict, total=False):
     replicas: int | None
     updatedReplicas: int | None
     availableReplicas: int | None
-    conditions: list[_Condition] | None
+    conditions: list[StatusCondition] | None
 
 
 class DeploymentFields(TypedDict, total=False):
@@ -162,7 +157,7 @@ class _ReplicaSetStatus(TypedDict, total=False):
     replicas: int | None
     readyReplicas: int | None
     availableReplicas: int | None
-    conditions: list[_Condition] | None
+    conditions: list[StatusCondition] | None
 
 
 class ReplicaSetFields(TypedDict, total=False):
@@ -243,6 +238,18 @@ def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
     if not surge and not unavailable:
         unavailable = 1
     return Bounds(replicas + surge, max(0, replicas - unavailable))
+
+
+def least_available(deployment: dict[str, Any]) -> int:
+    """Return the number of pods with which a Deployment's condition Available is True.
+
+    Only a rolling update may leave some out.
+
+    Source: kubernetes/pkg/controller/deployment/sync.go calculateStatus.
+    """
+    strategy = (deployment.get("spec") or {}).get("strategy") or {}
+    rolling = strategy.get("type") == "RollingUpdate"
+    return rolling_bounds(deployment).least if rolling else replicas_of(deployment)
 
 
 def desired_replicas_annotation_of(replica_set: dict[str, Any]) -> int:

@@ -6,3 +6,24 @@ the scheduler nor the pytest plugin imports this package.
 
 Source: cmd/kube-scheduler.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
+from pytest_kwait.errors import KwaitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CommandError", "aggregate"]
+
+
+class CommandError(KwaitError):
+    """A fatal error of the program; the text is its one line on stderr."""
+
+
+def aggregate(errors: Iterable[object]) -> CommandError:
+    """Combine errors into one."""
+    return CommandError(aggregate_errors(errors))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from pytest_kwait.apimachinery.durations import format_duration
+from pytest_kwait.apimachinery.times import format_duration
 
 __all__ = [
     "API_VERSION",

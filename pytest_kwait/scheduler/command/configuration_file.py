@@ -16,17 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from pytest_kwait.apimachinery.durations import format_duration
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value, required
 from pytest_kwait.apimachinery.go_values import INT32, INT64, parse_duration, quote_go
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.command.config_errors import (
-    CommandError,
-    FieldError,
-    aggregate,
-    invalid,
-    required,
-)
+from pytest_kwait.scheduler.command import CommandError, aggregate
 from pytest_kwait.scheduler.command.configuration import (
     API_VERSION,
     JSON_CONTENT,
@@ -232,7 +227,7 @@ class _Decoder:
         try:
             return parse_duration(data)
         except ValueError as error:
-            self._note(path, invalid(path, data, str(error)))
+            self._note(path, invalid_value(path, data, str(error)))
             return None
 
     def object(self, data: Any, path: str) -> dict[str, Any] | None:
@@ -325,7 +320,7 @@ def _list_violations(config: Configuration) -> Iterator[FieldError]:
     yield from _check_connection(config.client_connection)
     yield from _check_election(config.leader_election)
     if config.parallelism <= 0:
-        yield invalid(
+        yield invalid_value(
             "parallelism", config.parallelism, "should be an integer value greater than zero"
         )
     yield from validate_profiles(config.profiles)
@@ -335,36 +330,38 @@ def _list_violations(config: Configuration) -> Iterator[FieldError]:
         yield from _check_percentage(path, profile.percentage_of_nodes_to_score)
     initial, most = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial <= 0:
-        yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
+        yield invalid_value("podInitialBackoffSeconds", initial, "must be greater than 0")
     if most < initial:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        yield invalid("podMaxBackoffSeconds", most, detail)
+        yield invalid_value("podMaxBackoffSeconds", most, detail)
     if config.extenders:
         detail = "this scheduler calls no extenders: leave them out"
-        yield invalid("extenders", len(config.extenders), detail)
+        yield invalid_value("extenders", len(config.extenders), detail)
     for name, value in (
         ("enableProfiling", config.enable_profiling),
         ("enableContentionProfiling", config.enable_contention_profiling),
     ):
         if value:
-            yield invalid(name, value, "this scheduler serves no profiles of itself: use false")
+            yield invalid_value(
+                name, value, "this scheduler serves no profiles of itself: use false"
+            )
 
 
 def _check_connection(connection: ClientConnection) -> Iterator[FieldError]:
     if connection.burst < 0:
-        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
+        yield invalid_value("clientConnection.burst", connection.burst, "must be non-negative")
     if connection.burst == 0:
-        yield invalid("clientConnection.burst", 0, "no request could be sent: use 1 or more")
+        yield invalid_value("clientConnection.burst", 0, "no request could be sent: use 1 or more")
     if connection.qps <= 0:
         detail = "this scheduler always keeps to a rate: use more than 0"
-        yield invalid("clientConnection.qps", connection.qps, detail)
+        yield invalid_value("clientConnection.qps", connection.qps, detail)
     for name, value in (
         ("contentType", connection.content_type),
         ("acceptContentTypes", connection.accept_content_types),
     ):
         if value not in ("", JSON_CONTENT):
             detail = f"this scheduler speaks {JSON_CONTENT}"
-            yield invalid(f"clientConnection.{name}", value, detail)
+            yield invalid_value(f"clientConnection.{name}", value, detail)
 
 
 def _check_election(election: LeaderElection) -> Iterator[FieldError]:
@@ -375,14 +372,16 @@ def _check_election(election: LeaderElection) -> Iterator[FieldError]:
     retry = election.retry_period
     for name, value in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if value <= 0:
-            yield invalid(f"{path}.{name}", format_duration(value), "must be greater than zero")
+            yield invalid_value(
+                f"{path}.{name}", format_duration(value), "must be greater than zero"
+            )
     if lease <= renew:
         detail = "must be greater than `RenewDeadline`"
-        yield invalid(f"{path}.leaseDuration", format_duration(lease), detail)
+        yield invalid_value(f"{path}.leaseDuration", format_duration(lease), detail)
     if 0 < renew <= retry * _JITTER_FACTOR:
         # Kubernetes reports this only at the start of the election.
         detail = "must be greater than retryPeriod*JitterFactor"
-        yield invalid(f"{path}.renewDeadline", format_duration(renew), detail)
+        yield invalid_value(f"{path}.renewDeadline", format_duration(renew), detail)
     for name, text in (
         ("resourceLock", election.resource_lock),
         ("resourceNamespace", election.resource_namespace),
@@ -394,7 +393,7 @@ def _check_election(election: LeaderElection) -> Iterator[FieldError]:
     yield from _check_lock_name(f"{path}.resourceName", election.resource_name)
     if election.resource_lock != "leases":
         detail = 'resourceLock value must be "leases"'
-        yield invalid(f"{path}.resourceLock", election.resource_lock, detail)
+        yield invalid_value(f"{path}.resourceLock", election.resource_lock, detail)
 
 
 def _check_lock_name(path: str, name: str) -> Iterator[FieldError]:
@@ -402,12 +401,12 @@ def _check_lock_name(path: str, name: str) -> Iterator[FieldError]:
         try:
             check_name(path, name)
         except InvalidArgument as error:
-            yield invalid(path, name, error.valid)
+            yield invalid_value(path, name, error.valid)
 
 
 def _check_percentage(path: str, percentage: int | None) -> Iterator[FieldError]:
     if percentage is not None and not 0 <= percentage <= 100:
-        yield invalid(path, percentage, "not in valid range [0-100]")
+        yield invalid_value(path, percentage, "not in valid range [0-100]")
 
 
 _ELECTION = {
@@ -419,7 +418,16 @@ _ELECTION = {
     "leader_elect_resource_name": "resource_name",
     "leader_elect_resource_namespace": "resource_namespace",
 }
-_CONNECTION = {"kubeconfig": "kubeconfig", "kube_api_qps": "qps", "kube_api_burst": "burst"}
+_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube_api_qps": "qps",
+    "kube_api_burst": "burst",
+    "kube_api_content_type": "content_type",
+}
+_PROFILING = {
+    "profiling": "enable_profiling",
+    "contention_profiling": "enable_contention_profiling",
+}
 
 
 def load_configuration(flags: Flags) -> Configuration:
@@ -444,8 +452,10 @@ def load_configuration(flags: Flags) -> Configuration:
     connection = {
         field: getattr(flags, name) for name, field in _CONNECTION.items() if name in given
     }
+    profiling = {field: getattr(flags, name) for name, field in _PROFILING.items() if name in given}
     configuration = replace(
         configuration,
+        **profiling,
         leader_election=replace(configuration.leader_election, **election),
         client_connection=replace(configuration.client_connection, **connection),
         profiles=set_profile_defaults(configuration.profiles, Profile()),

@@ -21,7 +21,7 @@ from pytest_kwait.client.resource import CONFIG_MAPS, Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:

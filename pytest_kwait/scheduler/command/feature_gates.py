@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.go_values import parse_bool
-from pytest_kwait.scheduler.command.config_errors import CommandError, aggregate
+from pytest_kwait.scheduler.command import CommandError, aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,8 +78,8 @@ class FeatureGates:
                 errors.append(f"unrecognized feature gate: {name}")
             elif gate.locked and on is not gate.default:
                 errors.append(
-                    f"cannot set feature gate {name} to {_word(on)}, "
-                    f"feature is locked to {_word(gate.default)}"
+                    f"cannot set feature gate {name} to {_format_bool(on)}, "
+                    f"feature is locked to {_format_bool(gate.default)}"
                 )
             else:
                 self._on[name] = on
@@ -128,11 +128,11 @@ class FeatureGates:
 def describe_gates() -> list[str]:
     """Return a line on each gate that can be set."""
     return [
-        f"{_COMPONENT}:{name}=true|false ({gate.stage} - default={_word(gate.default)})"
+        f"{_COMPONENT}:{name}=true|false ({gate.stage} - default={_format_bool(gate.default)})"
         for name, gate in sorted(GATES.items())
         if not gate.locked
     ]
 
 
-def _word(on: bool) -> str:
+def _format_bool(on: bool) -> str:
     return "true" if on else "false"

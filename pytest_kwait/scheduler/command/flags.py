@@ -9,12 +9,12 @@ Source: spf13/pflag; cmd/kube-scheduler/app/options.
 from __future__ import annotations
 
 import difflib
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.go_values import (
     INT32,
     parse_bool,
@@ -24,7 +24,8 @@ from pytest_kwait.apimachinery.go_values import (
     parse_ip,
     quote_go,
 )
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.feature_gates import describe_gates
 
 if TYPE_CHECKING:
@@ -32,16 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOOL",
+    "CIPHER_SUITES",
     "COMMAND",
     "DURATION",
     "FLOAT",
     "INT",
     "INT32_FLAG",
     "IP",
+    "NOT_SUPPORTED",
     "PROGRAM",
     "SECURE_PORT",
     "STRING",
     "STRINGS",
+    "TLS_VERSIONS",
     "Flag",
     "FlagCommand",
     "FlagType",
@@ -225,7 +229,10 @@ def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any
     try:
         context = command.make_context(str(command.name), list(argv))
     except click.NoSuchOption as error:
-        raise CommandError(_unknown_flag_error(command, error.option_name)) from None
+        name = error.option_name
+        if not name.startswith("--"):  # the parser names the first letter alone
+            name = next((arg for arg in argv if arg.startswith(name)), name)
+        raise CommandError(_unknown_flag_error(command, name)) from None
     except click.BadOptionUsage as error:
         raise CommandError(_strip_dashes(error.option_name)) from None
     except click.UsageError as error:
@@ -249,11 +256,21 @@ def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any
     return values, frozenset(named)
 
 
+_SIMILARITY = 0.8
+"""Minimum similarity of a suggested name, from 0 to 1: a common prefix is not enough."""
+
+
 def _unknown_flag_error(command: FlagCommand, name: str) -> str:
-    if not name.startswith("--"):
-        return f"unknown shorthand flag: '{name.lstrip('-')[:1]}' in {name}"
     known = [option for flag in command.params for option in flag.opts]
-    near = difflib.get_close_matches(name.replace("_", "-"), known, n=1)
+    if not name.startswith("--"):
+        long = f"-{name.partition('=')[0]}".replace("_", "-")
+        hint = f" (did you mean {long}?)" if long in known else ""
+        return f"unknown shorthand flag: '{name.lstrip('-')[:1]}' in {name}{hint}"
+    spelled = name.replace("_", "-")
+    reason = NOT_SUPPORTED.get(spelled.removeprefix("--")) if command is COMMAND else None
+    if reason is not None:
+        return f"{PROGRAM} does not support kube-scheduler's flag {spelled}: {reason}"
+    near = difflib.get_close_matches(spelled, known, n=1, cutoff=_SIMILARITY)
     return f"unknown flag: {name}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
@@ -276,14 +293,40 @@ _GATES = "feature gate"
 _LOGS = "logs"
 _GLOBAL = "global"
 
-_ABOUT = """Gives pods that wait for one a node to run on.
+_ABOUT = """Assigns pending pods to nodes.
 
-The scheduler of pytest-kwait takes the pods that name it, finds the nodes that fit by its
-predicates, rates them by its priorities and binds each pod to the best. Its flags and its
-configuration are those of Kubernetes' scheduler; several may run beside each other, each for the
-scheduler names of its profiles."""
+The scheduler of pytest-kwait takes the pods that name it, filters the nodes by its predicates,
+scores them by its priorities and binds each pod to the best. Its flags and its configuration are
+those of Kubernetes' scheduler; several may run at once, each for the scheduler names of its
+profiles."""
 
 _CONFIG_WINS = "The flag wins over the configuration file."
+
+_FRONT_PROXY = "user names in headers of a front proxy are ignored"
+_ALL_METRICS = "all metrics are served as they are"
+_ONE_STREAM = "logs go to stderr line by line"
+NOT_SUPPORTED = {
+    "allow-metric-labels": _ALL_METRICS,
+    "allow-metric-labels-manifest": _ALL_METRICS,
+    "disabled-metrics": _ALL_METRICS,
+    "emulated-version": "it behaves as version 1.36",
+    "log-json-info-buffer-size": _ONE_STREAM,
+    "log-json-split-stream": _ONE_STREAM,
+    "log-text-info-buffer-size": _ONE_STREAM,
+    "log-text-split-stream": _ONE_STREAM,
+    "min-compatibility-version": "it behaves as version 1.36",
+    "requestheader-allowed-names": _FRONT_PROXY,
+    "requestheader-client-ca-file": _FRONT_PROXY,
+    "requestheader-extra-headers-prefix": _FRONT_PROXY,
+    "requestheader-group-headers": _FRONT_PROXY,
+    "requestheader-uid-headers": _FRONT_PROXY,
+    "requestheader-username-headers": _FRONT_PROXY,
+    "show-hidden-metrics-for-version": "it has no hidden metrics",
+    "tls-curve-preferences": "the TLS library chooses the key exchange",
+    "tls-sni-cert-key": "it serves one certificate: use --tls-cert-file and --tls-private-key-file",
+    "vmodule": "verbosity is the same for all modules: use -v",
+}
+"""Flags of kube-scheduler that this program refuses, with the reason."""
 
 _FLAGS = (
     Flag(_MISC, "config", STRING, "", "File with a KubeSchedulerConfiguration as YAML or JSON."),
@@ -299,22 +342,50 @@ _FLAGS = (
         "write-config-to",
         STRING,
         "",
-        "Write the configuration that flags and file make to this file, and exit.",
+        "Write the configuration from flags and file to this file, and exit.",
     ),
     Flag(
         _SERVING,
         "bind-address",
         IP,
         "0.0.0.0",  # noqa: S104 # the default of Kubernetes' scheduler, whose probes come from outside
-        "Address to listen on at the secure port; 0.0.0.0 and :: are all of both families.",
+        "Address of the secure port; 0.0.0.0 and :: are all addresses of both families.",
     ),
     Flag(
         _SERVING,
         "cert-dir",
         STRING,
         "",
-        "Folder where a self-signed certificate is kept; without one it is held in memory. Not"
-        " looked at where --tls-cert-file and --tls-private-key-file are given.",
+        "Folder of the self-signed certificate; empty to hold it in memory. Ignored with"
+        " --tls-cert-file and --tls-private-key-file.",
+    ),
+    Flag(
+        _SERVING,
+        "disable-http2-serving",
+        BOOL,
+        False,
+        "Whether not to serve HTTP/2; no effect, since only HTTP/1.1 is served.",
+    ),
+    Flag(
+        _SERVING,
+        "http2-max-streams-per-connection",
+        INT,
+        0,
+        "Maximum number of streams in an HTTP/2 connection; no effect, as only HTTP/1.1 is served.",
+    ),
+    Flag(
+        _SERVING,
+        "permit-address-sharing",
+        BOOL,
+        False,
+        "Whether to listen with SO_REUSEADDR; no effect, since it always does.",
+    ),
+    Flag(
+        _SERVING,
+        "permit-port-sharing",
+        BOOL,
+        False,
+        "Whether to listen with SO_REUSEPORT, so that several processes may share the port.",
     ),
     Flag(
         _SERVING,
@@ -328,8 +399,24 @@ _FLAGS = (
         "tls-cert-file",
         STRING,
         "",
-        "File with the certificate to serve with, its authorities after it. Where neither it nor"
-        " the key is given, a self-signed one is made.",
+        "File with the server's certificate, followed by its authorities. Without it and the key a"
+        " self-signed certificate is created.",
+    ),
+    Flag(
+        _SERVING,
+        "tls-cipher-suites",
+        STRINGS,
+        (),
+        "Cipher suites of TLS 1.2 and earlier, separated by commas, by their IANA names. Those of"
+        " TLS 1.3 are always on. Without it the TLS library chooses.",
+    ),
+    Flag(
+        _SERVING,
+        "tls-min-version",
+        STRING,
+        "",
+        "Minimum version of TLS: VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13. Without"
+        " it, 1.2.",
     ),
     Flag(_SERVING, "tls-private-key-file", STRING, "", "File with the key of --tls-cert-file."),
     Flag(
@@ -338,44 +425,44 @@ _FLAGS = (
         STRING,
         "",
         "Kubeconfig of the API server that reviews tokens (create tokenreviews). Without it tokens"
-        " mean nothing, and callers that bring no certificate are anonymous.",
+        " are ignored, and requests without a client certificate are anonymous.",
     ),
     Flag(
         _AUTHENTICATION,
         "authentication-skip-lookup",
         BOOL,
         False,
-        "Whether not to ask the API server of --authentication-kubeconfig for the authorities of"
-        " client certificates.",
+        "Whether not to read the authorities of client certificates from the API server of"
+        " --authentication-kubeconfig.",
     ),
     Flag(
         _AUTHENTICATION,
         "authentication-token-webhook-cache-ttl",
         DURATION,
         10.0,
-        "How long the answer to a token is kept.",
+        "How long the review of a token is cached.",
     ),
     Flag(
         _AUTHENTICATION,
         "authentication-tolerate-lookup-failure",
         BOOL,
         True,
-        "Whether to go on without client certificates when their authorities cannot be had.",
+        "Whether to serve without client certificates if reading their authorities fails.",
     ),
     Flag(
         _AUTHENTICATION,
         "client-ca-file",
         STRING,
         "",
-        "File with the authorities of client certificates: who shows one signed by them is the user"
-        " of its common name, a member of the groups of its organizations.",
+        "File with the authorities of client certificates. A certificate's common name is the user,"
+        " its organizations are the groups.",
     ),
     Flag(
         _AUTHORIZATION,
         "authorization-always-allow-paths",
         STRINGS,
         ("/healthz", "/readyz", "/livez"),
-        "Paths that everybody may read; a * at the end stands for any rest.",
+        "Paths that are served without authorization; a * at the end matches any suffix.",
     ),
     Flag(
         _AUTHORIZATION,
@@ -383,21 +470,21 @@ _FLAGS = (
         STRING,
         "",
         "Kubeconfig of the API server that reviews access (create subjectaccessreviews). Without it"
-        " nobody but system:masters may read more than the paths that are always allowed.",
+        " only system:masters may read other paths than those that are always allowed.",
     ),
     Flag(
         _AUTHORIZATION,
         "authorization-webhook-cache-authorized-ttl",
         DURATION,
         10.0,
-        "How long it is kept that somebody may read a path.",
+        "How long the review that allows a path is cached.",
     ),
     Flag(
         _AUTHORIZATION,
         "authorization-webhook-cache-unauthorized-ttl",
         DURATION,
         10.0,
-        "How long it is kept that somebody may not.",
+        "How long the review that denies a path is cached.",
     ),
     Flag(
         _DEPRECATED,
@@ -408,10 +495,25 @@ _FLAGS = (
     ),
     Flag(
         _DEPRECATED,
+        "contention-profiling",
+        BOOL,
+        False,
+        "DEPRECATED: whether to profile locks; must be false, since no profiles are served.",
+    ),
+    Flag(
+        _DEPRECATED,
         "kube-api-burst",
         INT32_FLAG,
         100,
         "DEPRECATED: requests to the API server at once, above --kube-api-qps. " + _CONFIG_WINS,
+    ),
+    Flag(
+        _DEPRECATED,
+        "kube-api-content-type",
+        STRING,
+        "application/json",
+        "DEPRECATED: content type of requests to the API server; only the default one. "
+        + _CONFIG_WINS,
     ),
     Flag(
         _DEPRECATED,
@@ -432,8 +534,7 @@ _FLAGS = (
         "pod-max-in-unschedulable-pods-duration",
         DURATION,
         300.0,
-        "DEPRECATED: after how long a pod that fits nowhere is tried again though nothing has"
-        " changed.",
+        "DEPRECATED: the time after which an unschedulable pod is retried without any change.",
     ),
     Flag(
         _DEPRECATED,
@@ -443,18 +544,25 @@ _FLAGS = (
         "DEPRECATED: port to serve plain HTTP on, without authentication; 0 serves none.",
     ),
     Flag(
+        _DEPRECATED,
+        "profiling",
+        BOOL,
+        False,
+        "DEPRECATED: whether to serve profiles; must be false, since none are served.",
+    ),
+    Flag(
         _ELECTION,
         "leader-elect",
         BOOL,
         True,
-        "Whether to become leader before scheduling: for several of the same scheduler.",
+        "Whether to become leader before scheduling; for replicas of one scheduler.",
     ),
     Flag(
         _ELECTION,
         "leader-elect-lease-duration",
         DURATION,
         15.0,
-        "How long others wait after the last renewal before they take over.",
+        "How long other candidates wait after the last renewal before they acquire the lease.",
     ),
     Flag(
         _ELECTION,
@@ -489,7 +597,7 @@ _FLAGS = (
         "leader-elect-retry-period",
         DURATION,
         2.0,
-        "Pause between tries to become and to stay leader.",
+        "Pause between attempts to acquire and to renew the lease.",
     ),
     Flag(
         _GATES,
@@ -500,16 +608,59 @@ _FLAGS = (
     ),
     Flag(
         _LOGS,
+        "log-flush-frequency",
+        DURATION,
+        5.0,
+        "Maximum time between flushes of the logs; each line is flushed at once.",
+    ),
+    Flag(_LOGS, "logging-format", STRING, "text", 'Format of the logs: "json" or "text".'),
+    Flag(
+        _LOGS,
         "v",
         INT32_FLAG,
         0,
-        "How much to log: 0 what matters to who runs it, 2 the configuration as well, 4 and more"
-        " each step.",
+        "Log level: 0 for the important steps, 2 for the configuration too, 4 and more for each"
+        " step.",
         short="v",
     ),
     Flag(_GLOBAL, "help", BOOL, False, "Show this, and exit.", short="h"),
     Flag(_GLOBAL, "version", BOOL, False, "Show the version, and exit."),
 )
+
+_NOT_NEGATIVE = ("-ttl", "-pods-duration", "-flush-frequency", "-per-connection")
+
+TLS_VERSIONS = {
+    f"VersionTLS{digits}": getattr(ssl.TLSVersion, f"TLSv1{suffix}")
+    for digits, suffix in (("10", ""), ("11", "_1"), ("12", "_2"), ("13", "_3"))
+}
+"""Values of `--tls-min-version`."""
+
+_AES_SUITES = ("128_CBC_SHA", "128_CBC_SHA256", "128_GCM_SHA256", "256_CBC_SHA", "256_GCM_SHA384")
+CIPHER_SUITES = {
+    **dict.fromkeys(
+        ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+    ),
+    **{
+        f"TLS_{prefix}WITH_AES_{rest}": (
+            f"{openssl}AES{rest.replace('_CBC_', '-').replace('_', '-')}"
+        )
+        for prefix, openssl in (
+            ("ECDHE_ECDSA_", "ECDHE-ECDSA-"),
+            ("ECDHE_RSA_", "ECDHE-RSA-"),
+            ("RSA_", ""),
+        )
+        for rest in _AES_SUITES
+    },
+    **{
+        f"TLS_ECDHE_{kind}_WITH_CHACHA20_POLY1305{end}": f"ECDHE-{kind}-CHACHA20-POLY1305"
+        for kind in ("ECDSA", "RSA")
+        for end in ("", "_SHA256")
+    },
+}
+"""OpenSSL's names of the values of `--tls-cipher-suites`; None for those of TLS 1.3.
+
+Source: Go, crypto/tls cipher_suites.go, without RC4 and 3DES.
+"""
 
 COMMAND = FlagCommand(PROGRAM, _FLAGS, _ABOUT)
 
@@ -529,8 +680,14 @@ class Flags:
     write_config_to: str
     bind_address: str
     cert_dir: str
+    disable_http2_serving: bool
+    http2_max_streams_per_connection: int
+    permit_address_sharing: bool
+    permit_port_sharing: bool
     secure_port: int
     tls_cert_file: str
+    tls_cipher_suites: tuple[str, ...]
+    tls_min_version: str
     tls_private_key_file: str
     authentication_kubeconfig: str
     authentication_skip_lookup: bool
@@ -542,11 +699,14 @@ class Flags:
     authorization_webhook_cache_authorized_ttl: float
     authorization_webhook_cache_unauthorized_ttl: float
     address: str
+    contention_profiling: bool
     kube_api_burst: int
+    kube_api_content_type: str
     kube_api_qps: float
     kubeconfig: str
     pod_max_in_unschedulable_pods_duration: float
     port: int
+    profiling: bool
     leader_elect: bool
     leader_elect_lease_duration: float
     leader_elect_renew_deadline: float
@@ -555,6 +715,8 @@ class Flags:
     leader_elect_resource_namespace: str
     leader_elect_retry_period: float
     feature_gates: tuple[str, ...]
+    log_flush_frequency: float
+    logging_format: str
     v: int
     help: bool
     version: bool
@@ -587,10 +749,25 @@ class Flags:
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             missing = "key" if self.tls_cert_file else "cert"
             errors.append(f"missing filename for serving {missing}")
+        if self.tls_min_version and self.tls_min_version not in TLS_VERSIONS:
+            errors.append(
+                f"unknown tls version {quote_go(self.tls_min_version)}: "
+                f"use {', '.join(TLS_VERSIONS)}"
+            )
+        errors += [
+            f"Cipher suite {name} not supported or doesn't exist"
+            for name in self.tls_cipher_suites
+            if name not in CIPHER_SUITES
+        ]
+        if self.logging_format not in ("json", "text"):
+            errors.append(
+                f"format: Invalid value: {quote_go(self.logging_format)}: Unsupported log format: "
+                "use json, text"
+            )
         errors += [
             f"--{name} must not be negative"
             for name, value in self.pairs()
-            if name.endswith(("-ttl", "-pods-duration")) and value < 0
+            if name.endswith(_NOT_NEGATIVE) and value < 0
         ]
         return errors
 
@@ -603,7 +780,11 @@ class Flags:
 def help_text() -> str:
     """Return the help, as wide as the terminal but at most 98 columns."""
     context = click.Context(COMMAND, info_name=PROGRAM, max_content_width=100)
-    return COMMAND.get_help(context) + "\n"
+    formatter = context.make_formatter()
+    COMMAND.format_help(context, formatter)
+    with formatter.section("Flags of kube-scheduler that are not supported"):
+        formatter.write_dl([(f"--{name}", f"{why}.") for name, why in NOT_SUPPORTED.items()])
+    return formatter.getvalue()
 
 
 def parse_flags(argv: Sequence[str]) -> Flags:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.command.config_errors import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     duplicate,
-    invalid,
+    invalid_value,
     not_supported,
     required,
 )
@@ -204,7 +204,7 @@ def _check_plugins(profile: Profile, path: str) -> Iterator[FieldError]:
         if (plugins.enabled or plugins.disabled) and point not in EXTENSION_POINTS:
             names = [entry.name for entry in (*plugins.enabled, *plugins.disabled)]
             valid = f"plugins can be enabled and disabled at {', '.join(EXTENSION_POINTS)}"
-            yield invalid(where, names, valid)
+            yield invalid_value(where, names, valid)
             continue
         for error in _check_enabled(plugins, point, where):
             sound = False
@@ -217,7 +217,7 @@ def _check_plugins(profile: Profile, path: str) -> Iterator[FieldError]:
         for name in REQUIRED_PLUGINS:
             if name not in _expand_point(profile, PLUGINS[name].points[0]):
                 what = "must be enabled: this scheduler does it in any case"
-                yield invalid(path, name, what)
+                yield invalid_value(path, name, what)
 
 
 def _check_enabled(plugins: PluginSet, point: str, where: str) -> Iterator[FieldError]:
@@ -232,7 +232,7 @@ def _check_enabled(plugins: PluginSet, point: str, where: str) -> Iterator[Field
         elif entry.name in seen:
             yield duplicate(f"{at}.name", entry.name)
         if entry.weight < 0:
-            yield invalid(f"{at}.weight", entry.weight, "must not be negative")
+            yield invalid_value(f"{at}.weight", entry.weight, "must not be negative")
         seen.add(entry.name)
 
 
@@ -251,7 +251,7 @@ def _check_plugin_config(configs: Sequence[PluginConfig], path: str) -> Iterator
         kind = args.pop("kind", f"{config.name}Args")
         args.pop("apiVersion", None)
         if kind != f"{config.name}Args":
-            yield invalid(f"{at}.args", kind, "has to match plugin args")
+            yield invalid_value(f"{at}.args", kind, "has to match plugin args")
             continue
         for name, value in args.items():
             yield from _check_argument(plugin.args, name, value, f"{at}.args.{name}")
@@ -259,9 +259,11 @@ def _check_plugin_config(configs: Sequence[PluginConfig], path: str) -> Iterator
 
 def _check_argument(valid: Any, name: str, value: Any, path: str) -> Iterator[FieldError]:
     if name not in valid:
-        yield invalid(path, value, "this scheduler does not have it: leave it out")
+        yield invalid_value(path, value, "this scheduler does not have it: leave it out")
     elif value is not None and value != valid[name]:
-        yield invalid(path, value, f"this scheduler has nothing but {_compact(valid[name])} here")
+        yield invalid_value(
+            path, value, f"this scheduler has nothing but {_compact(valid[name])} here"
+        )
 
 
 def _compact(value: Any) -> str:

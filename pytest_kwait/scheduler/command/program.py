@@ -15,18 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.times import MAX_SECONDS
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.cache.sync import wait_for_cache_sync
 from pytest_kwait.client.session import Session
+from pytest_kwait.client.transport import pin_settings
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 from pytest_kwait.scheduler.algorithm import Algorithm
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.delegated_auth import (
     Authenticator,
     Authorizer,
     fetch_client_authorities,
 )
+from pytest_kwait.scheduler.command.flags import PROGRAM
 from pytest_kwait.scheduler.command.profiles import list_profile_predicates, list_profile_priorities
 from pytest_kwait.scheduler.command.prometheus_metrics import PrometheusMetrics
 from pytest_kwait.scheduler.command.server import (
@@ -39,20 +43,23 @@ from pytest_kwait.scheduler.command.server import (
     render_configz,
     render_flagz,
 )
-from pytest_kwait.scheduler.config_factory import ConfigFactory
-from pytest_kwait.scheduler.scheduler import Scheduler
+from pytest_kwait.scheduler.scheduler import ConfigFactory, Scheduler
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubernetes.client import ApiClient
 
     from pytest_kwait.scheduler.command.configuration import Configuration, Profile
     from pytest_kwait.scheduler.command.feature_gates import FeatureGates
     from pytest_kwait.scheduler.command.flags import Flags
-    from pytest_kwait.scheduler.config_factory import Config
+    from pytest_kwait.scheduler.scheduler import Config
     from pytest_kwait.wait import Context
 
 __all__ = [
     "SchedulerProgram",
+    "describe_competition",
     "make_in_cluster_client",
     "make_kubeconfig_client",
     "make_scheduler_client",
@@ -94,6 +101,8 @@ def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
     from kubernetes.client import ApiClient, Configuration
     from kubernetes.config import ConfigException, load_kube_config
 
+    from pytest_kwait.temp_dir import credentials_folder
+
     path = Path(kubeconfig).expanduser()
     try:
         path.stat()
@@ -103,13 +112,20 @@ def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
     configuration = Configuration()
     try:
         load_kube_config(  # type: ignore[no-untyped-call] # the client has no types here
-            str(path), client_configuration=configuration
+            str(path), client_configuration=configuration, temp_file_path=credentials_folder()
         )
     except (ConfigException, OSError, TypeError, ValueError, AttributeError) as error:
         why = " ".join(str(error).split())
+        if not isinstance(error, ConfigException | OSError):
+            # Raised by code of the client that expects other contents.
+            why = (
+                "not a kubeconfig: it must be a YAML mapping of kind Config, with clusters, users "
+                "and contexts"
+            )
         raise CommandError(f"error loading config file {kubeconfig}: {why}") from None
     if master:
-        configuration.host = _parse_address(master)
+        # As client-go does: the file's server name belongs to the file's server.
+        pin_settings(configuration, {"host": _parse_address(master), "tls_server_name": None})
     return ApiClient(_bypass_proxy_for_loopback(configuration))
 
 
@@ -155,6 +171,10 @@ def _bypass_proxy_for_loopback(configuration: object) -> object:
 
 _HEALTH_TOLERANCE = 20.0
 """Seconds past its lease that a leader which cannot renew it still counts as healthy."""
+_LEASE_TIMEOUT = 5.0
+"""Seconds for finding out whether the lease is held."""
+_DEFAULT_NAME = "default-scheduler"
+_DEFAULT_LEASE = "kube-system/kube-scheduler"
 _SHUTDOWN_TIMEOUT = 3.0
 """Seconds that pending requests get at the end."""
 
@@ -213,6 +233,9 @@ class SchedulerProgram:
             ending.callback(self._informers.stop)
             if not self._configuration.delay_cache_until_active and not self._fill_caches():
                 return
+            warning = describe_competition(self._configuration, self._is_lease_held)
+            if warning:
+                _log.warning(warning)
             if self._elector is None:
                 self._schedule(stop)
             elif not self._elector.run(stop):
@@ -261,7 +284,7 @@ class SchedulerProgram:
             release_on_cancel=True,
             on_started_leading=self._lead,
             on_stopped_leading=self._stopped_leading,
-            on_new_leader=lambda leader: _log.info("new leader elected: %s", leader or "nobody"),
+            on_new_leader=lambda leader: _log.info("new leader elected: %s", leader or "none"),
         )
         self.metrics.leading(election.resource_name, lambda: elector.is_leader)
         return elector
@@ -293,6 +316,8 @@ class SchedulerProgram:
                 folder=flags.cert_dir,
                 address=flags.bind_address,
                 client_ca=authorities,
+                min_version=flags.tls_min_version,
+                cipher_suites=flags.tls_cipher_suites,
             )
             authenticator = Authenticator(reviewer, flags.authentication_token_webhook_cache_ttl)
             authorizer = Authorizer(
@@ -302,7 +327,15 @@ class SchedulerProgram:
                 flags.authorization_webhook_cache_unauthorized_ttl,
             )
             secured = Routes(health, pages, authenticator, authorizer)
-            servers.append(Server(flags.bind_address, flags.secure_port, secured, tls))
+            servers.append(
+                Server(
+                    flags.bind_address,
+                    flags.secure_port,
+                    secured,
+                    tls,
+                    share_port=flags.permit_port_sharing,
+                )
+            )
             _log.info("Serving securely on %s:%s", flags.bind_address, flags.secure_port)
         if flags.port:
             servers.append(Server(flags.address, flags.port, endpoints, None))
@@ -320,11 +353,23 @@ class SchedulerProgram:
     def _fill_caches(self) -> bool:
         """Return True once the caches have synced, False if stopped before."""
         self._informers.start()
-        if not wait_for_cache_sync(*self._config.watch.synced, stop=self._stop):
+        # As kube-scheduler it does not give up: an API server may come at any time.
+        if not wait_for_cache_sync(
+            *self._config.watch.synced, name=PROGRAM, stop=self._stop, timeout=MAX_SECONDS
+        ):
             return False
         self._synced.set()
-        _log.info("Caches are synced")
         return True
+
+    def _is_lease_held(self) -> bool:
+        """Return whether another candidate holds the lease; True if that is not known."""
+        election = self._configuration.leader_election
+        lock = LeaseLock(self._client(), election.resource_namespace, election.resource_name, "-")
+        try:
+            record = lock.get(deadline=Deadline.after(_LEASE_TIMEOUT, SYSTEM_CLOCK))
+        except (KwaitError, DeadlineExceeded):
+            return True  # the election reports it
+        return record is not None and bool(record.holder_identity)
 
     def _lead(self, ctx: Context) -> None:
         self._leading = threading.current_thread()
@@ -351,6 +396,32 @@ class SchedulerProgram:
     def _check_synced(self) -> None:
         if not self._synced.is_set():
             raise UnhealthyError("handlers are not fully synchronized")
+
+
+def describe_competition(configuration: Configuration, is_lease_held: Callable[[], bool]) -> str:
+    """Return a warning if a scheduler of the cluster may schedule the same pods; else "".
+
+    Args:
+        configuration: the configuration in force.
+        is_lease_held: returns whether another candidate holds the configured lease.
+    """
+    if all(each.scheduler_name != _DEFAULT_NAME for each in configuration.profiles):
+        return ""
+    election = configuration.leader_election
+    lease = f"{election.resource_namespace}/{election.resource_name}"
+    if not election.leader_elect:
+        reason = "without leader election"
+    elif lease != _DEFAULT_LEASE:
+        reason = f"as leader of {lease} instead of {_DEFAULT_LEASE}"
+    elif is_lease_held():
+        return ""
+    else:
+        reason = f"as leader of {lease}, which no other scheduler holds"
+    return (
+        f"Scheduling pods of {_DEFAULT_NAME} {reason}: the cluster's own scheduler, if it runs, "
+        "schedules the same pods; give the profiles in --config another schedulerName, or stop "
+        "the other scheduler"
+    )
 
 
 def _make_algorithm(configuration: Configuration, profile: Profile) -> Algorithm:

@@ -1,13 +1,14 @@
 """The entry point of `kwait-scheduler`, with its logs and its signal handlers.
 
-Logs go to stderr in klog's form. The first SIGTERM or SIGINT ends the program in order, the
-second one at once.
+Logs go to stderr in klog's form or as JSON. The first SIGTERM or SIGINT ends the program in
+order, the second one at once.
 
 Source: cmd/kube-scheduler.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -63,8 +64,29 @@ class _KlogFormatter(logging.Formatter):
         return f"{letter}{at:%m%d %H:%M:%S.%f} {place}] {text}"
 
 
+class _JsonFormatter(logging.Formatter):
+    """Formats a line as kube-scheduler does with `--logging-format=json`.
+
+    Source: k8s.io/component-base logs/json/json.go.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "ts": round(record.created * 1000, 4),
+            "caller": f"{record.filename}:{record.lineno}",
+            "msg": record.getMessage(),
+        }
+        if record.levelno < logging.ERROR:
+            line["v"] = DETAIL_VERBOSITY if record.levelno < logging.INFO else 0
+        if record.exc_info:
+            line["err"] = self.formatException(record.exc_info)
+        return json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+
+
 @contextmanager
-def capture_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
+def capture_logs(
+    verbosity: int, stream: TextIO | None = None, *, as_json: bool = False
+) -> Iterator[None]:
     """Write the scheduler's logs during the context, and flush them at its end.
 
     The logger is restored afterwards.
@@ -72,9 +94,10 @@ def capture_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]
     Args:
         verbosity: the value of `-v`.
         stream: the output; stderr by default.
+        as_json: whether each line is a JSON object instead of klog's form.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_KlogFormatter())
+    handler.setFormatter(_JsonFormatter() if as_json else _KlogFormatter())
     logger = logging.getLogger(_LOGGER)
     before = logger.level, logger.propagate
     logger.setLevel(logging.DEBUG if verbosity >= DETAIL_VERBOSITY else logging.INFO)
@@ -99,16 +122,16 @@ def stop_on_signals(stop: threading.Event) -> None:
     Source: apiserver pkg/server/signal.go SetupSignalHandler.
     """
     # A handler may run while its own thread holds the lock of any event; this queue has none.
-    arrived: SimpleQueue[int] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
 
     def note(number: int, _frame: FrameType | None) -> None:
-        arrived.put(number)
+        signals.put(number)
 
     def obey() -> None:
-        number = arrived.get()
+        number = signals.get()
         _log.info("Received %s, stopping", signal.Signals(number).name)
         stop.set()
-        arrived.get()
+        signals.get()
         exit_at_once(1)
 
     for number in _SIGNALS:
@@ -158,7 +181,7 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
         if flags.version:
             click.echo(f"{PROGRAM} {version}")
             return 0
-        with capture_logs(flags.v):
+        with capture_logs(flags.v, as_json=flags.logging_format == "json"):
             _run(flags, stop, version)
     except KwaitError as error:
         click.echo(f"Error: {' '.join(str(error).split())}", err=True)

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.go_values import quote_go
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.configuration import encode_configuration
-from pytest_kwait.scheduler.command.flags import PROGRAM
+from pytest_kwait.scheduler.command.flags import CIPHER_SUITES, PROGRAM, TLS_VERSIONS
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -270,16 +270,23 @@ class Server:
         port: the port; 0 for any free one.
         endpoints: the paths.
         tls: the TLS context; None for plain HTTP.
+        share_port: whether other processes may listen on the same port.
 
     Raises:
         CommandError: the address is in use, or does not belong to this host.
     """
 
     def __init__(
-        self, address: str, port: int, endpoints: Routes, tls: ssl.SSLContext | None
+        self,
+        address: str,
+        port: int,
+        endpoints: Routes,
+        tls: ssl.SSLContext | None,
+        *,
+        share_port: bool = False,
     ) -> None:
         try:
-            listener = _make_listener(address, port)
+            listener = _make_listener(address, port, share=share_port)
         except OSError as error:
             at = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             why = os.strerror(error.errno).lower() if error.errno else str(error)
@@ -396,14 +403,18 @@ class _ThreadedServer(ThreadingHTTPServer):
             _log.exception("connection from %s", client_address[0])
 
 
-def _make_listener(address: str, port: int) -> socket.socket:
+def _make_listener(address: str, port: int, *, share: bool) -> socket.socket:
     ip = ipaddress.ip_address(address)
     if ip.is_unspecified and socket.has_dualstack_ipv6():
         return socket.create_server(
-            ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=128
+            ("::", port),
+            family=socket.AF_INET6,
+            dualstack_ipv6=True,
+            backlog=128,
+            reuse_port=share,
         )
     family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
-    return socket.create_server((address, port), family=family, backlog=128)
+    return socket.create_server((address, port), family=family, backlog=128, reuse_port=share)
 
 
 def render_configz(configuration: Configuration) -> tuple[str, bytes]:
@@ -439,7 +450,14 @@ _PAIR = "kube-scheduler"
 
 
 def make_tls_context(
-    *, certificate: str, key: str, folder: str, address: str, client_ca: str | None
+    *,
+    certificate: str,
+    key: str,
+    folder: str,
+    address: str,
+    client_ca: str | None,
+    min_version: str = "",
+    cipher_suites: Sequence[str] = (),
 ) -> ssl.SSLContext:
     """Return the server's TLS context.
 
@@ -449,6 +467,8 @@ def make_tls_context(
         folder: the folder of a self-signed pair, created if absent; empty to keep one in memory.
         address: the address of a self-signed certificate.
         client_ca: the authorities of client certificates as PEM; None to request no certificate.
+        min_version: a key of `TLS_VERSIONS`; empty for TLS 1.2.
+        cipher_suites: keys of `CIPHER_SUITES`; empty for the library's choice.
 
     Raises:
         CommandError: files that are unreadable, not writable, or not a pair.
@@ -456,7 +476,12 @@ def make_tls_context(
     Source: apiserver pkg/server/options/serving.go MaybeDefaultWithSelfSignedCerts.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = TLS_VERSIONS[min_version or "VersionTLS12"]
+    ciphers = [name for name in map(CIPHER_SUITES.__getitem__, cipher_suites) if name is not None]
+    if ciphers:
+        context.set_ciphers(":".join(ciphers))
+    elif cipher_suites:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["http/1.1"])
     if certificate or key:
         _load(context, Path(certificate), Path(key))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.pod_info import PodInfo
 
 __all__ = [
-    "NO_REJECTION",
     "CycleState",
     "NoNodeError",
     "NodeCheck",
@@ -44,7 +43,6 @@ class Rejection:
     resolvable: bool = False
 
 
-NO_REJECTION: Rejection | None = None
 """The result of a check that passes."""
 
 NodeCheck = Callable[["NodeInfo"], Rejection | None]
@@ -84,7 +82,7 @@ class NodeLister(Protocol):
     - `namespace_labels(name) -> Mapping[str, str] | None`: the labels of a namespace, None if it
       does not exist; matched by `namespaceSelector`.
     - `spread_selectors(pod) -> Sequence[Mapping]`: the label selectors of the pod's services and
-      controller (see `spread_constraints.collect_spread_selectors`); counted by default spreading.
+      controller (see `pod_topology_spread.collect_spread_selectors`); counted by default spreading.
     """
 
     def list(self) -> Sequence[NodeInfo]:
@@ -111,14 +109,14 @@ class CycleState:
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of the namespace `name`; None if it does not exist."""
         if name not in self._known:
-            ask = getattr(self._lister, "namespace_labels", None)
-            self._known[name] = {_NAME_LABEL: name} if ask is None else ask(name)
+            get = getattr(self._lister, "namespace_labels", None)
+            self._known[name] = {_NAME_LABEL: name} if get is None else get(name)
         return self._known[name]
 
     def spread_selectors(self) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the pod's services and controller."""
-        ask = getattr(self._lister, "spread_selectors", None)
-        found: Sequence[Mapping[str, Any]] = _NO_SELECTORS if ask is None else ask(self.pod.pod)
+        get = getattr(self._lister, "spread_selectors", None)
+        found: Sequence[Mapping[str, Any]] = _NO_SELECTORS if get is None else get(self.pod.pod)
         return found
 
 

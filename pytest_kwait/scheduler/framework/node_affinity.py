@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.framework.invalid_objects import (
+from pytest_kwait.scheduler.framework.object_fields import (
     InvalidObject,
     get_int,
     get_mapping,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kwait.scheduler.framework.invalid_objects import (
+from pytest_kwait.scheduler.framework.object_fields import (
     InvalidNode,
     InvalidObject,
     InvalidPod,
@@ -17,18 +17,21 @@ from pytest_kwait.scheduler.framework.invalid_objects import (
     get_string,
     get_strings,
 )
-from pytest_kwait.scheduler.framework.pod_info import PodInfo
+from pytest_kwait.scheduler.framework.pod_info import (
+    DO_NOT_SCHEDULE_EFFECTS,
+    PREFER_NO_SCHEDULE,
+    PodInfo,
+)
 from pytest_kwait.scheduler.framework.resource_requests import (
     HostPort,
     ResourceAmounts,
     parse_resource_list,
 )
-from pytest_kwait.scheduler.framework.tolerations import DO_NOT_SCHEDULE_EFFECTS, PREFER_NO_SCHEDULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pytest_kwait.apimachinery.labels import LabelSelector
+    from pytest_kwait.apimachinery.selectors import LabelSelector
     from pytest_kwait.scheduler.framework.pod_info import AffinityTerm
 
 __all__ = ["NodeInfo"]
@@ -123,8 +126,8 @@ class NodeInfo:
             self._read(node)
         except InvalidObject as error:
             named = node.get("metadata") if isinstance(node, dict) else None
-            who = f"node {named.get('name') or ''}" if isinstance(named, dict) else "node"
-            raise InvalidNode(error.what.lstrip("."), error.value, error.valid, who) from None
+            owner = f"node {named.get('name') or ''}" if isinstance(named, dict) else "node"
+            raise InvalidNode(error.what.lstrip("."), error.value, error.valid, owner) from None
 
     def _read(self, node: Mapping[str, Any]) -> None:
         if not isinstance(node, dict):
@@ -271,8 +274,8 @@ def _uid(pod: Mapping[str, Any]) -> str:
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
     if not isinstance(uid, str) or not uid:
-        who = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
-        raise InvalidPod("metadata.uid", uid, "use a string", who)
+        owner = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+        raise InvalidPod("metadata.uid", uid, "use a string", owner)
     return uid
 
 

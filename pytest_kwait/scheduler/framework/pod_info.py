@@ -1,8 +1,9 @@
-"""A pod with its scheduling constraints parsed: affinity terms, requests, tolerations, ports.
+"""A pod with its scheduling constraints parsed: affinity, spread, tolerations, requests, ports.
 
 It is parsed once per pod, not once per node.
 
-Source: kube-scheduler, framework/types.go (`PodInfo`, `AffinityTerm`).
+Source: kube-scheduler, framework/types.go (`PodInfo`, `AffinityTerm`),
+framework/plugins/podtopologyspread/common.go.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.labels import LabelSelector, Requirement
-from pytest_kwait.scheduler.framework.invalid_objects import (
+from pytest_kwait.apimachinery.selectors import LabelSelector, Requirement
+from pytest_kwait.scheduler.framework.node_affinity import (
+    NodeSelectorTerm,
+    RequiredNodeAffinity,
+    read_preferred_node_affinity,
+)
+from pytest_kwait.scheduler.framework.object_fields import (
     InvalidObject,
     InvalidPod,
     get_int,
@@ -19,12 +25,7 @@ from pytest_kwait.scheduler.framework.invalid_objects import (
     get_mappings,
     get_string,
     get_strings,
-)
-from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
-from pytest_kwait.scheduler.framework.node_affinity import (
-    NodeSelectorTerm,
-    RequiredNodeAffinity,
-    read_preferred_node_affinity,
+    read_label_selector,
 )
 from pytest_kwait.scheduler.framework.resource_requests import (
     HostPort,
@@ -33,13 +34,173 @@ from pytest_kwait.scheduler.framework.resource_requests import (
     filter_tracked_resources,
     list_host_ports,
 )
-from pytest_kwait.scheduler.framework.spread_constraints import read_spread_constraints
-from pytest_kwait.scheduler.framework.tolerations import read_tolerations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-__all__ = ["DEFAULT_SCHEDULER", "NO_POD_AFFINITY", "AffinityTerm", "PodAffinity", "PodInfo"]
+__all__ = [
+    "DEFAULT_SCHEDULER",
+    "DO_NOT_SCHEDULE_EFFECTS",
+    "NO_POD_AFFINITY",
+    "PREFER_NO_SCHEDULE",
+    "AffinityTerm",
+    "PodAffinity",
+    "PodInfo",
+    "TopologySpreadConstraint",
+    "find_untolerated_taint",
+    "read_spread_constraints",
+    "read_tolerations",
+    "tolerates",
+]
+
+_DO_NOT_SCHEDULE = "DoNotSchedule"
+_SCHEDULE_ANYWAY = "ScheduleAnyway"
+_POLICIES = ("Honor", "Ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpreadConstraint:
+    """A limit of the skew between topology domains.
+
+    Args:
+        topology_key: the node label whose values are the domains.
+        max_skew: how many more matching pods a domain may have than the one with the fewest.
+        must: whether nodes that exceed it are rejected; they only score lower otherwise.
+        selector: the labels of the pods that are counted.
+        min_domains: with fewer domains, the global minimum counts as zero.
+        honor_affinity: whether only nodes count that match the pod's node affinity.
+        honor_taints: whether only nodes count whose taints the pod tolerates.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
+    `topologySpreadConstraint`.
+    """
+
+    topology_key: str
+    max_skew: int
+    must: bool
+    selector: LabelSelector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+def read_spread_constraints(
+    spec: Mapping[str, Any], labels: Mapping[str, str]
+) -> tuple[TopologySpreadConstraint, ...]:
+    """Return a pod's own constraints.
+
+    Args:
+        spec: the pod's spec.
+        labels: the pod's labels, which `matchLabelKeys` refers to.
+
+    Raises:
+        InvalidObject: they are invalid.
+    """
+    if not spec.get("topologySpreadConstraints"):
+        return ()
+    found = get_mappings(spec, "topologySpreadConstraints", "spec")
+    return tuple(
+        _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
+        for index, one in enumerate(found)
+    )
+
+
+def _constraint(
+    given: Mapping[str, Any], path: str, labels: Mapping[str, str]
+) -> TopologySpreadConstraint:
+    selector = read_label_selector(
+        get_mapping(given, "labelSelector", path)
+        if given.get("labelSelector") is not None
+        else None,
+        f"{path}.labelSelector",
+    )
+    by_keys: list[Requirement] = [
+        Requirement(key, "in", frozenset((labels[key],)))
+        for key in get_strings(given, "matchLabelKeys", path)
+        if key in labels
+    ]
+    return TopologySpreadConstraint(
+        get_string(given, "topologyKey", path, required=True),
+        get_int(given, "maxSkew", path, 1),
+        _choice(
+            given, "whenUnsatisfiable", path, (_DO_NOT_SCHEDULE, _SCHEDULE_ANYWAY), _DO_NOT_SCHEDULE
+        )
+        == _DO_NOT_SCHEDULE,
+        selector.narrowed(by_keys),
+        get_int(given, "minDomains", path, 1),
+        _choice(given, "nodeAffinityPolicy", path, _POLICIES, "Honor") == "Honor",
+        _choice(given, "nodeTaintsPolicy", path, _POLICIES, "Ignore") == "Honor",
+    )
+
+
+def _choice(
+    owner: Mapping[str, Any], name: str, path: str, known: tuple[str, ...], default: str
+) -> str:
+    found = owner.get(name) or default
+    if found not in known:
+        raise InvalidObject(f"{path}.{name}", found, f"use one of {', '.join(known)}")
+    return str(found)
+
+
+# The effects that prevent scheduling.
+DO_NOT_SCHEDULE_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
+# The effect that only lowers a node's score.
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+
+
+def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return a pod's tolerations.
+
+    Raises:
+        InvalidObject: they are invalid.
+    """
+    if not spec.get("tolerations"):
+        return ()
+    tolerations = get_mappings(spec, "tolerations", "spec")
+    for index, one in enumerate(tolerations):
+        where = f"spec.tolerations[{index}]"
+        for name in ("key", "value", "effect"):
+            get_string(one, name, where)
+        if (one.get("operator") or "Equal") not in _TOLERATION_OPERATORS:
+            valid = f"use one of {', '.join(_TOLERATION_OPERATORS)}"
+            raise InvalidObject(f"{where}.operator", one["operator"], valid)
+    return tolerations
+
+
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Return whether `toleration` covers `taint`.
+
+    The operators `Lt` and `Gt` never match, as on clusters without the feature gate
+    `TaintTolerationComparisonOperators`.
+
+    Source: api, core/v1/toleration.go, `ToleratesTaint`.
+    """
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    match toleration.get("operator") or "Equal":
+        case "Exists":
+            return True
+        case "Equal":
+            return (toleration.get("value") or "") == (taint.get("value") or "")
+    return False
+
+
+def find_untolerated_taint(
+    taints: Iterable[Mapping[str, Any]],
+    tolerations: Iterable[Mapping[str, Any]],
+    effects: Collection[str] = DO_NOT_SCHEDULE_EFFECTS,
+) -> Mapping[str, Any] | None:
+    """Return the first taint of one of `effects` that no toleration covers; None for none."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if taint.get("effect") in effects and not any(tolerates(one, taint) for one in tolerations):
+            return taint
+    return None
+
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
@@ -312,5 +473,5 @@ class PodInfo:
 def _make_invalid_pod(pod: object, error: InvalidObject) -> InvalidPod:
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
     named = metadata if isinstance(metadata, dict) else {}
-    who = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"
-    return InvalidPod(error.what.lstrip("."), error.value, error.valid, who)
+    owner = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"
+    return InvalidPod(error.what.lstrip("."), error.value, error.valid, owner)

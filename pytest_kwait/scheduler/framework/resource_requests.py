@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.quantities import parse_milli_value, parse_value
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.framework.invalid_objects import (
+from pytest_kwait.scheduler.framework.object_fields import (
     InvalidObject,
     get_int,
     get_mapping,

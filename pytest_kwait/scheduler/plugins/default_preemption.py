@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.framework.cycle_state import Rejection
-from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.framework.object_fields import read_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,14 +89,14 @@ class OverlayNodeLister:
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it does not exist."""
-        ask = getattr(self._lister, "namespace_labels", None)
-        found: Mapping[str, str] | None = {} if ask is None else ask(name)
+        get = getattr(self._lister, "namespace_labels", None)
+        found: Mapping[str, str] | None = {} if get is None else get(name)
         return found
 
     def spread_selectors(self, pod: Pod) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the pod's services and controller."""
-        ask = getattr(self._lister, "spread_selectors", None)
-        found: Sequence[Mapping[str, Any]] = () if ask is None else ask(pod)
+        get = getattr(self._lister, "spread_selectors", None)
+        found: Sequence[Mapping[str, Any]] = () if get is None else get(pod)
         return found
 
 

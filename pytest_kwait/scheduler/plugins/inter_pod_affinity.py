@@ -146,12 +146,12 @@ def score_inter_pod_affinity(
     """
     places: dict[str, Counter[str]] = defaultdict(Counter)
     own = cycle.pod.affinity
-    asked = [(weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred]
-    asked += [(-weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred_apart]
+    terms = [(weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred]
+    terms += [(-weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred_apart]
     matching: dict[AffinityTerm, bool] = {}
     for info in cycle.nodes:
         labels = info.labels
-        for weight, term, question in asked:
+        for weight, term, question in terms:
             value = labels.get(term.topology_key)
             if value is not None:
                 number = question.count(info)

@@ -1,30 +1,44 @@
 """The PodTopologySpread plugin: even distribution of pods over topology domains.
 
-Source: kube-scheduler, framework/plugins/podtopologyspread.
+Source: kube-scheduler, framework/plugins/podtopologyspread, framework/plugins/helper/spread.go.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.selectors import LabelSelector
 from pytest_kwait.scheduler.framework.cycle_state import CycleState, NodeCheck, Rejection
-from pytest_kwait.scheduler.framework.spread_constraints import (
-    HOSTNAME,
+from pytest_kwait.scheduler.framework.object_fields import read_label_selector
+from pytest_kwait.scheduler.framework.pod_info import (
     TopologySpreadConstraint,
-    build_default_constraints,
+    find_untolerated_taint,
 )
-from pytest_kwait.scheduler.framework.tolerations import find_untolerated_taint
 from pytest_kwait.scheduler.plugins.priorities import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import PodInfo
 
-__all__ = ["pods_are_spread", "score_pod_topology_spread"]
+__all__ = [
+    "build_default_constraints",
+    "collect_spread_selectors",
+    "find_spreading_controller",
+    "pods_are_spread",
+    "score_pod_topology_spread",
+]
+
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+_SPREADING_OWNERS = {
+    "ReplicationController": "v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+}
 
 _SKEW_EXCEEDED = Rejection(
     ("node(s) didn't match pod topology spread constraints",), resolvable=True
@@ -160,7 +174,7 @@ class _DomainScores:
         key = constraint.topology_key
         self._places: dict[str, int] = {}
         size = len(scored)
-        if key != HOSTNAME:
+        if key != _HOSTNAME:
             self._places = {info.labels.get(key, ""): 0 for info in scored}
             size = len(self._places)
             # If no node has the label, there is no domain.
@@ -176,7 +190,7 @@ class _DomainScores:
         """Return the scores to add to nodes; 0 for a node without a domain."""
         constraint, pod, places, weight = self._constraint, self._pod, self._places, self._weight
         key, more = constraint.topology_key, constraint.max_skew - 1
-        if key == HOSTNAME:
+        if key == _HOSTNAME:
             return [
                 _count_matching_pods(constraint, pod, info) * weight + more
                 if key in info.labels
@@ -187,3 +201,71 @@ class _DomainScores:
             places[info.labels[key]] * weight + more if key in info.labels else 0.0
             for info in scored
         ]
+
+
+def build_default_constraints(
+    selectors: Sequence[Mapping[str, Any]],
+) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the default constraints of pods without their own: soft, by node and zone.
+
+    Args:
+        selectors: the label selectors of the pod's services and controller; none means no
+            spreading.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/plugin.go,
+    `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
+    """
+    requirements = [
+        one for selector in selectors for one in read_label_selector(selector).requirements
+    ]
+    if not requirements:
+        return ()
+    selector = LabelSelector(requirements)
+    return (
+        TopologySpreadConstraint(_HOSTNAME, 3, False, selector),
+        TopologySpreadConstraint(_ZONE, 5, False, selector),
+    )
+
+
+def find_spreading_controller(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return kind and name of the controller whose selector spreads `pod`; None for none.
+
+    Only replication controllers, replica sets and stateful sets spread their pods.
+    """
+    for owner in (pod.get("metadata") or {}).get("ownerReferences") or ():
+        if owner.get("controller"):
+            kind = owner.get("kind")
+            if kind in _SPREADING_OWNERS and owner.get("apiVersion") == _SPREADING_OWNERS[kind]:
+                return kind, owner.get("name") or ""
+            return None
+    return None
+
+
+def collect_spread_selectors(
+    pod: Mapping[str, Any],
+    services: Iterable[Mapping[str, Any]],
+    controller: Mapping[str, Any] | None,
+) -> list[Mapping[str, Any]]:
+    """Return the label selectors of the pod's services and controller.
+
+    Used by `NodeLister.spread_selectors`.
+
+    Args:
+        pod: the Pod as the API has it.
+        services: the services of its namespace.
+        controller: the object from `find_spreading_controller`; None without one.
+
+    Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
+    """
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    found: list[Mapping[str, Any]] = []
+    for service in services:
+        wanted = (service.get("spec") or {}).get("selector")
+        if wanted and all(labels.get(key) == value for key, value in wanted.items()):
+            found.append({"matchLabels": wanted})
+    selector = (controller.get("spec") or {}).get("selector") if controller else None
+    if selector:
+        # A replication controller's selector is a plain mapping of labels.
+        plain = all(isinstance(value, str) for value in selector.values())
+        found.append({"matchLabels": selector} if plain else selector)
+    return found

@@ -15,8 +15,8 @@ from pytest_kwait.scheduler.framework.cycle_state import (
     PreFilterResult,
     Rejection,
 )
+from pytest_kwait.scheduler.framework.pod_info import find_untolerated_taint, tolerates
 from pytest_kwait.scheduler.framework.resource_requests import NATIVE_RESOURCES, has_port_conflict
-from pytest_kwait.scheduler.framework.tolerations import find_untolerated_taint, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

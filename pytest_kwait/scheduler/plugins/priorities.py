@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.framework.invalid_objects import get_mappings, get_string
-from pytest_kwait.scheduler.framework.tolerations import tolerates
+from pytest_kwait.scheduler.framework.object_fields import get_mappings, get_string
+from pytest_kwait.scheduler.framework.pod_info import tolerates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kwait.scheduler.framework.cycle_state import CycleState
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
@@ -55,12 +55,23 @@ def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Seq
     """
     requested = cycle.pod.assumed_before
     cpu, memory = requested.get("cpu", 0), requested.get("memory", 0)
-    key = ("free", cpu, memory)
+    return _score_by_resources("free", _score_free, fitting, cpu, memory)
+
+
+def _score_by_resources(
+    name: str,
+    score_node: Callable[[NodeInfo, int, int], int],
+    fitting: Sequence[NodeInfo],
+    cpu: int,
+    memory: int,
+) -> list[int]:
+    """Return the scores of nodes, kept until the node changes."""
+    key = (name, cpu, memory)
     scores = []
     for info in fitting:
         score = info.cached.get(key)
         if score is None:
-            score = info.cache(key, _score_free(info, cpu, memory))
+            score = info.cache(key, score_node(info, cpu, memory))
         scores.append(score)
     return scores
 
@@ -86,14 +97,7 @@ def score_balanced_allocation(
     cpu, memory = requested.get("cpu", 0), requested.get("memory", 0)
     if not (cpu or memory):
         return None
-    key = ("even", cpu, memory)
-    scores = []
-    for info in fitting:
-        score = info.cached.get(key)
-        if score is None:
-            score = info.cache(key, _score_balance(info, cpu, memory))
-        scores.append(score)
-    return scores
+    return _score_by_resources("even", _score_balance, fitting, cpu, memory)
 
 
 def _score_balance(info: NodeInfo, cpu: int, memory: int) -> int:

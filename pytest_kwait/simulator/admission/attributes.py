@@ -81,7 +81,7 @@ class Attributes:
     """The kind of the body, if the subresource has its own: Eviction, Scale."""
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
     policy_reinvocation: Reinvocation = field(default_factory=Reinvocation)
-    """The same for policies, but `due` is that of `reinvocation`."""
+    """The reinvocation of policies; webhooks and policies share `reinvocation.due`."""
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Callbacks just before the object is stored, after all checks."""
 
@@ -92,11 +92,6 @@ class Attributes:
             metadata = (self.obj or {}).get("metadata", {})
             name = metadata.get("name") or metadata.get("generateName") or "Unknown"
         return forbidden(self.kind.group, self.kind.plural, name, why, causes)
-
-    def notify_stored(self) -> None:
-        """Call the `on_store` callbacks."""
-        for note in self.on_store:
-            note()
 
 
 class AdmissionPlugin:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP, match_kind
 from pytest_kwait.simulator.api_errors import StatusError, internal_error
@@ -203,7 +203,7 @@ class _Denial:
     reason: str
     text: str
     always: bool = False
-    """Whether to deny regardless of the binding's actions."""
+    """True to deny regardless of the binding's actions."""
 
 
 class ValidatingAdmissionPolicy(_PolicyPlugin):

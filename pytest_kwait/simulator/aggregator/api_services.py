@@ -12,17 +12,20 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.api_errors import ignore_not_found
+from pytest_kwait.simulator.authentication.pki import make_client_context
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, clone, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.authentication.pki import FrontProxy
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
-    "LOCAL_VERDICT",
+    "LOCAL_AVAILABILITY",
     "MANAGED_LABEL",
     "AutoRegistrationController",
     "AvailabilityController",
@@ -35,7 +38,7 @@ __all__ = [
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
-LOCAL_VERDICT = ("Local", "Local APIServices are always available")
+LOCAL_AVAILABILITY = ("Local", "Local APIServices are always available")
 _CUSTOM_PRIORITIES = (1000, 100)
 _AGGREGATOR_GROUP = "apiregistration.k8s.io"
 # By group: its priority, and that of its only version.
@@ -66,7 +69,7 @@ _VERSIONS = {("autoscaling", "v2"): 30}
 
 def local_condition(stamp: str) -> Obj:
     """Return the condition of a local group."""
-    reason, message = LOCAL_VERDICT
+    reason, message = LOCAL_AVAILABILITY
     return {
         "type": "Available", "status": "True", "lastTransitionTime": stamp,
         "reason": reason, "message": message,
@@ -102,11 +105,8 @@ class AutoRegistrationController:
             if group not in _PRIORITIES and group != _AGGREGATOR_GROUP
         }
         for name in self._custom.difference(served):
-            try:
+            with ignore_not_found():
                 self._api.delete(_SERVICES, name)
-            except StatusError as error:
-                if error.reason != "NotFound":
-                    raise
         for name in set(served).difference(self._custom):
             self._make(*served[name], *_CUSTOM_PRIORITIES, "true")
         self._custom = set(served)
@@ -145,6 +145,8 @@ class Backend:
         insecure: accept any certificate.
         authority: the trusted CA as PEM; empty for the system's.
         name: the name in its certificate.
+        front_proxy: shows the server who forwards the requests.
+        service_of: the cluster, if the host is the cluster IP of a service of it.
     """
 
     host: str
@@ -152,6 +154,8 @@ class Backend:
     insecure: bool
     authority: str
     name: str
+    front_proxy: FrontProxy
+    service_of: Cluster | None = None
 
     @property
     def url(self) -> str:
@@ -165,10 +169,11 @@ class Backend:
             ValueError: `authority` is none.
             ssl.SSLError: the same.
         """
-        context = ssl.create_default_context(cadata=self.authority or None)
+        context = make_client_context(self.authority)
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        self.front_proxy.identify(context)
         return context
 
 
@@ -177,15 +182,20 @@ def resolve_backend(api: Cluster, obj: Obj) -> Backend | None:
     spec = obj["spec"]
     reference = spec["service"]
     service = api.find("services", reference["name"], reference["namespace"])
-    # Nothing listens on the addresses of the embedded cluster's services.
-    if service is None or service["spec"].get("type") != "ExternalName":
+    if service is None:
+        return None
+    is_external = service["spec"].get("type") == "ExternalName"
+    if not is_external and get_pod_networks(api).current is None:
+        # No program runs in the cluster, and no simulated one speaks TLS.
         return None
     return Backend(
-        service["spec"].get("externalName", ""),
+        service["spec"].get("externalName" if is_external else "clusterIP", ""),
         reference.get("port", 443),
         bool(spec.get("insecureSkipTLSVerify")),
         base64.b64decode(spec.get("caBundle") or "").decode(errors="replace"),
         f"{reference['name']}.{reference['namespace']}.svc",
+        api.front_proxy,
+        None if is_external else api,
     )
 
 
@@ -193,25 +203,25 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
     """Return reason and message of an unavailable service; None for an available one."""
     reference = obj["spec"].get("service")
     if reference is None:
-        return LOCAL_VERDICT
+        return LOCAL_AVAILABILITY
     name, namespace = reference["name"], reference["namespace"]
     port = reference.get("port", 443)
-    told = f'service/{name} in "{namespace}"'
+    service_text = f'service/{name} in "{namespace}"'
     service = api.find("services", name, namespace)
     if service is None:
-        return "ServiceNotFound", f"{told} is not present"
+        return "ServiceNotFound", f"{service_text} is not present"
     if service["spec"].get("type") == "ExternalName":
         return None
     ports = [one for one in service["spec"].get("ports") or () if one["port"] == port]
     if not ports:
-        return "ServicePortError", f"{told} is not listening on port {port}"
+        return "ServicePortError", f"{service_text} is not listening on port {port}"
     slices = [
         one
         for one in api.list(_SLICES, namespace)
         if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
     ]
     if not slices:
-        return "EndpointsNotFound", f"cannot find endpointslices for {told}"
+        return "EndpointsNotFound", f"cannot find endpointslices for {service_text}"
     wanted = ports[0].get("name") or ""
     if not any(
         (entry.get("name") or "") == wanted
@@ -219,8 +229,10 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
         if any((each.get("conditions") or {}).get("ready") for each in one.get("endpoints") or ())
         for entry in one.get("ports") or ()
     ):
-        why = f'endpointslices for {told} have no addresses with port name "{wanted}"'
+        why = f'endpointslices for {service_text} have no addresses with port name "{wanted}"'
         return "MissingEndpoints", why
+    if get_pod_networks(api).current is not None:
+        return None
     spec = obj["spec"]
     address = f"{service['spec'].get('clusterIP', '')}:{port}"
     url = f"https://{address}/apis/{spec['group']}/{spec['version']}"
@@ -233,16 +245,16 @@ class AvailabilityController:
 
     Args:
         api: the cluster.
-        ask: starts a check of a service, which reports condition and resources later.
+        check: starts a check of a service, which reports condition and resources later.
     """
 
     def __init__(
         self,
         api: Cluster,
-        ask: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
+        check: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
     ) -> None:
         self._api = api
-        self._ask = ask
+        self._check = check
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "apiservice-availability")
         api.subscribe(_SERVICES, self._changed)
         for resource in ("services", _SLICES):
@@ -272,30 +284,30 @@ class AvailabilityController:
         obj = self._api.find(_SERVICES, name)
         if obj is None:
             return
-        verdict = check_availability(self._api, obj)
-        backend = resolve_backend(self._api, obj) if verdict is None else None
-        if verdict is not None or backend is None:
-            self._say(name, verdict or LOCAL_VERDICT)
+        availability = check_availability(self._api, obj)
+        backend = resolve_backend(self._api, obj) if availability is None else None
+        if availability is not None or backend is None:
+            self._set_availability(name, availability or LOCAL_AVAILABILITY)
         else:
-            self._ask(backend, obj, lambda *found: self._answered(name, *found))
+            self._check(backend, obj, lambda *found: self._answered(name, *found))
 
-    def _answered(self, name: str, verdict: Availability, resources: list[Obj] | None) -> None:
+    def _answered(self, name: str, availability: Availability, resources: list[Obj] | None) -> None:
         obj = self._api.find(_SERVICES, name)
         if obj is not None:
             key = (obj["spec"].get("group", ""), obj["spec"]["version"])
             self._api.kinds.discovered.pop(key, None)
             if resources is not None:
                 self._api.kinds.discovered[key] = resources
-        self._say(name, verdict)
-        if verdict[0] != "Passed":
+        self._set_availability(name, availability)
+        if availability[0] != "Passed":
             self._queue.add_after(name, _RETRY_SECONDS)
 
-    def _say(self, name: str, verdict: Availability) -> None:
+    def _set_availability(self, name: str, availability: Availability) -> None:
         obj = self._api.find(_SERVICES, name)
         if obj is None:
             return
-        reason, message = verdict
-        value = "True" if reason in ("Passed", LOCAL_VERDICT[0]) else "False"
+        reason, message = availability
+        value = "True" if reason in ("Passed", LOCAL_AVAILABILITY[0]) else "False"
         status = clone(obj.get("status") or {})
         last: Obj = next(iter(status.get("conditions") or ()), {})
         if (last.get("status"), last.get("reason"), last.get("message")) == (

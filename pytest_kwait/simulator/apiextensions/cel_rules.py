@@ -16,7 +16,12 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_kwait.simulator.api_errors import FieldError, forbidden_field, invalid_value, required
+from pytest_kwait.apimachinery.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 from pytest_kwait.simulator.apiextensions.definition_schema import (
     FieldPathError,
     max_values_below,
@@ -153,6 +158,7 @@ def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
             properties: Obj = schema.get("properties") or {}
             if schema.get(EMBEDDED):
                 properties = with_type_and_object_meta(schema)["properties"]
+            # As upstream, a reserved word without escape has no known size.
             inner = next(
                 (one for key, one in properties.items() if escape_identifier(key) == step), None
             )

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.api_errors import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
@@ -217,7 +217,7 @@ def _invariant_errors(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
     kind = schema.get("type", "")
     properties: Obj = schema.get("properties") or {}
     more = schema.get("additionalProperties")
-    if kind == "array" and "items" not in schema:
+    if kind == "array" and schema.get("items") is None:
         yield required(f"{at}.items", "must be specified")
     if isinstance(schema.get("items"), dict):
         yield from _invariant_errors(schema["items"], "item", f"{at}.items")

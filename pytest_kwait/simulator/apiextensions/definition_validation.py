@@ -8,14 +8,14 @@ pkg/apiserver/schema/defaulting/validation.go.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from pytest_kwait.apimachinery.validation import dns_1035_texts, dns_subdomain_texts
-from pytest_kwait.simulator.api_errors import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     duplicate,
     forbidden_field,
@@ -23,6 +23,7 @@ from pytest_kwait.simulator.api_errors import (
     not_supported,
     required,
 )
+from pytest_kwait.apimachinery.validation import dns_1035_texts, dns_subdomain_texts
 from pytest_kwait.simulator.apiextensions.definition_schema import (
     FieldPathError,
     SchemaPosition,
@@ -56,9 +57,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
+    "ApprovalState",
     "ValidationOptions",
     "approval_errors",
+    "approval_state",
     "is_ca_bundle",
+    "is_protected_group",
     "names_errors",
     "schema_validation_errors",
     "spec_errors",
@@ -222,6 +226,8 @@ _SELECTABLE_TEXT = (
     "formats are allowed."
 )
 _APPROVED_ANNOTATION = "api-approved.kubernetes.io"
+ApprovalState = Literal["approved", "bypassed", "invalid", "missing"]
+"""State of the annotation: a URL, a reason to do without one, another text, or none."""
 _POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
@@ -267,10 +273,10 @@ def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]
         below = spec.get("subresources") if "subresources" in spec else version.get("subresources")
         yield from _version_errors(version, at, "status" in (below or {}))
     if len(names) < len(versions):
-        yield _versions_error(versions, "must contain unique version names")
+        yield _versions_error(spec, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield _versions_error(versions, text)
+        yield _versions_error(spec, text)
     if spec.get("version"):
         yield from _label_errors(spec["version"], "spec.version")
     given = spec.get("names") or {}
@@ -295,8 +301,10 @@ def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]
     yield from conversion_errors(spec, leniency.any_ca)
 
 
-def _versions_error(versions: list[Obj], text: str) -> FieldError:
-    return invalid_struct_error("spec.versions", [internal_version(one) for one in versions], text)
+def _versions_error(spec: Obj, text: str) -> FieldError:
+    versions = spec.get("versions")
+    shown = None if versions is None else [internal_version(one) for one in versions]
+    return invalid_struct_error("spec.versions", shown, text)
 
 
 def _group_errors(group: str) -> Iterator[FieldError]:
@@ -472,28 +480,35 @@ def stored_version_errors(definition: Obj) -> list[FieldError]:
 
 def approval_errors(new: Obj, old: Obj | None) -> list[FieldError]:
     """Validate the approval annotation of the community's groups."""
-    group = new["spec"].get("group", "")
-    if not re.search(r"(^|\.)(k8s|kubernetes)\.io$", group):
+    if not is_protected_group(new["spec"].get("group", "")):
         return []
-    state, given = _approval_state(new)
-    if state in ("approved", "bypassed") or (old is not None and _approval_state(old)[0] == state):
+    state, text = approval_state(new)
+    if state in ("approved", "bypassed") or (old is not None and approval_state(old)[0] == state):
         return []
     at = f"metadata.annotations[{_APPROVED_ANNOTATION}]"
-    text = f'protected groups must have approval annotation "{_APPROVED_ANNOTATION}"'
     if state == "missing":
-        return [required(at, f"{text}, {_POLICY_LINK}")]
-    text = f'{text} with either a URL or a reason starting with "unapproved", {_POLICY_LINK}'
-    return [invalid_value(at, given, text)]
+        return [required(at, text)]
+    return [invalid_value(at, new["metadata"]["annotations"][_APPROVED_ANNOTATION], text)]
 
 
-def _approval_state(definition: Obj) -> tuple[str, str]:
+def is_protected_group(group: str) -> bool:
+    """Return whether a group belongs to the community, whose APIs need an approval."""
+    return re.search(r"(^|\.)(k8s|kubernetes)\.io$", group) is not None
+
+
+def approval_state(definition: Obj) -> tuple[ApprovalState, str]:
+    """Return the state of a definition's approval, and its reason as a sentence."""
     given: str = (definition["metadata"].get("annotations") or {}).get(_APPROVED_ANNOTATION, "")
+    text = f'protected groups must have approval annotation "{_APPROVED_ANNOTATION}"'
     if not given:
-        return "missing", given
+        return "missing", f"{text}, {_POLICY_LINK}"
     if given.startswith("unapproved"):
-        return "bypassed", given
+        return "bypassed", f"not approved: {json.dumps(given, ensure_ascii=False)}"
     try:
         url = urlsplit(given)
     except ValueError:
-        return "invalid", given
-    return ("approved" if url.scheme and url.netloc else "invalid"), given
+        url = urlsplit("")
+    if url.scheme and url.netloc:
+        return "approved", f"approved in {given}"
+    form = 'with either a URL or a reason starting with "unapproved"'
+    return "invalid", f"{text} {form}, {_POLICY_LINK}"

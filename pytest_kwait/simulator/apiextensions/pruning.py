@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value, required
 from pytest_kwait.apimachinery.validation import dns_1035_texts
-from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.scheme import Kind
 from pytest_kwait.simulator.validation.objectmeta import validate_object_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -145,68 +145,57 @@ _METADATA_KINDS = {
 """A kind whose names are path segments only, without a namespace and with one."""
 
 
-_METADATA_FIELDS = frozenset(
-    [
-        "annotations",
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "labels",
-        "managedFields",
-        "name",
-        "namespace",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    ]
-)
-
-
 def coerce_embedded_metadata(
-    value: Any, schema: Obj, unknown: list[str], at: str = ""
+    value: Any, schema: Obj, decode: Callable[[Obj, str], Obj], at: str = ""
 ) -> FieldError | None:
-    """Remove invalid fields from the metadata of embedded objects.
+    """Decode the metadata of embedded objects.
 
     Args:
         value: the value that contains them; it is changed.
         schema: its schema.
-        unknown: receives the paths of removed fields.
+        decode: decodes the metadata at a path; a ValueError is its error.
         at: its path.
 
     Returns:
         The error of the first invalid kind, apiVersion or metadata.
     """
     if isinstance(value, dict):
-        if schema.get(EMBEDDED):
-            for field in ("apiVersion", "kind"):
-                if not isinstance(value.get(field, ""), str):
-                    return invalid_value(f"{at}.{field}", value[field], "must be a string")
-            metadata = value.get("metadata", {})
-            if not isinstance(metadata, dict):
-                text = (
-                    f"json: cannot unmarshal {_go_json(metadata)} into Go value of type "
-                    "v1.ObjectMeta"
-                )
-                return invalid_value(f"{at}.metadata", metadata, text)
-            for field in sorted(metadata.keys() - _METADATA_FIELDS):
-                unknown.append(f"{at}.metadata.{field}")
-                del metadata[field]
+        if schema.get(EMBEDDED) and (error := _coerce_embedded_object(value, decode, at)):
+            return error
+        properties: Obj = schema.get("properties") or {}
+        more = schema.get("additionalProperties")
         for key, item in value.items():
-            inner = (schema.get("properties") or {}).get(key, schema.get("additionalProperties"))
+            where = f"{at}.{key}" if at else key
+            inner = properties.get(key)
+            if inner is None:
+                where, inner = f"{at}[{key}]", more
             if isinstance(inner, dict) and (
-                found := coerce_embedded_metadata(
-                    item, inner, unknown, f"{at}.{key}" if at else key
-                )
+                found := coerce_embedded_metadata(item, inner, decode, where)
             ):
                 return found
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            if found := coerce_embedded_metadata(item, schema["items"], unknown, f"{at}[{index}]"):
+            if found := coerce_embedded_metadata(item, schema["items"], decode, f"{at}[{index}]"):
                 return found
+    return None
+
+
+def _coerce_embedded_object(
+    value: Obj, decode: Callable[[Obj, str], Obj], at: str
+) -> FieldError | None:
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field, ""), str):
+            return invalid_value(f"{at}.{field}", value[field], "must be a string")
+    if "metadata" not in value:
+        return None
+    where, metadata = f"{at}.metadata", value["metadata"]
+    try:
+        if metadata is not None and not isinstance(metadata, dict):
+            name = _go_json(metadata)
+            raise ValueError(f"json: cannot unmarshal {name} into Go value of type v1.ObjectMeta")
+        value["metadata"] = decode(metadata or {}, where)
+    except ValueError as error:
+        return invalid_value(where, metadata, str(error))
     return None
 
 
@@ -239,11 +228,12 @@ def embedded_errors(value: Any, schema: Obj, at: str) -> list[FieldError]:
 
 def _object_errors(value: Obj, at: str) -> Iterator[FieldError]:
     for field in ("apiVersion", "kind"):
-        where = f"{at}.{field}"
         if field not in value:
-            yield required(where)
+            yield required(f"{at}.{field}")
+    for field in ("apiVersion", "kind"):
+        if field not in value:
             continue
-        text = value[field]
+        where, text = f"{at}.{field}", value[field]
         if not isinstance(text, str):
             yield invalid_value(where, text, "must be a string")
         elif not text:

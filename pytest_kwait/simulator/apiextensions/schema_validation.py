@@ -14,10 +14,11 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_kwait.simulator.api_errors import FieldError
+from pytest_kwait.apimachinery.field_errors import FieldError
+from pytest_kwait.apimachinery.go_values import quote_go
+from pytest_kwait.apimachinery.strfmt import find_known_format, matches_format
 from pytest_kwait.simulator.apiextensions.pruning import INT_OR_STRING
 from pytest_kwait.simulator.codec.go_text import matches_pattern
-from pytest_kwait.simulator.validation.strfmt import find_known_format, matches_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,7 +124,7 @@ class ValidationResult:
     def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
         """Add the error of a value that is not allowed."""
         names = [one if isinstance(one, str) else format_value(one) for one in allowed]
-        values = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+        values = ", ".join(map(quote_go, names))
         text = f"Unsupported value: {format_value(value)}: supported values: {values}"
         self.add("FieldValueNotSupported", path, text)
 

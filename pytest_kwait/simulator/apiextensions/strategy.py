@@ -1,29 +1,38 @@
-"""Strategies of CustomResourceDefinitions and of custom resources.
+"""Strategies of CustomResourceDefinitions and of custom resources; accepted names.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
 pkg/registry/customresourcedefinition/strategy.go,
-pkg/registry/customresource/{strategy,status_strategy}.go.
+pkg/registry/customresource/{strategy,status_strategy}.go,
+pkg/controller/{status/naming_controller.go,establish,apiapproval}, pkg/apihelpers/helpers.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.conditions import is_condition_true
-from pytest_kwait.simulator.api_errors import forbidden, invalid_value
+from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
+from pytest_kwait.apimachinery.field_errors import aggregate_errors, invalid_value
+from pytest_kwait.apimachinery.strfmt import list_unknown_formats
+from pytest_kwait.apimachinery.validation import label_key_texts
+from pytest_kwait.simulator.api_errors import forbidden
 from pytest_kwait.simulator.apiextensions.definition_validation import (
     ValidationOptions,
     approval_errors,
+    approval_state,
+    is_protected_group,
     names_errors,
     spec_errors,
     stored_version_errors,
 )
-from pytest_kwait.simulator.apiextensions.naming import set_condition
+from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.strfmt import list_unknown_formats
+from pytest_kwait.simulator.validation.objectmeta import STANDARD_FINALIZER_NAMES
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from collections.abc import Iterable
+
+    from pytest_kwait.apimachinery.field_errors import FieldError
+    from pytest_kwait.simulator.apiextensions.definition_validation import ApprovalState
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -32,7 +41,125 @@ __all__ = [
     "INITIAL_CONDITION",
     "CustomResourceDefinitionStrategy",
     "CustomResourceStrategy",
+    "accept_names",
+    "approval_condition",
+    "set_condition",
 ]
+
+_APPROVALS: dict[ApprovalState, tuple[str, str]] = {
+    "approved": ("True", "ApprovedAnnotation"),
+    "bypassed": ("False", "UnapprovedAnnotation"),
+    "invalid": ("False", "InvalidAnnotation"),
+    "missing": ("False", "MissingAnnotation"),
+}
+
+
+def approval_condition(definition: Obj) -> Obj | None:
+    """Return the approval condition that a definition lacks; None if it needs no change."""
+    if not is_protected_group(definition["spec"]["group"]):
+        return None
+    state, message = approval_state(definition)
+    status, reason = _APPROVALS[state]
+    condition = {
+        "type": "KubernetesAPIApprovalPolicyConformant",
+        "status": status,
+        "reason": reason,
+        "message": message,
+    }
+    present = get_condition(definition, condition["type"]) or {}
+    return None if present.items() >= condition.items() else condition
+
+
+def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
+    """Replace the condition of the same type; keep its time if the status is the same."""
+    conditions: list[Obj] = definition["status"].get("conditions") or []
+    for index, one in enumerate(conditions):
+        if one.get("type") == new["type"]:
+            same = one.get("status") == new["status"]
+            when = one.get("lastTransitionTime") if same else stamp
+            conditions[index] = {**one, **new, "lastTransitionTime": when or stamp}
+            break
+    else:
+        conditions.append({**new, "lastTransitionTime": stamp})
+    definition["status"]["conditions"] = conditions
+
+
+def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
+    """Accept the names of `definition` that are free.
+
+    Args:
+        definition: the definition; its status is changed.
+        others: the other definitions of its group.
+        stamp: the time for its conditions.
+
+    Returns:
+        True if the names changed.
+    """
+    status = definition.setdefault("status", {})
+    requested: Obj = definition["spec"]["names"]
+    accepted: Obj = status.get("acceptedNames") or {"plural": "", "kind": ""}
+    if requested == accepted and get_condition(definition, "NamesAccepted"):
+        return False
+    before = clone(status)
+    resources, kinds = _taken_names([*others, definition])
+    names, trouble = clone(accepted), ("NoConflicts", "no conflicts found")
+    for field, taken in (("plural", resources), ("singular", resources)):
+        if _is_name_free(requested, accepted, field, taken):
+            copy_fields(names, requested, field)
+        else:
+            trouble = (f"{field.title()}Conflict", f'"{requested[field]}" is already in use')
+    known = accepted.get("shortNames") or []
+    used = [
+        name
+        for name in requested.get("shortNames") or ()
+        if name not in known and name in resources
+    ]
+    if used:
+        text = aggregate_errors(f'"{name}" is already in use' for name in used)
+        trouble = ("ShortNamesConflict", text)
+    else:
+        copy_fields(names, requested, "shortNames")
+    for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
+        if _is_name_free(requested, accepted, field, kinds):
+            copy_fields(names, requested, field)
+        else:
+            trouble = (reason, f'"{requested[field]}" is already in use')
+    copy_fields(names, requested, "categories")
+    good = trouble[0] == "NoConflicts"
+    status["acceptedNames"] = names
+    condition = {
+        "type": "NamesAccepted",
+        "status": "True" if good else "False",
+        "reason": trouble[0],
+        "message": trouble[1],
+    }
+    old = get_condition(definition, "Established") or {}
+    set_condition(definition, condition, stamp)
+    if old.get("status") != "True":
+        why = ("Installing", "the initial names have been accepted")
+        if not good:
+            why = ("NotAccepted", "not all names are accepted")
+            why = (old["reason"], old["message"]) if old else why
+        established = {"type": "Established", "status": "False"}
+        set_condition(definition, established | {"reason": why[0], "message": why[1]}, stamp)
+    return bool(status != before)
+
+
+def _taken_names(definitions: list[Obj]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for one in definitions:
+        names: Obj = (one.get("status") or {}).get("acceptedNames") or {}
+        resources |= {names.get("plural", ""), names.get("singular", "")}
+        resources |= set(names.get("shortNames") or ())
+        kinds |= {names.get("kind", ""), names.get("listKind", "")}
+    return resources, kinds
+
+
+def _is_name_free(requested: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
+    name = requested.get(field, "")
+    return name == accepted.get(field, "") or name not in taken
+
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer of definitions whose objects must be deleted first."""
@@ -101,16 +228,13 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new definition."""
-        return self._rules(obj, None, ValidationOptions())
+        return self._rules(obj, None, ValidationOptions(), [])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate an update: group and plural are immutable, scope and kind once established."""
         established = is_condition_true(old, "Established")
         conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
         bundle = (conversion.get("clientConfig") or {}).get("caBundle")
-        errors = self._rules(
-            new, old, ValidationOptions(any_ca=not established or bool(bundle), old=old)
-        )
         spec, before = new["spec"], old["spec"]
         names, names_before = spec.get("names") or {}, before.get("names") or {}
         fixed = [("spec.group", spec.get("group"), before.get("group"))]
@@ -120,12 +244,13 @@ class CustomResourceDefinitionStrategy(Strategy):
                 ("spec.scope", spec.get("scope"), before.get("scope")),
                 ("spec.names.kind", names.get("kind"), names_before.get("kind")),
             ]
-        errors += [
+        immutable = [
             invalid_value(at, value, "field is immutable")
             for at, value, was in fixed
             if value != was
         ]
-        return errors
+        leniency = ValidationOptions(any_ca=not established or bool(bundle), old=old)
+        return self._rules(new, old, leniency, immutable)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate the accepted names."""
@@ -145,9 +270,11 @@ class CustomResourceDefinitionStrategy(Strategy):
                 caller.warn(f'unrecognized format "{form}"')
 
     @staticmethod
-    def _rules(new: Obj, old: Obj | None, leniency: ValidationOptions) -> list[FieldError]:
+    def _rules(
+        new: Obj, old: Obj | None, leniency: ValidationOptions, immutable: list[FieldError]
+    ) -> list[FieldError]:
         spec = new["spec"]
-        errors = spec_errors(spec, leniency)
+        errors = [*spec_errors(spec, leniency), *immutable]
         accepted = (new.get("status") or {}).get("acceptedNames") or {}
         errors += names_errors(accepted, "status.acceptedNames")
         errors += stored_version_errors(new)
@@ -198,3 +325,25 @@ class CustomResourceStrategy(Strategy):
         """Validate the changes of a status."""
         structure = self.kind.structure
         return [] if structure is None else structure.status_errors(new, old)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Warn of finalizers that are no qualified names."""
+        _warn_finalizers(obj, frozenset(), caller)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Warn of new finalizers that are no qualified names."""
+        _warn_finalizers(new, frozenset(old["metadata"].get("finalizers") or ()), caller)
+
+
+def _warn_finalizers(obj: Obj, known: frozenset[str], caller: Caller) -> None:
+    for name in sorted({*(obj["metadata"].get("finalizers") or ())} - known):
+        shown = f'metadata.finalizers: "{name}": '
+        for text in label_key_texts(name):
+            caller.warn(shown + text)
+        if "/" in name or name in STANDARD_FINALIZER_NAMES:
+            continue
+        form = " including a path (/)" if "." in name else ""
+        caller.warn(
+            f"{shown}prefer a domain-qualified finalizer name{form} to avoid accidental conflicts "
+            "with other finalizer writers"
+        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     InvalidReviewError,
     decode_review,
@@ -26,6 +27,7 @@ from pytest_kwait.simulator.admission.webhooks.webhook_client import (
 )
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.schema_validation import go_type_name
+from pytest_kwait.simulator.codec.json_yaml import json_type_name
 from pytest_kwait.simulator.store import Entry, with_revision
 from pytest_kwait.simulator.validation.objectmeta import validate_annotations, validate_labels
 
@@ -85,7 +87,7 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
     if converted is None:
         raise ValueError("unexpected end of JSON input")
     if not isinstance(converted, dict):
-        name = {list: "array", str: "string", bool: "bool"}.get(type(converted), "number")
+        name = json_type_name(converted)
         raise ValueError(
             f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
         )
@@ -198,9 +200,8 @@ def _restore_metadata(original: Obj, converted: Obj) -> Obj:
                 if field == "labels"
                 else validate_annotations(value, "metadata.annotation")
             )
-            texts = list(dict.fromkeys(map(str, errors)))
-            if texts:
-                raise ValueError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+            if errors:
+                raise ValueError(aggregate_errors(errors))
         metadata[field] = value
     return metadata
 

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from pytest_kwait.simulator.api_errors import method_not_allowed, resource_not_found
-from pytest_kwait.simulator.apiserver.negotiation import (
+from pytest_kwait.simulator.apiserver.request import (
     AGGREGATED,
     PRODUCED,
     check_produced,

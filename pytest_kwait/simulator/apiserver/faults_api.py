@@ -1,8 +1,10 @@
-"""The embedded cluster's own API: inject, list and end faults.
+"""The embedded cluster's own API: its timing; inject, list and end faults; map images.
 
+    GET    /kwait/v1/timing       fast or real, and whether it is more than an API server alone
+    GET    /kwait/v1/isolation    sentences about what is not isolated of running programs
     GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this response
     GET    /kwait/v1/faults       the active faults
-    POST   /kwait/v1/faults       inject a fault for a holder
+    POST   /kwait/v1/faults       inject a fault for a holder, or map an image to a program
     GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has hit
     DELETE /kwait/v1/faults/ID    end it
 
@@ -11,25 +13,247 @@ Authorization is that of every non-resource path: administrators only, by defaul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ipaddress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
 
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, method_not_allowed
 from pytest_kwait.simulator.apiserver.request_bodies import read_body
 from pytest_kwait.simulator.apiserver.responses import json_only_response
+from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.codec.json_yaml import read_json
-from pytest_kwait.simulator.faults.fault_spec import make_fault
+from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
+from pytest_kwait.simulator.faults import FaultScope, PullFault, RequestFault
+from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
+from pytest_kwait.simulator.selectors import parse_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.faults.active_faults import ActiveFault
+    from pytest_kwait.simulator.faults import ActiveFault, FaultableNode
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["serve_faults_api"]
+__all__ = ["make_fault", "serve_faults_api"]
+
+_SCOPE: dict[str, type] = {"namespace": str, "client": str, "resources": list, "verbs": list}
+_VERBS = (
+    "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+)  # fmt: skip
+_MAX_SECONDS = 86_400.0
+
+
+def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
+    """Start the requested fault; None if it is over at once.
+
+    Raises:
+        StatusError: 400 for an invalid request, 404 for an unknown pod.
+    """
+    kind = request.get("kind")
+    made = _KINDS.get(kind) if isinstance(kind, str) else None
+    if made is None:
+        raise bad_request(f"kind: {kind!r} is invalid: use one of {', '.join(sorted(_KINDS))}")
+    make, fields = made
+    known = {"kind": str, "holder": str, **fields}
+    for name, value in request.items():
+        wanted = known.get(name)
+        if wanted is None:
+            raise bad_request(f"{name}: unknown field: {kind} has {', '.join(sorted(known))}")
+        number = wanted is float and isinstance(value, int) and not isinstance(value, bool)
+        if not number and (not isinstance(value, wanted) or isinstance(value, bool)):
+            raise bad_request(
+                f"{name}: {value!r} is invalid: use a value of type {wanted.__name__}"
+            )
+    if not api.faults.has_holder(request.get("holder", "")):
+        raise bad_request(
+            f"holder: {request.get('holder')!r} does not exist: a holder ends with its request"
+        )
+    return make(api, request)
+
+
+def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
+    resources, verbs = request.get("resources", []), request.get("verbs", [])
+    for verb in verbs:
+        if verb not in _VERBS:
+            raise bad_request(f"verbs: {verb!r} is invalid: use one of {', '.join(_VERBS)}")
+    for resource in resources:
+        if not isinstance(resource, str):
+            raise bad_request(f"resources: {resource!r} is invalid: use a string")
+    return FaultScope(
+        request.get("namespace", ""), request.get("client", ""), tuple(resources), tuple(verbs)
+    )
+
+
+def _parse_seconds(request: Mapping[str, Any], name: str = "seconds") -> float:
+    seconds = float(request.get(name, 0.0))
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise bad_request(
+            f"{name}: {seconds:g} is invalid: use more than 0 and at most {_MAX_SECONDS:g}"
+        )
+    return seconds
+
+
+def _add_request_fault(api: Cluster, request: Obj, fault: RequestFault) -> ActiveFault:
+    times = request.get("times")
+    if times is not None and times < 1:
+        raise bad_request(f"times: {times} is invalid: use at least 1")
+    fault.times = times
+    api.faults.requests.append(fault)
+    return api.faults.add(
+        request["holder"], lambda: api.faults.requests.remove(fault), lambda: fault.hits
+    )
+
+
+def _start_refusal(api: Cluster, request: Obj) -> ActiveFault:
+    status, retry = request.get("status"), request.get("retryAfter", 0)
+    if status not in (429, 500):
+        raise bad_request(f"status: {status!r} is invalid: use 429 or 500")
+    if retry < 0:
+        raise bad_request(f"retryAfter: {retry} is invalid: use at least 0")
+    return _add_request_fault(api, request, RequestFault(_parse_scope(request), status, retry))
+
+
+def _start_latency(api: Cluster, request: Obj) -> ActiveFault:
+    return _add_request_fault(
+        api, request, RequestFault(_parse_scope(request), delay=_parse_seconds(request))
+    )
+
+
+def _cut_watches(api: Cluster, request: Obj) -> ActiveFault:
+    hits = api.faults.cut_watches(_parse_scope(request))
+    return api.faults.add(request["holder"], _no_undo, lambda: hits)
+
+
+def _start_expiry(api: Cluster, request: Obj) -> ActiveFault:
+    """Watches that are open end, and no revision up to now can be watched from."""
+    scope = _parse_scope(request)
+    # As a write of another client: revisions from now on are not expired.
+    api.store.revision += 1
+    fault = RequestFault(scope, floor=api.store.revision)
+    record = _add_request_fault(api, request, fault)
+    api.faults.cut_watches(scope)
+    return record
+
+
+def _start_pull_fault(api: Cluster, request: Obj) -> ActiveFault:
+    failure = request.get("message", "")
+    delay = _parse_seconds(request) if "seconds" in request else 0.0
+    if bool(failure) == bool(delay):
+        raise bad_request("pulls: use either message or seconds")
+    fault = PullFault(request.get("namespace", ""), request.get("image", ""), delay, failure)
+    api.faults.pulls.append(fault)
+    return api.faults.add(
+        request["holder"], lambda: api.faults.pulls.remove(fault), lambda: fault.hits
+    )
+
+
+def _find_node(api: Cluster, request: Obj) -> FaultableNode:
+    name = request.get("node", "")
+    node = api.faults.nodes.get(name)
+    if node is None:
+        raise bad_request(
+            f"node: {name!r} is invalid: use one of {', '.join(sorted(api.faults.nodes))}"
+        )
+    return node
+
+
+def _start_outage(api: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
+    node = _find_node(api, request)
+    node.begin(dead=dead)
+    return api.faults.add(request["holder"], lambda: node.end(dead=dead))
+
+
+def _start_pressure(api: Cluster, request: Obj) -> ActiveFault:
+    node, what = _find_node(api, request), request.get("resource", "")
+    if what not in ("disk", "memory"):
+        raise bad_request(f"resource: {what!r} is invalid: use disk or memory")
+    node.start_pressure(what)
+    return api.faults.add(request["holder"], lambda: node.end_pressure(what))
+
+
+def _kill_container(api: Cluster, request: Obj) -> None:
+    namespace, name = request.get("namespace", ""), request.get("pod", "")
+    pod = api.get("pods", name, namespace)
+    names = [one["name"] for one in pod["spec"]["containers"]]
+    container = request.get("container") or names[0]
+    node = api.faults.nodes.get(pod["spec"].get("nodeName") or "")
+    if node is None or not node.run_out_of_memory(namespace, name, container):
+        raise bad_request(f"container: {container!r} of pod {name} is not running")
+
+
+def _start_clock_jump(api: Cluster, request: Obj) -> ActiveFault:
+    seconds = float(request.get("seconds", 0.0))
+    if not seconds or abs(seconds) > _MAX_SECONDS:
+        raise bad_request(
+            f"seconds: {seconds:g} is invalid: use at most {_MAX_SECONDS:g} in either direction, "
+            "not 0"
+        )
+    api.clock.jump(seconds)
+    return api.faults.add(request["holder"], lambda: api.clock.jump(-seconds))
+
+
+def _start_script(api: Cluster, request: Obj) -> ActiveFault:
+    """A rule for containers, which is no fault but ends as one."""
+    try:
+        script = script_from_mapping(request.get("script", {}))
+    except ScriptError as error:
+        raise bad_request(f"script: {error}") from None
+    label = request.get("label", "")
+    rule = ScriptRule(
+        request.get("namespace", ""),
+        parse_labels(label) if label else None,
+        request.get("pod", ""),
+        request.get("container", ""),
+        script,
+    )
+    api.scripts.add(rule)
+    return api.faults.add(request["holder"], lambda: api.scripts.remove(rule))
+
+
+def _map_image(api: Cluster, request: Obj) -> ActiveFault:
+    """A mapping of an image to a program, which is no fault but ends as one."""
+    try:
+        mapping = read_image_mapping(request.get("image"))
+    except InvalidArgument as error:
+        raise bad_request(str(error)) from None
+    try:
+        api.images.add(mapping)
+    except MappingConflictError as error:
+        raise StatusError(409, "Conflict", str(error)) from None
+    return api.faults.add(request["holder"], lambda: api.images.remove(mapping), is_listed=False)
+
+
+def _no_undo() -> None:
+    """The effect cannot be undone."""
+
+
+_MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]
+_KINDS: _MAKERS = {
+    "refusal": (_start_refusal, {**_SCOPE, "status": int, "retryAfter": int, "times": int}),
+    "latency": (_start_latency, {**_SCOPE, "seconds": float, "times": int}),
+    "cut-watches": (_cut_watches, _SCOPE),
+    "expired-history": (_start_expiry, _SCOPE),
+    "pulls": (
+        _start_pull_fault,
+        {"namespace": str, "image": str, "message": str, "seconds": float},
+    ),
+    "partition": (lambda api, request: _start_outage(api, request, dead=False), {"node": str}),
+    "dead-kubelet": (lambda api, request: _start_outage(api, request, dead=True), {"node": str}),
+    "pressure": (_start_pressure, {"node": str, "resource": str}),
+    "out-of-memory": (_kill_container, {"namespace": str, "pod": str, "container": str}),
+    "script": (
+        _start_script,
+        {"namespace": str, "label": str, "pod": str, "container": str, "script": dict},
+    ),
+    "image": (_map_image, {"image": dict}),
+    "clock-jump": (_start_clock_jump, {"seconds": float}),
+}
+
 
 _HEARTBEAT_SECONDS = 1.0
 """Seconds between heartbeats of a hold."""
@@ -40,9 +264,24 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
     match request.path.strip("/").split("/")[2:]:
         case ["hold"]:
             return await _serve_holder(api, request)
+        case ["timing"]:
+            if request.method != "GET":
+                raise method_not_allowed()
+            timing = "fast" if api.clock.scale == FAST else "real"
+            facts = {"timing": timing, "has_controllers": api.has_controllers}
+            return json_only_response(request, facts)
+        case ["isolation"]:
+            if request.method != "GET":
+                raise method_not_allowed()
+            # Not at import: few clusters run programs.
+            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+
+            missing = await get_cluster_programs(api).list_missing_isolation()
+            return json_only_response(request, {"missing": missing})
         case ["faults"]:
             if request.method == "GET":
-                every = [_fault_object(record) for record in api.faults.records.values()]
+                records = api.faults.records.values()
+                every = [_fault_object(record) for record in records if record.is_listed]
                 return json_only_response(request, {"faults": every})
             return await _create_fault(api, request)
         case ["faults", name]:
@@ -71,8 +310,20 @@ async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
         raise bad_request(str(error)) from None
     if not isinstance(body, dict):
         raise bad_request("a fault is an object")
+    if body.get("kind") == "image" and not _is_local(request):
+        raise StatusError(
+            403, "Forbidden", "images are mapped to programs from the cluster's own machine alone"
+        )
     record = make_fault(api, body)
     return json_only_response(request, {} if record is None else _fault_object(record))
+
+
+def _is_local(request: ApiRequest) -> bool:
+    """Return whether a request comes from this machine: programs are started in its name."""
+    try:
+        return ipaddress.ip_address(request.http.remote or "").is_loopback
+    except ValueError:
+        return False
 
 
 async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse:

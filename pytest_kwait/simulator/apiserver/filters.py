@@ -2,27 +2,26 @@
 
 Source: k8s.io/apiserver pkg/server/config.go (DefaultBuildHandlerChain),
 pkg/endpoints/filters/{authentication,authorization,impersonation,request_deadline}.go,
-pkg/authentication/request/bearertoken.
+pkg/authentication/request/{bearertoken,x509}.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pytest_kwait.simulator.api_errors import bad_request, forbidden, unauthorized
-from pytest_kwait.simulator.authentication.jwt import InvalidToken
-from pytest_kwait.simulator.authentication.pki import read_certificate_user
-from pytest_kwait.simulator.authentication.service_accounts import ISSUER
-from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.authentication.service_accounts import ISSUER, InvalidToken
 from pytest_kwait.simulator.authorization.impersonation import (
     ImpersonatedUser,
     Impersonator,
     missing_user_error,
 )
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, User, add_group
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, User, add_group
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
@@ -37,6 +36,8 @@ _STREAMS = frozenset({"attach", "exec", "portforward"})
 _PREFIX, _PREFIX_INITIALS = b"impersonate-", frozenset(b"Ii")
 _EXTRA = "impersonate-extra-"
 _UNKNOWN = "invalid bearer token"
+_UID_OID = "1.3.6.1.4.1.57683.2"
+_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
 class StaticTokens:
@@ -91,7 +92,7 @@ class AuthFilters:
             request.caller.become(self._impersonation.become(impersonated, attributes))
 
     def _user(self, request: ApiRequest) -> User | None:
-        certified = read_certificate_user(request.http.transport)
+        certified = _read_certificate_user(request.http.transport)
         if certified is not None:
             return certified
         words = request.header("Authorization").split()
@@ -150,6 +151,28 @@ class AuthFilters:
             decision = self._api.rbac.decide(may)
             if not decision.allowed:
                 raise forbidden("", "pods", attributes.name, decision.reason)
+
+
+def _read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
+    """Return the user of a connection's client certificate, None without one."""
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    if not shown or transport is None:
+        return None
+    name, uid = "", ""
+    groups: tuple[str, ...] = ()
+    for entry in shown["subject"]:
+        for field, value in entry:
+            if field == "commonName":
+                name = value
+            elif field == "organizationName":
+                groups = (*groups, value)
+            elif field == _UID_OID:
+                uid = value
+    if not name:
+        return None
+    raw: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    seen = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
+    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (seen,)})
 
 
 def _with_authenticated_group(user: User) -> User:

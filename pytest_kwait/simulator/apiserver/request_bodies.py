@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aiohttp.web import RequestPayloadError
 
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
     invalid,
-    invalid_value,
-    not_supported,
     unsupported_media_type,
 )
-from pytest_kwait.simulator.codec.json_yaml import read_json, read_yaml
+from pytest_kwait.simulator.codec.decode import list_repeated_fields
+from pytest_kwait.simulator.codec.json_yaml import json_type_name, read_json, read_yaml
 from pytest_kwait.simulator.codec.protobuf import MAGIC, decode_envelope
-from pytest_kwait.simulator.codec.schema import is_known
+from pytest_kwait.simulator.codec.schema import is_known, unserved_kinds
 from pytest_kwait.simulator.objects import DuplicateKeysObj
 from pytest_kwait.simulator.scheme import Kind
 from pytest_kwait.simulator.validation.objectmeta import validate_delete_options
@@ -182,7 +182,7 @@ def _require_type_meta(obj: Any) -> Obj:
     if obj is None:
         return {}
     if not isinstance(obj, dict):
-        name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
+        name = json_type_name(obj)
         raise _DecodeError(
             f"{_NO_JSON}json: cannot unmarshal {name} into Go value of type struct {{ APIVersion "
             'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -190,9 +190,8 @@ def _require_type_meta(obj: Any) -> Obj:
     for field in ("apiVersion", "kind"):
         value = obj.get(field)
         if value is not None and not isinstance(value, str):
-            names = {list: "array", dict: "object", bool: "bool"}
             raise _DecodeError(
-                f"{_NO_JSON}json: cannot unmarshal {names.get(type(value), 'number')} into Go "
+                f"{_NO_JSON}json: cannot unmarshal {json_type_name(value)} into Go "
                 f"struct field .{field} of type string"
             )
     version = obj.get("apiVersion") or ""
@@ -231,8 +230,12 @@ async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Res
     return await asyncio.to_thread(read)
 
 
+def find_repeated_fields(data: bytes) -> list[str]:
+    """Return the errors of strict decoding for the repeated fields of JSON without a schema."""
+    return list_repeated_fields(_mark_repeated_fields(None, data))
+
+
 def _mark_repeated_fields(obj: Any, data: bytes) -> Any:
-    """Mark the repeated fields of `data` in its decoded `obj`."""
     repeated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -264,6 +267,11 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
         check_object_type(obj, kind)
         return
     why = kind_error(kind, version or kind.api_version, name or kind.kind)
+    if why and name in (None, "", kind.kind) and is_decodable(version or "", kind.kind):
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
     if why:
         given = (version or kind.api_version).rpartition("/")[2]
         raise bad_request(
@@ -296,11 +304,29 @@ def kind_error(kind: Kind, version: str, name: str) -> str:
     """Explain why `name` of `version` is not `kind`; empty if it is."""
     if (version, name) == (kind.api_version, kind.kind):
         return ""
-    group, _, short = version.rpartition("/")
-    if is_known(group, short, name) or (version, name) == ("v1", "List"):
+    own = _OWN_SCHEMES.get(kind.group)
+    if is_decodable(version, name) and (own is None or version.startswith(own)):
         package = kind.group.partition(".")[0] or "core"
+        short = version.rpartition("/")[2]
         return f"converting ({short}.{name}) to ({package}.{kind.kind}): unknown conversion"
     return _unregistered_text(name, version)
+
+
+_OWN_SCHEMES = {
+    "apiextensions.k8s.io": "apiextensions.k8s.io/",
+    "apiregistration.k8s.io": "apiregistration.k8s.io/",
+}
+"""The groups whose servers know no kinds of other groups."""
+
+
+def is_decodable(version: str, name: str) -> bool:
+    """Return whether the server can decode a kind of a version, served or not."""
+    group, _, short = version.rpartition("/")
+    return (
+        is_known(group, short, name)
+        or f"{version} {name}" in unserved_kinds()
+        or (version, name) == ("v1", "List")
+    )
 
 
 def _unregistered_text(name: str, version: str) -> str:
@@ -366,17 +392,17 @@ async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
     for field, (kind, shown) in _OPTION_FIELDS.items():
         value = options.get(field)
         if value is not None and type(value) is not kind:
-            names = {list: "array", dict: "object", bool: "bool", str: "string"}
-            found = names.get(type(value)) or f"number{f' {value}' if kind is int else ''}"
+            found = json_type_name(value)
+            if found == "number" and kind is int:
+                found = f"number {value}"
             raise bad_request(
                 f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of "
                 f"type {shown}"
             )
     for field, value in (options.get("preconditions") or {}).items():
         if field in _PRECONDITIONS and not isinstance(value, str | None):
-            names = {list: "array", dict: "object", bool: "bool"}
             raise bad_request(
-                f"json: cannot unmarshal {names.get(type(value), 'number')} into Go struct field "
+                f"json: cannot unmarshal {json_type_name(value)} into Go struct field "
                 f"Preconditions.preconditions.{field} of type {_PRECONDITIONS[field]}"
             )
     return options

@@ -1,34 +1,82 @@
-"""The cluster's certificate authority, client certificates, the kubeconfig, and X.509 users.
+"""The cluster's certificate authority, client certificates and the kubeconfig.
 
 One authority per process: only the kubeconfig is kept on disk. A client certificate's common name
 is the user, its organizations are the groups. A certificate that the authority did not sign or
 that is expired ends the connection where upstream answers 401: the TLS library refuses it.
-Source: k8s.io/apiserver pkg/authentication/request/x509/x509.go.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.request_info import AUTHENTICATED, User, add_group
-
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["CertificateAuthority", "read_certificate_user", "write_kubeconfig"]
+    from pytest_kwait.simulator.request_info import User
+
+__all__ = [
+    "FRONT_PROXY_USER",
+    "CertificateAuthority",
+    "FrontProxy",
+    "make_client_context",
+    "write_kubeconfig",
+]
 
 CONTEXT_NAME = "kwait"
 _VALIDITY = timedelta(days=365)
 _BACKDATE = timedelta(hours=1)
-"""How much slower than ours a clock may be."""
+"""Certificates are valid from so long ago, for clients whose clocks are slow."""
+
+
+def make_client_context(authority: str) -> ssl.SSLContext:
+    """Return the TLS context of connections to webhooks and aggregated servers.
+
+    A server is trusted if its chain reaches any of the given certificates, which may be its own.
+    Its names are the subject alternative names; the common name does not count.
+
+    Args:
+        authority: the trusted certificates as PEM; empty for the system's.
+
+    Raises:
+        ValueError: `authority` has no certificate.
+        ssl.SSLError: the same.
+
+    Source: Go, crypto/x509 Certificate.Verify and VerifyHostname.
+    """
+    context = ssl.create_default_context(cadata=authority or None)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # The default from Python 3.13; envtest's certificates lack what it requires.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.hostname_checks_common_name = False
+    return context
+
+
+FRONT_PROXY_USER = "front-proxy-client"
+
+
+class FrontProxy:
+    """The client certificate by which aggregated servers trust the headers of forwarded requests.
+
+    Its authority is not the cluster's: no other certificate of the cluster may name users so.
+    """
+
+    def __init__(self) -> None:
+        import trustme
+
+        authority = trustme.CA()
+        self._certificate = authority.issue_cert(FRONT_PROXY_USER, common_name=FRONT_PROXY_USER)
+        self.authority = authority.cert_pem.bytes().decode()
+        """The certificate of the authority, as PEM."""
+
+    def identify(self, context: ssl.SSLContext) -> None:
+        """Show the certificate in the connections of a client's context."""
+        self._certificate.configure_cert(context)
 
 
 class CertificateAuthority:
@@ -36,9 +84,20 @@ class CertificateAuthority:
 
     Args:
         hosts: the server's names and addresses.
+        serving: files of another certificate for the server and of its key.
+        client_authority: the file of a further authority of client certificates.
+
+    Raises:
+        OSError: a file cannot be read.
+        ssl.SSLError: a file has no certificate or key.
     """
 
-    def __init__(self, *hosts: str) -> None:
+    def __init__(
+        self,
+        *hosts: str,
+        serving: tuple[Path, Path] | None = None,
+        client_authority: Path | None = None,
+    ) -> None:
         import trustme
 
         authority = trustme.CA()
@@ -46,9 +105,17 @@ class CertificateAuthority:
         self.pem = authority.cert_pem.bytes().decode()
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["http/1.1"])
-        certificate.configure_cert(self.tls)
+        self.trusted_pem = self.pem
+        """The certificates by which clients trust the server."""
+        if serving is None:
+            certificate.configure_cert(self.tls)
+        else:
+            self.tls.load_cert_chain(*serving)
+            self.trusted_pem = serving[0].read_text(encoding="ascii")
         # Client certificates are optional; one of this authority names the user.
         authority.configure_trust(self.tls)
+        if client_authority is not None:
+            self.tls.load_verify_locations(client_authority)
         self.tls.verify_mode = ssl.CERT_OPTIONAL
         self._key_pem = authority.private_key_pem.bytes()
 
@@ -147,29 +214,3 @@ def write_kubeconfig(
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-
-
-_UID_OID = "1.3.6.1.4.1.57683.2"
-_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-
-
-def read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
-    """Return the user of a connection's client certificate, None without one."""
-    shown = transport.get_extra_info("peercert") if transport is not None else None
-    if not shown or transport is None:
-        return None
-    name, uid = "", ""
-    groups: tuple[str, ...] = ()
-    for entry in shown["subject"]:
-        for field, value in entry:
-            if field == "commonName":
-                name = value
-            elif field == "organizationName":
-                groups = (*groups, value)
-            elif field == _UID_OID:
-                uid = value
-    if not name:
-        return None
-    raw: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    seen = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
-    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (seen,)})

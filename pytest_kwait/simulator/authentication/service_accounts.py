@@ -1,22 +1,21 @@
-"""Service account tokens: TokenRequest, legacy secrets, authentication.
+"""Service account tokens: signing, TokenRequest, legacy secrets, authentication.
 
 Source: k8s.io/kubernetes pkg/registry/core/serviceaccount/storage/token.go,
-pkg/serviceaccount/{claims,legacy,jwt}.go.
+pkg/serviceaccount/{claims,legacy,jwt}.go; RFC 7638 (key ids).
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
-from typing import TYPE_CHECKING
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.times import format_time
-from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid, invalid_value
-from pytest_kwait.simulator.authentication.jwt import (
-    InvalidToken,
-    TokenSigner,
-    parse_unverified_claims,
-)
+from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid
 from pytest_kwait.simulator.objects import name_of, namespace_of, new_uid, uid_of
 from pytest_kwait.simulator.request_info import (
     User,
@@ -28,19 +27,119 @@ from pytest_kwait.simulator.scheme import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ISSUER", "TOKEN_REQUESTS", "ServiceAccountTokens"]
+__all__ = [
+    "ISSUER",
+    "TOKEN_REQUESTS",
+    "InvalidToken",
+    "ServiceAccountTokens",
+    "TokenSigner",
+    "parse_unverified_claims",
+]
+
+# PyJWT is imported with the first token: a cluster starts sooner without it.
+
+_ALGORITHM = "ES256"
+_MAX_VERIFIED_TOKENS = 1024
+"""Tokens whose verified signatures are remembered."""
+
+
+class InvalidToken(Exception):
+    """A token of this cluster that is no longer valid; the text is that of a TokenReview."""
+
+
+def _drop_signature(token: str) -> str:
+    """Return a token without its signature: PyJWT cannot read a token with a cut one."""
+    content, dot, _ = token.rpartition(".")
+    return content + dot
+
+
+def parse_unverified_claims(token: str) -> Obj | None:
+    """Return the claims of a token without checking its signature; None if it is no token."""
+    import jwt
+
+    try:
+        claims: Any = jwt.decode(_drop_signature(token), options={"verify_signature": False})
+    except jwt.InvalidTokenError:
+        return None
+    return claims if isinstance(claims, dict) else None
+
+
+class TokenSigner:
+    """Signs claims and verifies the tokens that it signed.
+
+    The key is generated with the first token.
+    """
+
+    def __init__(self) -> None:
+        self._verified: dict[str, None] = {}
+
+    @cached_property
+    def _key(self) -> EllipticCurvePrivateKey:
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        return ec.generate_private_key(ec.SECP256R1())
+
+    @cached_property
+    def key_set(self) -> Obj:
+        """The public key as a JSON Web Key Set."""
+        from jwt.algorithms import ECAlgorithm
+
+        public: Obj = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        key = {name: public[name] for name in ("crv", "kty", "x", "y")}
+        canonical = json.dumps(key, separators=(",", ":"), sort_keys=True).encode()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(canonical).digest())
+        kid = digest.rstrip(b"=").decode()
+        return {"keys": [{"use": "sig", "kid": kid, "alg": _ALGORITHM, **key}]}
+
+    @property
+    def _key_id(self) -> str:
+        return str(self.key_set["keys"][0]["kid"])
+
+    def sign(self, claims: Obj) -> str:
+        """Return a token with these claims."""
+        import jwt
+
+        headers = {"kid": self._key_id, "typ": ""}  # go-jose writes no type
+        return jwt.encode(claims, self._key, _ALGORITHM, headers)
+
+    def check(self, token: str) -> None:
+        """Verify the signature of a token.
+
+        Raises:
+            InvalidToken: it was signed with another key, or was changed.
+        """
+        if token in self._verified:
+            return
+        import jwt
+
+        try:
+            header = jwt.get_unverified_header(_drop_signature(token))
+        except jwt.InvalidTokenError:
+            raise InvalidToken("") from None
+        if header.get("kid") != self._key_id:
+            raise InvalidToken("invalid signature, no keys found")
+        try:
+            jwt.PyJWS().decode(token, self._key.public_key(), [_ALGORITHM])
+        except jwt.InvalidTokenError:
+            raise InvalidToken("go-jose/go-jose: error in cryptographic primitive") from None
+        if len(self._verified) >= _MAX_VERIFIED_TOKENS:
+            self._verified.clear()
+        self._verified[token] = None
+
 
 ISSUER = "https://kubernetes.default.svc"
-"""Who tokens are from, and who they are for where a request does not say."""
+"""The issuer of tokens, and their default audience."""
 
 _LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY_CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 TOKEN_REQUESTS = Kind(_GROUP, "v1", "tokenrequests", _KIND, namespaced=True)
-"""The kind of what is posted to `serviceaccounts/token`, which is served nowhere else."""
+"""The kind of the body of `serviceaccounts/token`; it has no resource of its own."""
 
 _EXTRA_PREFIX = "authentication.kubernetes.io/"
 _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
@@ -48,7 +147,7 @@ _SHORTEST, _LONGEST = 600, 1 << 32
 _LEEWAY = 60.0
 """Seconds by which clocks may differ."""
 _POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
-"""What the volume of pods asks for, and what it gets, so that old clients find out in time."""
+"""Seconds that volumes of pods request, and the extended lifetime of those tokens."""
 
 
 class ServiceAccountTokens:
@@ -95,7 +194,6 @@ class ServiceAccountTokens:
         spec["audiences"] = spec.get("audiences") or [ISSUER]
         seconds = spec.get("expirationSeconds")
         spec["expirationSeconds"] = seconds = 3600 if seconds is None else seconds
-        spec.setdefault("boundObjectRef", None)
         for wrong, text in (
             (seconds < _SHORTEST, "may not specify a duration less than 10 minutes"),
             (seconds > _LONGEST, "may not specify a duration larger than 2^32 seconds"),
@@ -198,12 +296,12 @@ class ServiceAccountTokens:
         if claims is None or claims.get("iss") not in (ISSUER, _LEGACY_ISSUER):
             return None
         self._signer.check(token)
-        meant = claims.get("aud") or [ISSUER]
-        fitting = [audience for audience in audiences if audience in meant]
+        token_audiences = claims.get("aud") or [ISSUER]
+        fitting = [audience for audience in audiences if audience in token_audiences]
         if not fitting:
             raise InvalidToken(
-                f"token audiences {_format_list(meant)} is invalid for the target audiences "
-                f"{_format_list(audiences)}"
+                f"token audiences {_format_list(token_audiences)} is invalid for the target "
+                f"audiences {_format_list(audiences)}"
             )
         if claims["iss"] == _LEGACY_ISSUER:
             return self._legacy_user(token, claims), fitting
@@ -244,7 +342,7 @@ class ServiceAccountTokens:
     def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
         """Check the object that a token is bound to."""
         found = self._api.find(f"{kind}s", reference["name"], namespace)
-        if found is None or self._went(found):
+        if found is None or self._is_deleted(found):
             raise InvalidToken("service account token has been invalidated")
         if uid_of(found) != reference["uid"]:
             raise InvalidToken(
@@ -252,7 +350,7 @@ class ServiceAccountTokens:
                 f"({reference['uid']})"
             )
 
-    def _went(self, obj: Obj) -> bool:
+    def _is_deleted(self, obj: Obj) -> bool:
         deleted = obj["metadata"].get("deletionTimestamp")
         return deleted is not None and deleted < format_time(self._api.clock.time() - _LEEWAY)
 

@@ -7,17 +7,17 @@ Source: k8s.io/apiserver pkg/endpoints/filters/impersonation/{constrained_impers
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.request_info import (
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,
     UNAUTHENTICATED,
+    Attributes,
     User,
     add_group,
     parse_node_user,
@@ -28,7 +28,7 @@ from pytest_kwait.simulator.request_info import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.cluster_protocol import Authorizer
+    from pytest_kwait.simulator.request_info import Authorizer
 
 __all__ = ["ImpersonatedUser", "Impersonator", "missing_user_error"]
 
@@ -58,24 +58,20 @@ def missing_user_error(wanted: ImpersonatedUser) -> StatusError:
     """Return the error for impersonation headers without a user."""
     groups = "[]string(nil)"
     if wanted.groups:
-        groups = "[]string{" + ", ".join(map(_quoted, wanted.groups)) + "}"
+        groups = "[]string{" + ", ".join(map(quote_go, wanted.groups)) + "}"
     extra = "map[string][]string(nil)"
     if wanted.extra:
         entries = ", ".join(
-            f"{_quoted(key)}:[]string{{{', '.join(map(_quoted, values))}}}"
+            f"{quote_go(key)}:[]string{{{', '.join(map(quote_go, values))}}}"
             for key, values in sorted(wanted.extra.items())
         )
         extra = f"map[string][]string{{{entries}}}"
     text = (
-        f'requested &user.DefaultInfo{{Name:"", UID:{_quoted(wanted.uid)}, Groups:{groups}, '
+        f'requested &user.DefaultInfo{{Name:"", UID:{quote_go(wanted.uid)}, Groups:{groups}, '
         f"Extra:{extra}}} without impersonating a user name"
     )
     headers = {"X-Content-Type-Options": "nosniff"}
     return StatusError(400, "BadRequest", text, headers=headers)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 class Impersonator:
@@ -96,43 +92,43 @@ class Impersonator:
             ("", _matches_any_user),
         )
 
-    def become(self, wanted: ImpersonatedUser, asked: Attributes) -> User:
+    def become(self, wanted: ImpersonatedUser, attributes: Attributes) -> User:
         """Return the user that the request acts as.
 
         Args:
             wanted: the impersonated user.
-            asked: the request and its sender.
+            attributes: the request and its sender.
 
         Raises:
             StatusError: 403, the sender is not allowed to.
         """
         first: StatusError | None = None
-        last = self._last.get(asked.user.name)
+        last = self._last.get(attributes.user.name)
         order = [*range(len(self._modes))]
         if last is not None:
             order.remove(last)
             order.insert(0, last)
         for index in order:
             mode, fits = self._modes[index]
-            if not fits(wanted, asked.user):
+            if not fits(wanted, attributes.user):
                 continue
             try:
-                user = self._check(mode, wanted, asked)
+                user = self._check(mode, wanted, attributes)
             except StatusError as error:
                 first = first or error
                 continue
             if len(self._last) >= _MAX_CACHED_MODES:
                 self._last.clear()
-            self._last[asked.user.name] = index
+            self._last[attributes.user.name] = index
             return user
         if first is None:  # not reached: the last mode fits everybody
-            raise asked.refusal("all impersonation modes failed")
+            raise attributes.refusal("all impersonation modes failed")
         raise first
 
-    def _check(self, mode: str, wanted: ImpersonatedUser, asked: Attributes) -> User:
-        requestor = asked.user
+    def _check(self, mode: str, wanted: ImpersonatedUser, attributes: Attributes) -> User:
+        requestor = attributes.user
         if mode:
-            self._demand(replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+            self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
         user = User(wanted.name, wanted.groups, wanted.uid, wanted.extra)
         for needed in self._needed(mode, wanted, requestor):
             self._demand(needed)
@@ -147,10 +143,10 @@ class Impersonator:
             groups = add_group(groups, AUTHENTICATED)
         return replace(user, groups=groups)
 
-    def _demand(self, asked: Attributes) -> None:
-        decision = self._rbac.decide(asked)
+    def _demand(self, attributes: Attributes) -> None:
+        decision = self._rbac.decide(attributes)
         if not decision.allowed:
-            raise asked.refusal(decision.reason)
+            raise attributes.refusal(decision.reason)
 
     def _needed(self, mode: str, wanted: ImpersonatedUser, requestor: User) -> Iterator[Attributes]:
         """Yield the permissions that the sender needs."""
@@ -206,7 +202,7 @@ def _check_extra(wanted: ImpersonatedUser, extra: Attributes) -> None:
         elif not (host and path):
             wrong = (
                 "an invalid key in extra is not allowed: extra.key: Invalid value: "
-                f'{_quoted(key)}: must be a domain-prefixed path (such as "acme.io/foo")'
+                f'{quote_go(key)}: must be a domain-prefixed path (such as "acme.io/foo")'
             )
         elif "" in values:
             wrong = "the empty string value in extra is not allowed"

@@ -1,6 +1,7 @@
 """The RBAC authorizer: policy rules, aggregated cluster roles, bindings, bootstrap roles.
 
-Bootstrap roles come from `data/roles.json.gz`, see `tools/simulator_data/bootstrap_roles.py`.
+Bootstrap roles come from `data/bootstrap.json.gz`, see
+`tools/simulator_data/bootstrap_objects.py`.
 Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go,
 pkg/registry/rbac/validation/{rule,policy_compact}.go, pkg/apis/rbac/v1/evaluation_helpers.go,
 pkg/controller/clusterroleaggregation; k8s.io/component-helpers
@@ -9,21 +10,20 @@ auth/rbac/validation/policy_comparator.go.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
+from pytest_kwait.apimachinery.go_values import quote_go
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.simulator.api_errors import StatusError, not_found
-from pytest_kwait.simulator.authorization.attributes import Decision
 from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid
-from pytest_kwait.simulator.request_info import MASTERS
+from pytest_kwait.simulator.request_info import MASTERS, Attributes, Decision
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_kwait.simulator.authorization.attributes import Attributes
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import User
@@ -37,7 +37,7 @@ __all__ = [
     "RBACAuthorizer",
     "aggregate_rules",
     "format_rule",
-    "install_bootstrap_roles",
+    "install_bootstrap_objects",
     "rule_allows",
     "uncovered_rules",
 ]
@@ -57,25 +57,27 @@ def _rule_list(rule: Obj, field: str) -> Sequence[str]:
     return found
 
 
-def rule_allows(rule: Obj, asked: Attributes) -> bool:
+def rule_allows(rule: Obj, attributes: Attributes) -> bool:
     """Return whether a rule allows a request."""
     verbs = _rule_list(rule, "verbs")
-    if asked.verb not in verbs and _WILDCARD not in verbs:
+    if attributes.verb not in verbs and _WILDCARD not in verbs:
         return False
-    if asked.path is not None:
-        return any(_path_matches(url, asked.path) for url in _rule_list(rule, "nonResourceURLs"))
+    if attributes.path is not None:
+        return any(
+            _path_matches(url, attributes.path) for url in _rule_list(rule, "nonResourceURLs")
+        )
     groups = _rule_list(rule, "apiGroups")
-    if asked.group not in groups and _WILDCARD not in groups:
+    if attributes.group not in groups and _WILDCARD not in groups:
         return False
     resources = _rule_list(rule, "resources")
     if (
         _WILDCARD not in resources
-        and asked.full_resource not in resources
-        and not (asked.subresource and f"*/{asked.subresource}" in resources)
+        and attributes.full_resource not in resources
+        and not (attributes.subresource and f"*/{attributes.subresource}" in resources)
     ):
         return False
     names = _rule_list(rule, "resourceNames")
-    return not names or asked.name in names
+    return not names or attributes.name in names
 
 
 def _path_matches(url: str, path: str) -> bool:
@@ -129,8 +131,8 @@ def _covers(owner: Obj, part: Obj) -> bool:
         any(_url_covers(url, path) for url in urls) for path in _rule_list(part, "nonResourceURLs")
     ):
         return False
-    names, asked = _rule_list(owner, "resourceNames"), _rule_list(part, "resourceNames")
-    return not names or (bool(asked) and set(asked) <= set(names))
+    names, part_names = _rule_list(owner, "resourceNames"), _rule_list(part, "resourceNames")
+    return not names or (bool(part_names) and set(part_names) <= set(names))
 
 
 def _url_covers(owner: str, path: str) -> bool:
@@ -159,7 +161,7 @@ def format_rule(rule: Obj) -> str:
     for label, field in _RULE_FIELDS:
         values = _rule_list(rule, field)
         if values:
-            quoted = " ".join(json.dumps(value, ensure_ascii=False) for value in values)
+            quoted = " ".join(map(quote_go, values))
             parts.append(f"{label}:[{quoted}]")
     return "{" + ", ".join(parts) + "}"
 
@@ -205,27 +207,25 @@ class RBACAuthorizer:
         self._api = api
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> Decision:
         """Decide on a request; the reason names the binding, or roles that do not exist."""
-        if MASTERS in asked.user.groups:
+        if MASTERS in attributes.user.groups:
             return Decision(True)
-        held = self._held(asked.user, asked.namespace)
+        held = self._find_rules(attributes.user, attributes.namespace)
         for source, rule in held.rules:
-            if rule_allows(rule, asked):
+            if rule_allows(rule, attributes):
                 return Decision(True, f"RBAC: allowed by {source}")
         if not held.errors:
             return Decision(False)
-        told = list(dict.fromkeys(held.errors))
-        text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-        return Decision(False, f"RBAC: {text}")
+        return Decision(False, f"RBAC: {aggregate_errors(held.errors)}")
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
         """Return the rules of a user, cluster-wide ones first."""
-        return [rule for _, rule in self._held(user, namespace).rules]
+        return [rule for _, rule in self._find_rules(user, namespace).rules]
 
     def errors_for(self, user: User, namespace: str) -> list[str]:
         """Return the errors in the user's bindings."""
-        return self._held(user, namespace).errors
+        return self._find_rules(user, namespace).errors
 
     def role_rules(self, reference: Obj, namespace: str) -> list[Obj]:
         """Return the rules of the role that a binding in `namespace` refers to.
@@ -243,7 +243,7 @@ class RBACAuthorizer:
         rules: list[Obj] = role.get("rules") or []
         return rules
 
-    def _held(self, user: User, namespace: str) -> _ResolvedRules:
+    def _find_rules(self, user: User, namespace: str) -> _ResolvedRules:
         if self._known is None:
             self._known = {}
             for bucket in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
@@ -304,26 +304,34 @@ def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str)
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
     name = binding["metadata"]["name"]
     where = f"{name}/{namespace}" if namespace else name
-    who = subject["name"]
+    subject_text = subject["name"]
     if subject["kind"] == "ServiceAccount":
-        who = f"{who}/{subject.get('namespace') or namespace}"
+        subject_text = f"{subject_text}/{subject.get('namespace') or namespace}"
     return (
         f'{kind} "{where}" of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} '
-        f'"{who}"'
+        f'"{subject_text}"'
     )
 
 
-def install_bootstrap_roles(api: Cluster) -> None:
-    """Store the bootstrap roles, without validation."""
+def install_bootstrap_objects(api: Cluster, *, aggregate_roles: bool) -> None:
+    """Store the bootstrap objects of kube-apiserver, without validation.
+
+    Args:
+        aggregate_roles: whether aggregated roles have their rules, which a controller of
+            kube-controller-manager collects.
+    """
     stamp = api.clock.stamp()
-    content = read_data("roles.json.gz")
-    _aggregate_cluster_roles(content[CLUSTER_ROLES])
+    content = read_data("bootstrap.json.gz")
+    if aggregate_roles:
+        _aggregate_cluster_roles(content[CLUSTER_ROLES])
     for resource, objects in content.items():
         kind = api.kinds[resource]
         for bare in objects:
             given = bare.pop("metadata")
             name, namespace = given["name"], given.get("namespace", "")
             metadata = {**given, "uid": new_uid(), "creationTimestamp": stamp}
+            for condition in (bare.get("status") or {}).get("conditions") or ():
+                condition["lastTransitionTime"] = stamp
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}
             api.store.put(kind.bucket, key_of(name, namespace), obj)
 

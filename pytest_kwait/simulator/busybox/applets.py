@@ -1,4 +1,4 @@
-"""The applets of busybox, started by name.
+"""The applets of busybox, started by name, and the root file system that contains them.
 
 An applet's module is imported on first use. Other applets of busybox fail with the message that
 they are not simulated.
@@ -15,7 +15,14 @@ from pytest_kwait.simulator.busybox.libbb import (
     find_longest_number,
     write_error,
 )
-from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError
+from pytest_kwait.simulator.busybox.os.files import (
+    Device,
+    Directory,
+    File,
+    FileSystemError,
+    Inode,
+    Symlink,
+)
 from pytest_kwait.simulator.busybox.os.syscalls import (
     Process,
     ProcessContext,
@@ -33,6 +40,7 @@ __all__ = [
     "has_program",
     "is_busybox_program",
     "load_applet",
+    "make_root",
     "run_program",
 ]
 
@@ -40,18 +48,22 @@ Applet = Callable[[ProcessContext, list[str]], Process]
 
 _APPLET_MODULES = {
     "tar": "tar",
-    "cut_grep_xargs": "cut egrep fgrep grep tr xargs",
-    "fileutils": "chmod chown cp du find ln ls mkdir mktemp mv readlink rm rmdir stat touch",
-    "inetutils": "httpd nslookup wget",
+    "findutils": "egrep fgrep grep xargs",
+    "fileutils": (
+        "chmod chown cp du find ln ls mkdir mktemp mount mv readlink rm rmdir stat touch"
+    ),
+    "inetutils": "httpd ip nslookup wget",
     "shellutils": (
         "basename clear date dirname echo env false hostname id nproc printenv printf pwd seq sleep"
         " true uname usleep whoami yes"
     ),
-    "procps": "kill nice nohup pidof ps setsid time timeout",
+    "procps": "kill nice nohup pidof ps setsid sysctl time timeout",
+    "awk": "awk",
     "sed": "sed",
     "test_expr": "expr test",
     "textutils": (
-        "base64 cat dd head md5sum rev sha1sum sha256sum sha512sum sort tac tail tee uniq wc"
+        "base64 cat cut dd head hexdump md5sum rev sha1sum sha256sum sha512sum sort tac tail tee tr"
+        " uniq wc"
     ),
 }
 
@@ -72,7 +84,7 @@ APPLETS: dict[str, str] = {
     "ash": "shell.shell:sh",
     "nc": "programs.inetutils:netcat",
     "sh": "shell.shell:sh",
-    "sync": "programs.shellutils:true",
+    "sync": "programs.fileutils",
     "which": "programs.procps:which",
 }
 """The module of each applet, and its function after `:` where that has another name."""
@@ -202,3 +214,60 @@ def _run_file(
         yield complaint(f"{argv[0]}: not found")
         return 127
     return (yield from run_program(context, [*program, *argv], complaint))
+
+
+_ETC_PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"
+_ETC_GROUP = b"root:x:0:\nnobody:x:65534:\n"
+_program_files: dict[str, Inode] = {}
+
+
+def _make_bin() -> dict[str, Inode]:
+    """Return the programs; containers share them until they change their own."""
+    if not _program_files:
+        _program_files["busybox"] = File(b"\x7fELF", 0o755)
+        for name in sorted({*APPLETS, *UNSIMULATED} - {"busybox"}):
+            _program_files[name] = Symlink("busybox")
+    return _program_files
+
+
+def make_root(hostname: str, address: Callable[[], str]) -> Directory:
+    """Return the root directory.
+
+    Args:
+        hostname: the pod's host name.
+        address: returns the pod's address.
+    """
+    hosts = (
+        "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost "
+        "ip6-loopback\nfe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\n"
+        f"fe00::2\tip6-allrouters\n{address()}\t{hostname}\n"
+    )
+    etc = Directory()
+    etc.entries.update(
+        group=File(_ETC_GROUP), hostname=File(f"{hostname}\n".encode()), hosts=File(hosts.encode()),
+        passwd=File(_ETC_PASSWD),
+    )  # fmt: skip
+    devices = {
+        "null": "null", "zero": "zero", "full": "full", "random": "random", "urandom": "random",
+        "stdin": "fd0", "stdout": "fd1", "stderr": "fd2", "tty": "fd0",
+    }  # fmt: skip
+    dev = Directory()
+    dev.entries.update({name: Device(kind) for name, kind in devices.items()})
+    dev.entries["shm"] = Directory(mode=0o1777)
+    dev.entries["fd"] = fds = Directory()
+    fds.entries.update({str(number): Device(f"fd{number}") for number in range(3)})
+    dev.entries["termination-log"] = File(mode=0o666)
+    one = Directory()
+    one.entries["fd"] = fds
+    proc = Directory()
+    proc.entries.update({"1": one, "self": one})
+    var = Directory()
+    run = Directory()
+    var.entries.update(run=run)
+    root = Directory()
+    root.entries.update(
+        bin=Directory(_make_bin()), dev=dev, etc=etc, home=Directory(), proc=proc,
+        root=Directory(mode=0o700), sys=Directory(read_only=True), tmp=Directory(mode=0o1777),
+        usr=Directory(), var=var,
+    )  # fmt: skip
+    return root

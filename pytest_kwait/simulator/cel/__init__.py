@@ -1,9 +1,9 @@
 """CEL expressions with Kubernetes' variables and functions.
 
-Contents: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
-cost estimates, and the function libraries. Import this package only where an expression is
-compiled: it loads that library. Without it, the import raises a 501 `StatusError` with the install
-command.
+Contents: parsing and type checking by `cel-expr-python`, the compiler of expressions about
+requests, the interpreter that counts costs, cost estimates, and the function libraries. Import this
+package only where an expression is compiled: it loads that library. Without it, the import raises a
+501 `StatusError` with the install command.
 """
 
 from importlib.util import find_spec

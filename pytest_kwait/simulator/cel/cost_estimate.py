@@ -348,7 +348,6 @@ def _estimate_replaced_size(size: Estimate, gone: Estimate, new: Estimate) -> Es
 def _estimate_standard_call(
     overload: str, target: CallArgument | None, arguments: list[CallArgument]
 ) -> CallEstimate:
-    """Return the cost of a standard function."""
     sizes = [argument.size or UNKNOWN for argument in arguments]
     own = (target.size or UNKNOWN) if target is not None else UNKNOWN
     match overload:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from pytest_kwait.simulator.cel.values import MapList, SetList, parse_duration, parse_timestamp
+from pytest_kwait.simulator.cel.values import (
+    RESERVED_WORDS,
+    MapList,
+    ObjectValue,
+    SetList,
+    parse_duration,
+    parse_timestamp,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -36,13 +43,6 @@ _WELL_KNOWN = {
     "timestamp": ".google.protobuf.Timestamp",
 }
 _FORMATS = {"byte": "bytes", "date": "timestamp", "date-time": "timestamp", "duration": "duration"}
-_RESERVED_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "true false null in as break const continue else for function if import let loop package "
-        "namespace return var void while",
-    )
-)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPE_SEQUENCES = (
     ("__", "__underscores__"),
@@ -54,7 +54,7 @@ _ESCAPE_SEQUENCES = (
 
 def escape_identifier(name: str) -> str:
     """Return a property's name in expressions; empty if it cannot be written."""
-    if name in _RESERVED_WORDS:
+    if name in RESERVED_WORDS:
         return f"__{name}__"
     text = re.sub(r"__|\.|-|/", lambda found: dict(_ESCAPE_SEQUENCES)[found[0]], name)
     return text if _IDENTIFIER.fullmatch(text) else ""
@@ -138,7 +138,11 @@ class SchemaTypes:
             shown, kind = field if kept else escape_identifier(field), self.name_of(inner)
             if shown and kind:
                 fields.append((shown, kind))
+            if shown and kind and not kept and field in RESERVED_WORDS:
+                fields.append((field, kind))  # it may be selected by both names
         message = self._file.message_type.add(name=name)
+        # Names like `a_b` and `aB` may stand side by side.
+        message.options.deprecated_legacy_json_field_conflicts = True
         for number, (field, kind) in enumerate(fields, 1):
             self._field(message, name, field, number, kind)
         return f"object.{name}"
@@ -154,10 +158,12 @@ class SchemaTypes:
         if inner.startswith(("list<", "map<")):
             kind = inner = "dyn"
             label = _Field.LABEL_OPTIONAL
+        # Protobuf names the entry message of a map field in camel case.
+        entry = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
+        if kind.startswith("map<") and any(one.name == entry for one in message.nested_type):
+            kind = inner = "dyn"
+            label = _Field.LABEL_OPTIONAL
         if kind.startswith("map<"):
-            # Protobuf names the entry message of a map field in camel case.
-            words = [part[:1].upper() + part[1:] for part in name.split("_")]
-            entry = "".join(words) + "Entry"
             nested = message.nested_type.add(name=entry)
             nested.options.map_entry = True
             nested.field.add(
@@ -222,11 +228,11 @@ def _to_object(value: Obj, schema: Obj) -> Obj:
     more = schema.get("additionalProperties")
     if isinstance(more, dict) and not properties:
         return {key: to_cel_value(item, more) for key, item in value.items()}
-    return {
-        escape_identifier(key) or key: to_cel_value(item, properties.get(key))
+    return ObjectValue(
+        (escape_identifier(key) or key, to_cel_value(item, properties.get(key)))
         for key, item in value.items()
         if item is not None or key not in properties
-    }
+    )
 
 
 def _to_formatted_value(text: str, form: str) -> Any:

@@ -22,9 +22,11 @@ __all__ = [
     "NO_OVERLOAD",
     "OPAQUE_TYPE_NAMES",
     "OPTIONAL_NONE",
+    "RESERVED_WORDS",
     "Duration",
     "ErrorValue",
     "MapList",
+    "ObjectValue",
     "OpaqueValue",
     "OptionalValue",
     "SetList",
@@ -46,6 +48,16 @@ _TIMESTAMP = re.compile(
 )
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 _MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799
+
+
+RESERVED_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "true false null in as break const continue else for function if import let loop package "
+        "namespace return var void while",
+    )
+)
+"""Words that no identifier may be."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -188,6 +200,16 @@ class OpaqueValue(dict[str, Any]):
     def __init__(self, kind: str, **parts: Any) -> None:
         super().__init__(parts)
         self.kind = kind
+
+
+class ObjectValue(dict[str, Any]):
+    """An object with a schema, by escaped names; reserved words are found without escape, too."""
+
+    def __missing__(self, key: str) -> Any:
+        """Return the field that is a reserved word."""
+        if key in RESERVED_WORDS:
+            return self[f"__{key}__"]
+        raise KeyError(key)
 
 
 class Uint(int):

@@ -19,18 +19,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity, round_quantity
+from pytest_kwait.apimachinery.times import format_moment
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.codec.schema import Form, Shape
+from pytest_kwait.simulator.codec.schema import Form, Shape, definition_schema
 from pytest_kwait.simulator.objects import DuplicateKeysObj, clone
+from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kwait.simulator.codec.schema import Struct
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["Decoder", "canonicalize_time"]
+__all__ = ["Decoder", "canonicalize_time", "list_repeated_fields"]
 
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -52,9 +53,12 @@ _TIME_STEPS = tuple(
         ("05", r"\d\d"),
     )
 )
+_ZERO_TIME = "0001-01-01T00:00:00"
 _FRACTION = re.compile(r"[.,]\d+")
 _SIX = re.compile(r"\.\d{6}")
 _TIME_ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
+_CYCLE = 400
+"""Years after which the calendar repeats."""
 _MONTHS_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -68,11 +72,12 @@ def canonicalize_time(text: str, *, micro: bool = False) -> str:
     if (_MICROS if micro else _SECONDS).fullmatch(text):
         _parse_time(text, micro=micro)
         return text
-    moment = _parse_time(text, micro=micro)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    moment, shift = _parse_time(text, micro=micro)
+    return f"{moment.year - shift:04d}{format_moment(moment, micro=micro)[4:]}"
 
 
-def _parse_time(text: str, *, micro: bool) -> datetime:
+def _parse_time(text: str, *, micro: bool) -> tuple[datetime, int]:
+    """Return the time, and by how many years it is later: `datetime` begins with year 1."""
     layout = _MICROS_LAYOUT if micro else _SECONDS_LAYOUT
     at, numbers = 0, []
     for element, form in _TIME_STEPS:
@@ -101,7 +106,9 @@ def _parse_time(text: str, *, micro: bool) -> datetime:
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         offset = -offset if zone[0][0] == "-" else offset
     year, month, day, hour, minute, second = numbers
-    return datetime(year, month, day, hour, minute, second, micros, UTC) - offset
+    shift = _CYCLE if year < 2 else 0
+    moment = datetime(year + shift, month, day, hour, minute, second, micros, UTC) - offset
+    return moment, shift
 
 
 def _check_ranges(text: str, numbers: list[int]) -> None:
@@ -114,7 +121,6 @@ def _check_ranges(text: str, numbers: list[int]) -> None:
         ("second", second > 59),
         ("day", not 1 <= day <= _MONTHS_DAYS[min(max(month, 1), 12) - 1]),
         ("day", month == 2 and day == 29 and not leap),
-        ("year", year == 0),
     ):
         if wrong:
             raise ValueError(f'parsing time "{text}": {name} out of range')
@@ -128,6 +134,9 @@ _MAX_STRICT_ERRORS = 100
 # Read for every field of every object: constants are twice as fast as an enum.
 _ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
 _LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
+_SCHEMA_OR_BOOL = "v1.JSONSchemaPropsOrBool"
+_SCHEMA_OR_ARRAY = "v1.JSONSchemaPropsOrArray"
+_UNIONS = frozenset({_SCHEMA_OR_BOOL, _SCHEMA_OR_ARRAY, "v1.JSONSchemaPropsOrStringArray"})
 _RANGES = {
     "int32": (-(1 << 31), (1 << 31) - 1),
     "int64": (-(1 << 63), (1 << 63) - 1),
@@ -167,16 +176,18 @@ class Decoder:
 
     Args:
         kind: the kind of the object.
+        keeps_nulls: whether a custom object keeps nulls that its schema does not allow.
     """
 
-    __slots__ = ("_kind", "complaints", "unknown")
+    __slots__ = ("_kind", "complaints", "keeps_nulls", "unknown")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, *, keeps_nulls: bool = False) -> None:
         self._kind = kind
+        self.keeps_nulls = keeps_nulls
         self.unknown: list[str] = []
         """The fields that the type does not have."""
         self.complaints: dict[str, None] = {}
-        """What strict decoding refuses, in order; never more than the server names."""
+        """Errors of strict decoding in order, at most as many as the server reports."""
 
     def struct(
         self, value: Obj, struct: Struct, path: str = "", *, before: Obj | None = None
@@ -194,11 +205,24 @@ class Decoder:
             StatusError: 400, a value has another JSON type than its field.
         """
         try:
+            return self.parse_struct(value, struct, path, before=before)
+        except ValueError as error:
+            raise self._refused(str(error)) from None
+
+    def parse_struct(
+        self, value: Obj, struct: Struct, path: str = "", *, before: Obj | None = None
+    ) -> Obj:
+        """Return what `struct` returns.
+
+        Raises:
+            ValueError: with Go's message, a value has another JSON type than its field.
+        """
+        try:
             return self._struct(value, struct, path, before)
         except _WrongType as wrong:
-            raise self._refused(_find_type_error(value, struct) or str(wrong)) from None
+            raise ValueError(_find_type_error(value, struct) or str(wrong)) from None
         except _Unreadable as unreadable:
-            raise self._refused(str(unreadable)) from None
+            raise ValueError(str(unreadable)) from None
 
     def _struct(self, value: Obj, struct: Struct, path: str, before: Obj | None = None) -> Obj:
         clean: Obj = {}
@@ -232,7 +256,9 @@ class Decoder:
                 elif known and form is _LIST and isinstance(item, list):
                     clean[field] = self._list(item, shape.item, f"{path}{field}", known)
                 elif form is _TIME:
-                    clean[field] = _decode_time(item, shape.go)
+                    moment = _decode_time(item, shape.go)
+                    if moment is not None or (shape.field is not None and shape.field.pointer):
+                        clean[field] = moment
                 else:
                     found = self._value(item, shape, f"{path}{field}")
                     if found or not isinstance(found, list | dict | int | float | str):
@@ -279,20 +305,21 @@ class Decoder:
             self.complaints[text] = None
 
     def add_custom_strict_errors(self, obj: Obj) -> None:
-        """Add the errors of a custom object: unknown fields last, by name."""
+        """Add the errors of a custom object: duplicates first, then every unknown field."""
         self.complaints = {}
-        self._complain_repeated(obj, "")
-        for field in sorted(self.unknown):
-            self.add_strict_error(f'unknown field "{field}"')
+        self.complain_repeated(obj, "")
+        for field in self.unknown:
+            self.complaints[f'unknown field "{field}"'] = None
 
-    def _complain_repeated(self, value: Any, path: str) -> None:
+    def complain_repeated(self, value: Any, path: str) -> None:
+        """Add the repeated fields of a value without a type."""
         if isinstance(value, dict):
             pairs = self._repeated(value, f"{path}.".lstrip("."), value)
             for field, item in list(pairs):
-                self._complain_repeated(item, f"{path}.{field}".lstrip("."))
+                self.complain_repeated(item, f"{path}.{field}".lstrip("."))
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                self._complain_repeated(item, f"{path}[{index}]")
+                self.complain_repeated(item, f"{path}[{index}]")
 
     def _value(self, item: Any, shape: Shape, path: str) -> Any:
         form = shape.form
@@ -303,7 +330,7 @@ class Decoder:
                 raise _WrongType(_json_type_name(item), shape.go)
             return self._struct(item, shape.struct, path + ".")
         if form is _ANY:
-            return item
+            return self._schema_union(item, shape.go, path) if shape.go in _UNIONS else item
         if item is None:
             return shape.zero
         if form is _TEXT:
@@ -338,11 +365,39 @@ class Decoder:
             }
         return {key: self._value(one, inner, f"{path}.{key}") for key, one in pairs}
 
+    def _schema_union(self, item: Any, go: str, path: str) -> Any:
+        """Decode a part of a definition's schema that may also be a boolean or a list.
+
+        Go parses each by itself: unknown and repeated fields within are dropped unreported.
+        Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/marshal.go.
+        """
+        within, schema = Decoder(self._kind), definition_schema()
+        if isinstance(item, dict):
+            return within._value(item, schema, path)
+        if go == _SCHEMA_OR_BOOL:
+            if not isinstance(item, bool):
+                raise _Unreadable("boolean or JSON schema expected")
+            return item
+        if not isinstance(item, list):
+            return None
+        if go == _SCHEMA_OR_ARRAY:
+            return [within._value(one, schema, path) for one in item] or None
+        if bad := next((one for one in item if not isinstance(one, str | None)), None):
+            raise _WrongType(_json_type_name(bad), "string")
+        return [one or "" for one in item] or None
+
     def _refused(self, why: str) -> Exception:
         kind = self._kind
         return bad_request(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
         )
+
+
+def list_repeated_fields(value: Any) -> list[str]:
+    """Return the errors of strict decoding for repeated fields, by a value without a type."""
+    decoder = Decoder(Kind("", "", "", "", namespaced=False))
+    decoder.complain_repeated(value, "")
+    return list(decoder.complaints)
 
 
 _READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
@@ -432,10 +487,13 @@ def _decode_scalar(item: Any, form: Form, go: str) -> Any:
     return item
 
 
-def _decode_time(item: Any, go: str) -> str:
+def _decode_time(item: Any, go: str) -> str | None:
+    """Decode a time; None for Go's zero time."""
     if not isinstance(item, str):
         raise _WrongType(_json_type_name(item), "string")
-    return _read_by(_decode_micro_time if go.endswith("MicroTime") else canonicalize_time, item)
+    read = _decode_micro_time if go.endswith("MicroTime") else canonicalize_time
+    found = _read_by(read, item)
+    return None if found[:19] == _ZERO_TIME and not found[19:].strip(".0Z") else found
 
 
 def _decode_quantity(item: Any) -> str:
@@ -458,12 +516,42 @@ _ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 
 def _check_base64(text: str) -> str:
-    text = text.replace("\n", "").replace("\r", "")
     try:
-        data = base64.b64decode(text, validate=True)
+        data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
-        body = text.rstrip("=").encode()
-        whole = len(body) - len(body) % 4
-        bad = next((at for at, sign in enumerate(body) if sign not in _ALPHABET), whole)
-        raise ValueError(f"illegal base64 data at input byte {bad}") from None
-    return base64.b64encode(data).decode()
+        raise ValueError(f"illegal base64 data at input byte {_find_bad_base64(text)}") from None
+    padded = base64.b64encode(data).decode()
+    if len(padded) != len(text) and (bad := _find_bad_base64(text)) >= 0:
+        raise ValueError(f"illegal base64 data at input byte {bad}")
+    return padded
+
+
+def _find_bad_base64(text: str) -> int:
+    """Return the index of the byte that Go complains of; -1 for valid base64.
+
+    Source: Go's encoding/base64, func (*Encoding) decodeQuantum.
+    """
+    data = text.encode()
+    # A line's end counts in the index, and is skipped.
+    signs = [(at, sign) for at, sign in enumerate(data) if sign not in b"\r\n"]
+    for start in range(0, len(signs), 4):
+        group = signs[start : start + 4]
+        for place, (at, sign) in enumerate(group):
+            if sign in _ALPHABET:
+                continue
+            if sign != _PADDING or place < 2:
+                return at
+            rest = signs[start + place + 1 :]
+            if place == 2:
+                if not rest:
+                    return len(data)
+                if rest[0][1] != _PADDING:
+                    return rest[0][0] - 1
+                rest = rest[1:]
+            return rest[0][0] if rest else -1
+        if len(group) < 4:
+            return len(data) - len(group)
+    return -1
+
+
+_PADDING = ord("=")

@@ -2,8 +2,8 @@
 
 Numbers are ASCII digits within 64 bits. Quantities are written back canonically: `1.5` becomes
 `1500m`, `1500Mi` stays. Patterns are matched by the RE2 that the CEL library brings, loaded with
-the first pattern: no pattern can keep the server busy. Where it is not installed Python's own
-patterns stand in.
+the first pattern: no pattern can keep the server busy. Where it is not installed, Python's `re` is
+used.
 Source: Go's strconv.ParseInt, strconv.ParseUint, strconv.Atoi and regexp/syntax/parse.go;
 k8s.io/apimachinery pkg/api/resource/quantity.go (ParseQuantity), suffix.go.
 """
@@ -80,7 +80,7 @@ _GO_MESSAGES = {
     "invalid repetition size": "invalid repeat count",
     "invalid named capture group": "invalid named capture",
 }
-"""What RE2 says, and what Go says to the same."""
+"""Go's text of an invalid pattern, by RE2's."""
 
 
 @lru_cache(maxsize=1)
@@ -101,10 +101,10 @@ def find_pattern_error(pattern: str) -> str:
     """Return Go's error for an invalid pattern; empty for a valid one."""
     if not _has_re2():
         return _find_python_error(pattern)
-    said = _compile().eval(data={"text": "", "pattern": pattern}).value()
-    if isinstance(said, bool):
+    result = _compile().eval(data={"text": "", "pattern": pattern}).value()
+    if isinstance(result, bool):
         return ""
-    fault, _, part = str(said).removeprefix(_RE2_PREFIX).partition(": ")
+    fault, _, part = str(result).removeprefix(_RE2_PREFIX).partition(": ")
     text = f"error parsing regexp: {_GO_MESSAGES.get(fault, fault)}"
     # Go names the whole pattern where a bracket too many or too few is met.
     part = pattern if fault in ("missing )", "unexpected )") else part

@@ -20,6 +20,7 @@ __all__ = [
     "MAX_DEPTH",
     "check_depth",
     "find_json_error",
+    "json_type_name",
     "not_a_map_message",
     "quote_character",
     "read_json",
@@ -80,9 +81,9 @@ class _Scanner:
         Raises:
             _Wrong: always.
         """
-        raise _SyntaxError(f"invalid character {quote_character(self.look())} {where}")
+        raise _SyntaxError(f"invalid character {quote_character(self.peek())} {where}")
 
-    def look(self) -> int:
+    def peek(self) -> int:
         """Return the current character.
 
         Raises:
@@ -102,12 +103,12 @@ class _Scanner:
         open_: list[int] = []
         while True:
             self.space()
-            sign = self.look()
+            sign = self.peek()
             if sign in b"{[":
                 self.at += 1
                 open_.append(sign)
                 self.space()
-                if self.look() == sign + 2:  # "}" follows "{", and "]" "[", two signs later
+                if self.peek() == sign + 2:  # "}" follows "{", and "]" "[", two signs later
                     self.at += 1
                     open_.pop()
                 else:
@@ -123,7 +124,7 @@ class _Scanner:
         """Move to the next value of the open list or object; returns whether there is one."""
         while open_:
             self.space()
-            sign, inside = self.look(), open_[-1]
+            sign, inside = self.peek(), open_[-1]
             if sign == ord(","):
                 self.at += 1
                 if inside == ord("{"):
@@ -139,11 +140,11 @@ class _Scanner:
         return False
 
     def _key(self) -> None:
-        if self.look() != ord('"'):
+        if self.peek() != ord('"'):
             self.wrong("looking for beginning of object key string")
         self._string()
         self.space()
-        if self.look() != ord(":"):
+        if self.peek() != ord(":"):
             self.wrong("after object key")
         self.at += 1
 
@@ -159,7 +160,7 @@ class _Scanner:
 
     def _literal(self, word: bytes) -> None:
         for expected in word:
-            if self.look() != expected:
+            if self.peek() != expected:
                 self.wrong(f"in literal {word.decode()} (expecting '{chr(expected)}')")
             self.at += 1
 
@@ -168,41 +169,41 @@ class _Scanner:
         while True:
             found = _STRING_END.search(self.data, self.at)
             self.at = len(self.data) if found is None else found.start()
-            sign = self.look()
+            sign = self.peek()
             if sign < 0x20:
                 self.wrong("in string literal")
             self.at += 1
             if sign == ord('"'):
                 return
-            escape = self.look()
+            escape = self.peek()
             if escape == ord("u"):
                 for _ in range(4):
                     self.at += 1
-                    if self.look() not in _HEX:
+                    if self.peek() not in _HEX:
                         self.wrong("in \\u hexadecimal character escape")
             elif escape not in _ESCAPES:
                 self.wrong("in string escape code")
             self.at += 1
 
     def _number(self) -> None:
-        if self.look() == ord("-"):
+        if self.peek() == ord("-"):
             self.at += 1
-            if self.look() not in _DIGITS:
+            if self.peek() not in _DIGITS:
                 self.wrong("in numeric literal")
-        if self.look() == ord("0"):
+        if self.peek() == ord("0"):
             self.at += 1
         else:
             self._digits()
         if self.at < len(self.data) and self.data[self.at] == ord("."):
             self.at += 1
-            if self.look() not in _DIGITS:
+            if self.peek() not in _DIGITS:
                 self.wrong("after decimal point in numeric literal")
             self._digits()
         if self.at < len(self.data) and self.data[self.at] in b"eE":
             self.at += 1
-            if self.look() in b"+-":
+            if self.peek() in b"+-":
                 self.at += 1
-            if self.look() not in _DIGITS:
+            if self.peek() not in _DIGITS:
                 self.wrong("in exponent of numeric literal")
             self._digits()
 
@@ -449,5 +450,11 @@ def _dumper() -> type[yaml.SafeDumper]:
 
 def not_a_map_message(value: object) -> str:
     """The message of Go's JSON reader on a value that must be an object."""
-    name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    name = json_type_name(value)
     return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
+
+
+def json_type_name(value: object) -> str:
+    """Return the name that Go's JSON decoder gives the type of a value."""
+    names = {dict: "object", list: "array", str: "string", bool: "bool"}
+    return names.get(type(value), "number")

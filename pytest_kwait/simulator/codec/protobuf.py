@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import struct
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.times import format_micro_time, format_time
+from pytest_kwait.apimachinery.times import format_moment
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.schema import go_base, go_kinds, go_struct
 
@@ -32,7 +33,7 @@ _DECODE_ERRORS = (
     AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
     struct.error,
 )  # fmt: skip
-"""What bytes of another type or of another length than a field's lead to."""
+"""Errors of decoding a field from bytes of another type or length."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -164,20 +165,35 @@ def _value(raw: Any, kind: str) -> Any:
     return _message(raw, kind)
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBERS = frozenset({"bool", "int32", "int64", "uint32", "uint64"})
 _SCALARS = _NUMBERS | {"string", "bytes", "float64"}
 
 
 def _time(fields: dict[int, Any]) -> str | None:
-    seconds = _value(fields.get(1, 0), "int64")
-    return format_time(seconds) if fields else None
+    return _timestamp(fields, micro=False)
 
 
 def _micro_time(fields: dict[int, Any]) -> str | None:
+    return _timestamp(fields, micro=True)
+
+
+def _timestamp(fields: dict[int, Any], *, micro: bool) -> str | None:
+    """Return the text of a Timestamp; None for an empty one.
+
+    Raises:
+        ValueError: its year is not one of 1 to 9999.
+    """
     if not fields:
         return None
-    seconds = _value(fields.get(1, 0), "int64")
-    return format_micro_time(seconds + fields.get(2, 0) / 1e9)
+    seconds, micros = _value(fields.get(1, 0), "int64"), fields.get(2, 0) // 1000
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds, microseconds=micros if micro else 0)
+    except OverflowError:
+        raise ValueError(
+            f"proto: {seconds} s since 1970 is outside of the years 1 to 9999"
+        ) from None
+    return format_moment(moment, micro=micro)
 
 
 def _int_or_text(fields: dict[int, Any]) -> int | str:

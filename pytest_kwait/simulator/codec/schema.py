@@ -43,7 +43,7 @@ class GoField(NamedTuple):
     """One field of a struct."""
 
     json: str
-    """Its name in JSON; empty where the fields of a struct stand in its place."""
+    """Its name in JSON; empty if it is an inline struct."""
     go: str
     """Go's name of its type, without the star of a pointer."""
     of: str
@@ -52,14 +52,14 @@ class GoField(NamedTuple):
     """Its number in protobuf, 0 for none."""
     pointer: bool
     omitted: bool
-    """Whether it is left out when it is empty."""
+    """True for `omitempty`."""
     omitted_zero: bool
-    """Whether it is left out when it is zero, as a struct is by no other word."""
+    """True for `omitzero`."""
     inline: bool
     mode: str
     """`list`, `map` or nothing."""
     within: tuple[str, ...] = ()
-    """The inline structs that it stands in."""
+    """The inline structs that contain it, outermost first."""
 
     @property
     def cleared(self) -> bool:
@@ -119,6 +119,12 @@ def go_kinds() -> dict[str, str]:
     """The full names of kinds by `apps/v1 Deployment`."""
     kinds: dict[str, str] = _go_data()["kinds"]
     return kinds
+
+
+@cache
+def unserved_kinds() -> frozenset[str]:
+    """The kinds in versions that are decoded and not served, as `policy/v1beta1 Eviction`."""
+    return frozenset(_go_data()["unserved"])
 
 
 def go_item(go: str) -> str:
@@ -261,6 +267,10 @@ _EMPTY_IS_GIVEN = frozenset(
     # Lists that are another thing when they are given empty: nothing fills them then.
     [("HPAScalingRules", "policies")]
 )
+_UNCHECKED = frozenset(
+    # Required by the schema, and not by validation.
+    [("ScaleIOPersistentVolumeSource", "secretRef"), ("ScaleIOVolumeSource", "secretRef")]
+)
 _ZEROS = {
     Form.TEXT: "",
     Form.INTEGER: 0,
@@ -304,8 +314,10 @@ class Struct:
             elif shape.default is not None and field is None:
                 yield name, shape if shape.form is Form.STRUCT else None, shape.default
             elif field is None or field.omitted_zero or field.pointer:
-                # Validation wants those pointers that Go would write as null.
-                continue
+                # Validation wants the other pointers that Go would write as null.
+                optional = name not in self.required or (self.go, name) in _UNCHECKED
+                if field is not None and field.pointer and not field.omitted and optional:
+                    yield name, None, None
             elif field.mode or shape.form in (Form.LIST, Form.MAP, Form.BYTES):
                 if shape.null_when_empty:
                     yield name, None, None
@@ -327,7 +339,7 @@ def schemas() -> dict[str, Obj]:
 
 @cache
 def learned_defaults() -> dict[str, Any]:
-    """What `tools/simulator_data/defaults.py` learned: defaults by type, and facts by resource."""
+    """Return the defaults by type and facts by resource of `tools/simulator_data/defaults.py`."""
     data: dict[str, Any] = read_data("defaults.json.gz")
     return data
 
@@ -360,6 +372,13 @@ def is_known(group: str, version: str, kind: str) -> bool:
 def shape_of(group: str, version: str, kind: str) -> Shape:
     """Return the type of a built-in kind as a value's type."""
     return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
+
+
+@cache
+def definition_schema() -> Shape:
+    """Return the type of a schema in a definition of custom resources."""
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    return Shape({"$ref": f"#/components/schemas/{name}"}, "v1.JSONSchemaProps")
 
 
 def _form(ref: str, target: Obj) -> Form:

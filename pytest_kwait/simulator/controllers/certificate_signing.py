@@ -18,10 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.request_info import Attributes, User
 from pytest_kwait.simulator.validation.certificates import (
     APPROVED,
     DENIED,
@@ -336,12 +335,12 @@ class CertificateController:
             spec.get("username", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra
         )
         group, resource = "certificates.k8s.io", "certificatesigningrequests"
-        for subresource, whose in ways:
+        for subresource, prefix in ways:
             if not self._api.rbac.decide(
                 Attributes(user, "create", group, resource, subresource)
             ).allowed:
                 continue
-            text = f"Auto approving {whose}kubelet client certificate after SubjectAccessReview."
+            text = f"Auto approving {prefix}kubelet client certificate after SubjectAccessReview."
             condition = {"type": APPROVED, "status": "True", "reason": "AutoApproved"}
             changed = clone(request)
             conditions = changed.setdefault("status", {}).setdefault("conditions", [])

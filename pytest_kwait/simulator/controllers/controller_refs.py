@@ -9,28 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
-from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.apimachinery.selectors import matches_label_selector
+from pytest_kwait.simulator.api_errors import ignore_not_found
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.controllers.workqueue import Workqueue
 
-__all__ = ["ControllerRefManager", "PodOwnerIndex", "key_of", "make_controller_ref", "split_key"]
-
-
-def key_of(obj: Obj) -> str:
-    """Return `namespace/name`, the key of an object in work queues."""
-    return f"{namespace_of(obj)}/{name_of(obj)}"
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """Return the namespace and the name of a key."""
-    namespace, _, name = key.partition("/")
-    return namespace, name
+__all__ = ["ControllerRefManager", "OwnerIndex", "make_controller_ref"]
 
 
 def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
@@ -169,24 +158,22 @@ class ControllerRefManager:
             if not left:
                 del metadata["ownerReferences"]
 
-        try:
+        with ignore_not_found():
             self._api.modify(self._resource, name_of(obj), namespace_of(obj), release)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
 
-# The maximum number of pods at which every change is synced at once.
+# The maximum number of dependents at which every change is synced at once.
 _MAX_IMMEDIATE = 20
 
 
-class PodOwnerIndex:
-    """The objects of one kind by UID and namespace; queues the owners of changed pods.
+class OwnerIndex:
+    """The objects of one kind by UID and namespace; queues the owners of changed dependents.
 
     Args:
         resource: the kind, as `plural.group`.
+        dependents: the cluster's pods, or ReplicaSets, by owner.
         queue: receives the objects' keys.
-        pause: seconds of delay per pod of an owner with many, so that the cost of a pod's change
+        pause: seconds of delay per dependent of an owner with many, so that the cost of a change
             does not grow with their number.
     """
 
@@ -194,22 +181,26 @@ class PodOwnerIndex:
         self,
         api: Cluster,
         resource: str,
-        pods: ControllerRefManager,
+        dependents: ControllerRefManager,
         queue: Workqueue[str],
         pause: float = 0.0,
     ) -> None:
-        self._pods = pods
+        self._dependents = dependents
         self._queue = queue
         self._pause = pause
         self._by_uid: dict[str, str] = {}
         self._by_namespace: dict[str, set[str]] = {}
         api.subscribe(resource, self._changed)
-        pods.listen(self._pod_changed)
+        dependents.listen(self._dependent_changed)
 
     @property
     def keys(self) -> Collection[str]:
         """The keys of all objects."""
         return self._by_uid.values()
+
+    def find_key(self, uid: str) -> str | None:
+        """Return the key of an object; None if there is none with this UID."""
+        return self._by_uid.get(uid)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, uid = key_of(new), uid_of(new)
@@ -223,15 +214,17 @@ class PodOwnerIndex:
         same = old is not None and old["spec"] == new["spec"]
         self._queue.add_after(key, self._sync_delay(uid) if same else 0.0, scaled=False)
 
-    def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
+    def _dependent_changed(
+        self, dependent: Obj, owner_uid: str | None, previous_uid: str | None
+    ) -> None:
         for uid in {owner_uid, previous_uid}:
             if uid is not None and uid in self._by_uid:
                 self._queue.add_after(self._by_uid[uid], self._sync_delay(uid), scaled=False)
-        if owner_uid is None and owner_of(pod) is None:
+        if owner_uid is None and owner_of(dependent) is None:
             # An orphan may be adopted by any owner that selects it.
-            for key in self._by_namespace.get(namespace_of(pod), ()):
+            for key in self._by_namespace.get(namespace_of(dependent), ()):
                 self._queue.add(key)
 
     def _sync_delay(self, uid: str) -> float:
-        count = self._pods.count(uid)
+        count = self._dependents.count(uid)
         return count * self._pause if count > _MAX_IMMEDIATE else 0.0

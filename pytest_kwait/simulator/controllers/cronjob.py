@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import format_time, parse_time
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.controller_refs import (
-    key_of,
-    make_controller_ref,
-    split_key,
-)
+from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.cron import ConstantDelaySchedule, SpecSchedule, parse_schedule
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
@@ -153,11 +149,12 @@ class CronJobController:
         if found is None:
             return
         try:
-            wait = seconds_until_next(cron_job, self._api.clock.time(), found[0])
+            now = self._api.clock.time()
+            wait = seconds_until_next(cron_job, now, found[0])
         except ValueError:
             return
         if wait is not None:
-            self._queue.add_after(key, wait, scaled=False)
+            self._queue.add_at(key, now + wait)
 
     def _job_changed(self, _: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         for uid in {owner_uid, previous_uid}:
@@ -263,7 +260,7 @@ class CronJobController:
             self._start(cron_job, due, zone)
         wait = seconds_until_next(cron_job, now, schedule)
         if wait is not None:
-            self._queue.add_after(key, wait, scaled=False)
+            self._queue.add_at(key, now + wait)
 
     def _may_start(self, cron_job: Obj, due: float, now: float) -> bool:
         spec, status = cron_job["spec"], cron_job["status"]

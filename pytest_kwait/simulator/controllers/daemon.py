@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
-from pytest_kwait.scheduler.framework.invalid_objects import InvalidObject
 from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
-from pytest_kwait.scheduler.framework.tolerations import (
+from pytest_kwait.scheduler.framework.object_fields import InvalidObject
+from pytest_kwait.scheduler.framework.pod_info import (
     DO_NOT_SCHEDULE_EFFECTS,
     find_untolerated_taint,
     read_tolerations,
 )
-from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
 from pytest_kwait.simulator.controllers.controller_history import (
     REVISIONS,
     make_template_patch,
@@ -27,12 +27,7 @@ from pytest_kwait.simulator.controllers.controller_history import (
     sort_revisions,
     update_revision_number,
 )
-from pytest_kwait.simulator.controllers.controller_refs import (
-    PodOwnerIndex,
-    key_of,
-    make_controller_ref,
-    split_key,
-)
+from pytest_kwait.simulator.controllers.controller_refs import OwnerIndex, make_controller_ref
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
@@ -43,7 +38,7 @@ from pytest_kwait.simulator.controllers.pod_control import (
     seconds_until_available,
     slow_start_batch,
 )
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
@@ -243,11 +238,8 @@ class Revisions:
         self._api.update_status(_SETS, {**daemon_set, "status": status})
 
     def _delete(self, revision: Obj) -> None:
-        try:
+        with ignore_not_found():
             self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
     def clean_up(self, daemon_set: Obj, old: list[Obj], pods: Iterable[Obj]) -> None:
         """Remove the oldest unused revisions beyond the limit."""
@@ -448,7 +440,7 @@ class DaemonSetController:
         self._control = PodControl(api, self._recorder, *KIND)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
         self._failures: dict[str, dict[str, tuple[int, float]]] = {}
-        self._sets = PodOwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
+        self._sets = OwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(_SETS, self._changed)
         api.subscribe("nodes", self._node_changed)
 
@@ -504,14 +496,14 @@ class DaemonSetController:
         """
         change = PodChanges()
         for name, node in view.nodes.items():
-            comes, stays = view.placement.on(node)
+            should_run, should_continue = view.placement.on(node)
             pods = view.pods.get(name)
-            if comes and pods is None:
+            if should_run and pods is None:
                 change.create.append(name)
-            elif stays and pods is not None:
+            elif should_continue and pods is not None:
                 more, going = view.excess(self._running(view, name, pods, change))
                 change.delete += going
-                if more and comes:
+                if more and should_run:
                     change.create.append(name)
             elif pods is not None:
                 change.delete += [pod for pod in pods if not is_being_deleted(pod)]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_ready
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition
-from pytest_kwait.scheduler.algorithm import Algorithm, FitError, format_fit_error
-from pytest_kwait.scheduler.framework.cycle_state import Rejection
-from pytest_kwait.scheduler.framework.invalid_objects import InvalidPod
-from pytest_kwait.scheduler.framework.node_info import NodeInfo
-from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
-from pytest_kwait.scheduler.framework.spread_constraints import (
-    collect_spread_selectors,
-    find_spreading_controller,
+from pytest_kwait.scheduler.algorithm import (
+    DEFAULT_PREDICATES,
+    Algorithm,
+    FitError,
+    format_fit_error,
 )
+from pytest_kwait.scheduler.framework.cycle_state import Rejection
+from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.framework.object_fields import InvalidPod
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.plugins.default_preemption import (
     NO_VICTIMS,
     Candidate,
@@ -30,12 +31,14 @@ from pytest_kwait.scheduler.plugins.default_preemption import (
     pick_one_candidate,
     select_victims_on_node,
 )
+from pytest_kwait.scheduler.plugins.pod_topology_spread import (
+    collect_spread_selectors,
+    find_spreading_controller,
+)
 from pytest_kwait.scheduler.plugins.predicates import list_scheduling_gates
-from pytest_kwait.scheduler.plugins.registry import DEFAULT_PREDICATES
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.volume.volume_binding import VolumeBinding
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, SchedulingRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
@@ -416,8 +419,6 @@ class EmbeddedScheduler:
                 self._remove_nomination(other)
 
     def _remove_nomination(self, pod: Obj) -> None:
-        """Remove a pod's nomination."""
-
         def withdraw(changed: Obj) -> None:
             changed["status"].pop("nominatedNodeName", None)
 

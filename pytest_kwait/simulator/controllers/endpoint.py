@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating, is_ready
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
@@ -119,11 +118,11 @@ class TriggerTimeTracker:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[str, dict[str, str]]] = {}
+        self._trigger_times_seen: dict[str, tuple[str, dict[str, str]]] = {}
 
     def next(self, key: str, service: Obj, pods: Iterable[Obj]) -> str | None:
         """Return the time of the first change since the last call; None without one."""
-        service_before, pods_before = self._seen.get(key, ("", {}))
+        service_before, pods_before = self._trigger_times_seen.get(key, ("", {}))
         times, changed = {}, []
         for pod in pods:
             ready = get_condition(pod, "Ready")
@@ -135,12 +134,12 @@ class TriggerTimeTracker:
         made = service["metadata"]["creationTimestamp"]
         if made > service_before:
             changed.append(made)
-        self._seen[key] = (made, times)
+        self._trigger_times_seen[key] = (made, times)
         return min(changed, default=None)
 
     def forget(self, key: str) -> None:
         """Drop the state of a service."""
-        self._seen.pop(key, None)
+        self._trigger_times_seen.pop(key, None)
 
 
 # Seconds of delay per pod of a service: one of 1,000 pods is synced at most once a second, so
@@ -329,11 +328,11 @@ def _truncate_subsets(subsets: list[Obj]) -> bool:
     names = ("addresses", "notReadyAddresses")
     if sum(len(one.get(name, ())) for one in subsets for name in names) <= _MAX_CAPACITY:
         return False
-    room = _MAX_CAPACITY
+    capacity = _MAX_CAPACITY
     for name in names:
         for subset in subsets:
-            kept = subset.get(name, [])[:room]
-            room -= len(kept)
+            kept = subset.get(name, [])[:capacity]
+            capacity -= len(kept)
             if kept:
                 subset[name] = kept
             else:

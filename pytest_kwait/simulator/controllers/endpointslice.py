@@ -13,12 +13,8 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.controller_refs import (
-    key_of,
-    make_controller_ref,
-    split_key,
-)
+from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
+from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
 from pytest_kwait.simulator.controllers.endpoint import (
     ENDPOINTS,
     HEADLESS,
@@ -33,7 +29,7 @@ from pytest_kwait.simulator.controllers.endpoint import (
     list_pod_addresses,
 )
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating, is_ready
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, is_being_deleted, labels_of, name_of, namespace_of
 
@@ -138,9 +134,9 @@ def _fill_slices(
     left = list(missing.values())
     for name in sorted(changed, key=lambda name: -len(contents[name])):
         if contents[name]:
-            room = most - len(contents[name])
-            contents[name] += left[:room]
-            left = left[room:]
+            capacity = most - len(contents[name])
+            contents[name] += left[:capacity]
+            left = left[capacity:]
     while left:
         batch, left = left[:most], left[most:]
         fitting = [
@@ -290,11 +286,8 @@ class EndpointSliceController:
         self._api.create(SLICES, _with_trigger_time(slice_, time), namespace_of(service))
 
     def _delete(self, slice_: Obj) -> None:
-        try:
+        with ignore_not_found():
             self._api.delete(SLICES, name_of(slice_), namespace_of(slice_))
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
 
     def _labels(self, service: Obj) -> dict[str, str]:
         reserved = (SERVICE_NAME_LABEL, SLICE_MANAGED_BY_LABEL, HEADLESS)
@@ -377,10 +370,10 @@ def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj
     groups: dict[str, dict[str, tuple[list[Obj], list[Obj]]]] = {}
     for subset in endpoints.get("subsets") or ():
         ports = [{"name": "", "protocol": "TCP", **port} for port in subset.get("ports") or ()]
-        room = _MAX_ENDPOINTS_PER_SUBSET
+        capacity = _MAX_ENDPOINTS_PER_SUBSET
         for key, ready in (("addresses", True), ("notReadyAddresses", False)):
-            for address in (subset.get(key) or ())[:room]:
-                room -= 1
+            for address in (subset.get(key) or ())[:capacity]:
+                capacity -= 1
                 family = f"IPv{ipaddress.ip_address(address['ip']).version}"
                 endpoint = {"addresses": [address["ip"]], "conditions": {"ready": ready}}
                 for name in ("targetRef", "nodeName", "hostname"):
@@ -466,8 +459,5 @@ class EndpointSliceMirroringController:
                 raise
 
     def _delete(self, slice_: Obj) -> None:
-        try:
+        with ignore_not_found():
             self._api.delete(SLICES, name_of(slice_), namespace_of(slice_))
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise

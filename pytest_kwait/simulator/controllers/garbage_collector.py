@@ -1,20 +1,36 @@
-"""The garbage collector: deletes dependents without owners, or orphans them.
+"""The garbage collectors: dependents without owners, pods of deleted nodes, expired objects.
 
-Source: kube-controller-manager, garbagecollector/garbagecollector.go.
+Finished Jobs expire by their time to live, events by age and number.
+
+Source: kube-controller-manager, garbagecollector/garbagecollector.go, podgc/gc_controller.go,
+ttlafterfinished/ttlafterfinished_controller.go; leases of etcd.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.apimachinery.times import parse_time
+from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from collections.abc import Callable, Iterable
 
-__all__ = ["FOREGROUND", "ORPHAN", "GarbageCollector"]
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "EventTTL",
+    "GarbageCollector",
+    "PodGCController",
+    "TTLAfterFinishedController",
+    "seconds_until_expiry",
+]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -61,6 +77,10 @@ class GarbageCollector:
                 self._dependents.setdefault(owner["uid"], {})[place] = None
             if owners:
                 self._delete.add(place)
+            blocked = {owner["uid"] for owner in owners if owner.get("blockOwnerDeletion")}
+            self._finalize_owners(
+                (owner for owner in before if owner["uid"] not in blocked), place.namespace
+            )
         if "deletionTimestamp" in metadata:
             finalizers = metadata.get("finalizers") or ()
             if FOREGROUND in finalizers or ORPHAN in finalizers:
@@ -70,11 +90,7 @@ class GarbageCollector:
         place = _make_object_ref(resource, obj)
         owners = obj["metadata"].get("ownerReferences") or ()
         self._forget(place, owners)
-        for owner in owners:
-            # An owner that waits for its dependents may be deleted now.
-            waiting = self._find_owner(owner, place.namespace)
-            if waiting is not None and is_being_deleted(waiting[1]):
-                self._finalize.add(_make_object_ref(*waiting))
+        self._finalize_owners(owners, place.namespace)
         dependents = self._dependents.get(place.uid)
         if dependents:
             # Controllers that count dependents see the deletion first, as upstream: a Job's pods
@@ -82,6 +98,13 @@ class GarbageCollector:
             if not self._left:
                 self._api.clock.call_later(0, self._process_deleted_owners)
             self._left += dependents
+
+    def _finalize_owners(self, references: Iterable[Obj], namespace: str) -> None:
+        """Process the owners that are being deleted: they may wait for nothing more."""
+        for reference in references:
+            owner = self._find_owner(reference, namespace)
+            if owner is not None and is_being_deleted(owner[1]):
+                self._finalize.add(_make_object_ref(*owner))
 
     def _process_deleted_owners(self) -> None:
         """Process the dependents of deleted owners."""
@@ -136,7 +159,11 @@ class GarbageCollector:
             return
         if is_being_deleted(obj):
             return
-        if waiting and self._dependents.get(place.uid):
+        dependents = self._dependents.get(place.uid)
+        if waiting and dependents:
+            if any(self._is_deleting_dependents(one) for one in list(dependents)):
+                # The owners may wait for each other: a circle.
+                self._unblock_owners(place)
             policy = "Foreground"
         elif ORPHAN in finalizers:
             policy = "Orphan"
@@ -163,15 +190,24 @@ class GarbageCollector:
             owner = self._find_owner(reference, namespace)
             if owner is None:
                 dangling.append(reference["uid"])
-            elif (
-                is_being_deleted(owner[1])
-                and FOREGROUND in (owner[1]["metadata"].get("finalizers") or ())
-                and reference.get("blockOwnerDeletion")
-            ):
+            elif _waits_for_dependents(owner[1]) and reference.get("blockOwnerDeletion"):
                 waiting.append(reference["uid"])
             else:
                 solid.append(reference["uid"])
         return solid, dangling, waiting
+
+    def _is_deleting_dependents(self, place: _ObjectRef) -> bool:
+        obj = self._find(place)
+        return obj is not None and _waits_for_dependents(obj)
+
+    def _unblock_owners(self, place: _ObjectRef) -> None:
+        """Let the owners of an object be deleted before it."""
+
+        def unblock(changed: Obj) -> None:
+            for reference in changed["metadata"].get("ownerReferences") or ():
+                reference["blockOwnerDeletion"] = False
+
+        self._modify(place, unblock)
 
     def _drop_owners(self, place: _ObjectRef, uids: list[str]) -> None:
         def drop(changed: Obj) -> None:
@@ -182,11 +218,7 @@ class GarbageCollector:
             else:
                 metadata.pop("ownerReferences", None)
 
-        try:
-            self._api.modify(place.resource, place.name, place.namespace, drop)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
+        self._modify(place, drop)
 
     def _process_owner(self, place: _ObjectRef) -> None:
         """Process the finalizers of an owner that is being deleted."""
@@ -221,12 +253,179 @@ class GarbageCollector:
                 one for one in metadata.get("finalizers") or () if one != finalizer
             ]
 
-        try:
-            self._api.modify(place.resource, place.name, place.namespace, remove)
-        except StatusError as error:
-            if error.reason != "NotFound":
-                raise
+        self._modify(place, remove)
+
+    def _modify(self, place: _ObjectRef, change: Callable[[Obj], None]) -> None:
+        """Change an object; no-op if it does not exist."""
+        with ignore_not_found():
+            self._api.modify(place.resource, place.name, place.namespace, change)
+
+
+def _waits_for_dependents(obj: Obj) -> bool:
+    """Return whether an object is being deleted after its dependents."""
+    return is_being_deleted(obj) and FOREGROUND in (obj["metadata"].get("finalizers") or ())
 
 
 def _make_object_ref(resource: str, obj: Obj) -> _ObjectRef:
     return _ObjectRef(resource, namespace_of(obj), name_of(obj), uid_of(obj))
+
+
+# Seconds that a node may be missing before its pods are removed.
+# Source: kube-controller-manager, podgc/gc_controller.go, `quarantineTime`.
+_QUARANTINE_SECONDS = 40.0
+
+
+class PodGCController:
+    """Deletes pods of deleted nodes."""
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "pod-garbage-collector")
+        self._by_node: dict[str, dict[str, None]] = {}
+        api.subscribe("pods", self._pod_changed)
+        api.subscribe("nodes", self._node_changed)
+
+    def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key, node = key_of(new), new["spec"].get("nodeName")
+        if node is None:
+            return
+        if change == "DELETED":
+            pods = self._by_node.get(node, {})
+            pods.pop(key, None)
+            if not pods:
+                self._by_node.pop(node, None)
+        elif key not in self._by_node.setdefault(node, {}):
+            self._by_node[node][key] = None
+            if self._api.find("nodes", node) is None:
+                self._queue.add_after(key, _QUARANTINE_SECONDS)
+
+    def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED":
+            for key in self._by_node.get(name_of(new), ()):
+                self._queue.add_after(key, _QUARANTINE_SECONDS)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        if pod is None or self._api.find("nodes", pod["spec"].get("nodeName") or "") is not None:
+            return
+        self._fail(pod)
+        with ignore_not_found():
+            self._api.delete("pods", name, namespace, grace=0)
+
+    def _fail(self, pod: Obj) -> None:
+        """Set the pod's DisruptionTarget condition before its deletion.
+
+        Source: podgc/gc_controller.go, `gcOrphaned`.
+        """
+        status = dict(pod.get("status") or {})
+        if status.get("phase") in ("Succeeded", "Failed"):
+            return
+        stamp = self._api.clock.stamp()
+        condition = {
+            "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
+            "lastTransitionTime": stamp, "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+        }  # fmt: skip
+        others = [
+            one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"
+        ]
+        status.update(phase="Failed", conditions=[*others, condition])
+        self._api.update_status("pods", {**pod, "status": status})
+
+
+def seconds_until_expiry(job: Obj, now: float) -> float | None:
+    """Return the seconds until the Job expires: at most 0 if expired, None for never."""
+    ttl = job["spec"].get("ttlSecondsAfterFinished")
+    if ttl is None:
+        return None
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return parse_time(condition["lastTransitionTime"]) + float(ttl) - now
+    return None
+
+
+class TTLAfterFinishedController:
+    """Deletes finished Jobs, dependents first.
+
+    Source: kube-controller-manager, ttlafterfinished_controller.go.
+    """
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "ttl-after-finished-controller"
+        )
+        api.subscribe("jobs.batch", self._changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED" and seconds_until_expiry(new, 0) is not None:
+            self._queue.add(key_of(new))
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        job = self._api.find("jobs.batch", name, namespace)
+        if job is None or is_being_deleted(job):
+            return
+        now = self._api.clock.time()
+        left = seconds_until_expiry(job, now)
+        if left is None:
+            return
+        if left > 0:
+            self._queue.add_at(key, now + left)
+            return
+        with ignore_not_found():
+            self._api.delete(
+                "jobs.batch", name, namespace, uid=uid_of(job), propagation="Foreground"
+            )
+
+
+_EVENTS = "events"
+# Source: kube-apiserver's `--event-ttl`.
+_TTL_SECONDS = 3600.0
+_CHECK_PERIOD = 60.0
+_MAX_EVENTS = 16_384
+"""Upstream has no such limit, since etcd stores events on disk."""
+
+
+class EventTTL:
+    """Deletes the oldest events of a cluster, by the time of their last write.
+
+    Args:
+        most: the number of events to keep.
+    """
+
+    def __init__(self, api: Cluster, most: int = _MAX_EVENTS) -> None:
+        self._api = api
+        self._most = most
+        self._written: OrderedDict[str, float] = OrderedDict()
+        self._planned = False
+        api.subscribe(_EVENTS, self._changed)
+        api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key = key_of(new)
+        if change == "DELETED":
+            self._written.pop(key, None)
+            return
+        self._written[key] = self._api.clock.monotonic()
+        self._written.move_to_end(key)
+        if len(self._written) > self._most and not self._planned:
+            self._planned = True
+            self._api.clock.call_soon(self._remove_surplus)
+
+    def _remove_surplus(self) -> None:
+        self._planned = False
+        while len(self._written) > self._most:
+            self._remove()
+
+    def _remove_expired(self) -> None:
+        until = self._api.clock.monotonic() - _TTL_SECONDS
+        while self._written and next(iter(self._written.values())) <= until:
+            self._remove()
+        self._api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
+
+    def _remove(self) -> None:
+        key, _ = self._written.popitem(last=False)
+        if self._api.store.get(_EVENTS, key) is not None:
+            self._api.store.remove(_EVENTS, key)

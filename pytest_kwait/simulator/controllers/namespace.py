@@ -1,26 +1,41 @@
-"""The namespace controllers: default contents, and deletion with all contents.
+"""The controllers of namespaces: default contents, account tokens, deletion with all contents.
 
 Source: kube-controller-manager, namespace/deletion/namespaced_resources_deleter.go,
-serviceaccount/serviceaccounts_controller.go, certificates/rootcacertpublisher/publisher.go.
+serviceaccount/{serviceaccounts_controller,tokens_controller}.go,
+certificates/rootcacertpublisher/publisher.go.
 """
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["DELETION_DELAY", "NamespaceController", "NamespaceDefaults", "make_deletion_conditions"]
+__all__ = [
+    "DELETION_DELAY",
+    "NamespaceController",
+    "NamespaceDefaults",
+    "TokensController",
+    "make_deletion_conditions",
+]
 
 # Seconds between the deletion of a namespace and that of its content.
 # Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
@@ -170,17 +185,22 @@ class NamespaceController:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "namespace-controller")
         self._going: set[str] = set()
+        self._stop_following_pods: Callable[[], None] | None = None
         api.subscribe("namespaces", self._changed)
-        api.subscribe("pods", self._pod_changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
         if change == "DELETED":
             self._going.discard(name)
             self._queue.forget(name)
+            if not self._going and self._stop_following_pods is not None:
+                self._stop_following_pods()
+                self._stop_following_pods = None
         elif is_being_deleted(new) and name not in self._going:
             self._going.add(name)
             self._queue.add_after(name, DELETION_DELAY)
+            if self._stop_following_pods is None:
+                self._stop_following_pods = self._api.subscribe("pods", self._pod_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         # Upstream checks again after half the pods' longest grace period; that delay is useless
@@ -284,3 +304,67 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
         message = f"Some content in the namespace has finalizers remaining: {names}"
         wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
     return wrong
+
+
+_TYPE = "kubernetes.io/service-account-token"
+_NAME = "kubernetes.io/service-account.name"
+_UID = "kubernetes.io/service-account.uid"
+
+
+class TokensController:
+    """Follows secrets and service accounts."""
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._queue: Workqueue[tuple[str, str]] = Workqueue(
+            api.clock, self._sync, "service-account-tokens"
+        )
+        api.subscribe("secrets", self._secret_changed)
+        api.subscribe("serviceaccounts", self._account_changed)
+
+    def _secret_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED" and new.get("type") == _TYPE:
+            self._queue.add((namespace_of(new), name_of(new)))
+
+    def _account_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "MODIFIED" or self._api.store.count("secrets") == 0:
+            return
+        for secret in self._api.list("secrets", namespace_of(new)):
+            if secret.get("type") == _TYPE and _account(secret) == name_of(new):
+                self._queue.add((namespace_of(secret), name_of(secret)))
+
+    def _sync(self, key: tuple[str, str]) -> None:
+        namespace, name = key
+        secret = self._api.find("secrets", name, namespace)
+        if secret is None or secret.get("type") != _TYPE:
+            return
+        account = self._api.find("serviceaccounts", _account(secret), namespace)
+        wanted = (secret["metadata"].get("annotations") or {}).get(_UID)
+        if account is None or (wanted and wanted != uid_of(account)):
+            self._api.delete("secrets", name, namespace, uid=uid_of(secret))
+            return
+        given = secret.get("data") or {}
+        data = {
+            **given,
+            "ca.crt": _encode_base64(self._api.root_ca),
+            "namespace": given.get("namespace") or _encode_base64(namespace),
+        }
+        if not data.get("token"):
+            data["token"] = _encode_base64(self._api.accounts.legacy(account, secret))
+        if data == given:
+            return
+        notes = {_NAME: name_of(account), _UID: uid_of(account)}
+
+        def fill(changed: Obj) -> None:
+            changed["data"] = data
+            changed["metadata"].setdefault("annotations", {}).update(notes)
+
+        self._api.modify("secrets", name, namespace, fill)
+
+
+def _account(secret: Obj) -> str:
+    return str((secret["metadata"].get("annotations") or {}).get(_NAME, ""))
+
+
+def _encode_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

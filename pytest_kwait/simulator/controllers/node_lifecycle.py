@@ -1,9 +1,11 @@
-"""The node lifecycle controller: taints by node condition, and unresponsive nodes.
+"""The controllers of node taints: by condition, of unresponsive nodes, and eviction by taint.
 
 `NodeTaintController` maintains the NoSchedule taints. `NodeLifecycleController` follows leases and
 heartbeats, marks silent nodes and their pods, and sets NoExecute taints.
+`TaintEvictionController` deletes pods that do not tolerate those.
 
-Source: kube-controller-manager, nodelifecycle/node_lifecycle_controller.go.
+Source: kube-controller-manager, nodelifecycle/node_lifecycle_controller.go,
+tainteviction/taint_eviction.go.
 """
 
 from __future__ import annotations
@@ -12,14 +14,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.scheduler.framework.pod_info import tolerates
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from pytest_kwait.simulator.clock import Timer
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
@@ -27,7 +38,9 @@ __all__ = [
     "UNREACHABLE",
     "NodeLifecycleController",
     "NodeTaintController",
+    "TaintEvictionController",
     "list_condition_taints",
+    "min_toleration_seconds",
     "swap_taints",
 ]
 
@@ -155,7 +168,7 @@ class NodeLifecycleController:
     def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "node-controller")
-        self._seen: dict[str, _NodeHealth] = {}
+        self._node_health: dict[str, _NodeHealth] = {}
         self._known: dict[str, Obj] = {}
         self._ours: set[str] = set()
         self._leaving: dict[str, None] = {}
@@ -168,20 +181,20 @@ class NodeLifecycleController:
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
         if change == "DELETED":
-            self._seen.pop(name, None)
+            self._node_health.pop(name, None)
             self._leaving.pop(name, None)
             return
         ready = get_condition(new, "Ready")
         heartbeat = None if ready is None else ready.get("lastHeartbeatTime") or ""
-        seen = self._seen.get(name)
+        seen = self._node_health.get(name)
         if seen is None:
-            self._seen[name] = _NodeHealth(self._api.clock.monotonic(), heartbeat)
+            self._node_health[name] = _NodeHealth(self._api.clock.monotonic(), heartbeat)
         elif seen.heartbeat != heartbeat:
             seen.heartbeat, seen.heartbeat_at = heartbeat, self._api.clock.monotonic()
 
     def _lease_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and namespace_of(new) == "kube-node-lease":
-            seen = self._seen.get(name_of(new))
+            seen = self._node_health.get(name_of(new))
             if seen is not None:
                 seen.heartbeat_at = self._api.clock.monotonic()
 
@@ -189,15 +202,15 @@ class NodeLifecycleController:
         clock = self._api.clock
         clock.call_later(_MONITOR_PERIOD, self._monitor)
         # No heartbeat could arrive while this process was suspended, so that time does not count.
-        late = clock.monotonic() - self._due
+        delay = clock.monotonic() - self._due
         self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
         nodes = self._api.list("nodes")
         self._record_node_changes({name_of(node): node for node in nodes})
         observed: dict[str, str] = {}
         for node in nodes:
             name = name_of(node)
-            seen = self._seen[name]
-            seen.heartbeat_at += late
+            seen = self._node_health[name]
+            seen.heartbeat_at += delay
             if self._is_silent(name, seen):
                 self._mark_unknown(node)
             ready = get_condition(node, "Ready")
@@ -249,9 +262,9 @@ class NodeLifecycleController:
                 )
                 changed = True
         if changed:
-            heartbeat_at = self._seen[name_of(node)].heartbeat_at
+            heartbeat_at = self._node_health[name_of(node)].heartbeat_at
             self._update("nodes", {**node, "status": status})
-            self._seen[name_of(node)].heartbeat_at = heartbeat_at
+            self._node_health[name_of(node)].heartbeat_at = heartbeat_at
 
     def _handle_readiness(self, node: Obj, observed: str) -> None:
         """Act on a node's readiness before and after this check."""
@@ -363,3 +376,126 @@ def _is_disrupted(not_ready: list[bool]) -> bool:
     """
     down = sum(not_ready)
     return down < len(not_ready) and down > 2 and down >= _UNHEALTHY_ZONE_THRESHOLD * len(not_ready)
+
+
+_MESSAGE = "Taint manager: deleting due to NoExecute taint"
+
+
+def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
+    """Return the seconds for which a pod tolerates the taints; None for ever.
+
+    Source: `GetMatchingTolerations`, `getMinTolerationTime`.
+    """
+    used = []
+    for taint in taints:
+        covering = [one for one in tolerations if tolerates(one, taint)]
+        if not covering:
+            return 0.0
+        used.append(covering[0])
+    bounds = [
+        max(float(one["tolerationSeconds"]), 0.0)
+        for one in used
+        if one.get("tolerationSeconds") is not None
+    ]
+    return min(bounds, default=None)
+
+
+@dataclass(slots=True)
+class _ScheduledEviction:
+    uid: str
+    timer: Timer
+
+
+class TaintEvictionController:
+    """Deletes pods whose toleration of a node's taints has expired.
+
+    Their `tolerationSeconds` are real seconds, as are all durations of manifests.
+    """
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "taint-eviction-controller")
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")
+        self._taints: dict[str, list[Obj]] = {}
+        self._planned: dict[str, _ScheduledEviction] = {}
+        api.subscribe("nodes", self._node_changed)
+        api.subscribe("pods", self._pod_changed)
+
+    def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        name, taints = name_of(new), []
+        if change != "DELETED":
+            given = (new.get("spec") or {}).get("taints") or ()
+            taints = [one for one in given if one["effect"] == "NoExecute"]
+        if taints == self._taints.get(name, []):
+            return
+        if taints:
+            self._taints[name] = taints
+        else:
+            del self._taints[name]
+        for pod in self._api.list("pods"):
+            if pod["spec"].get("nodeName") == name:
+                self._consider(pod)
+
+    def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key = key_of(new)
+        if change == "DELETED":
+            planned = self._planned.pop(key, None)
+            if planned is not None:
+                planned.timer.cancel()
+                self._record_event(new, f"Cancelling deletion of Pod {key}")
+        elif new["spec"].get("nodeName") in self._taints or key in self._planned:
+            self._consider(new)
+
+    def _consider(self, pod: Obj) -> None:
+        key, taints = key_of(pod), self._taints.get(pod["spec"]["nodeName"])
+        if is_being_deleted(pod):
+            return
+        planned = self._planned.get(key)
+        toleration_seconds = (
+            min_toleration_seconds(taints, pod["spec"].get("tolerations") or ()) if taints else None
+        )
+        if toleration_seconds is None:
+            self._cancel(pod)
+            return
+        if planned is not None and toleration_seconds:
+            return
+        self._cancel(pod)
+        timer = self._api.clock.call_later(toleration_seconds, self._due, key, scaled=False)
+        self._planned[key] = _ScheduledEviction(uid_of(pod), timer)
+
+    def _cancel(self, pod: Obj) -> None:
+        planned = self._planned.pop(key_of(pod), None)
+        if planned is not None:
+            planned.timer.cancel()
+            self._record_event(pod, f"Cancelling deletion of Pod {key_of(pod)}")
+
+    def _due(self, key: str) -> None:
+        planned = self._planned.pop(key)
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        if pod is not None and uid_of(pod) == planned.uid:
+            self._record_event(pod, f"Marking for deletion Pod {key}")
+            self._queue.add(key)
+
+    def _evict(self, key: str) -> None:
+        namespace, name = split_key(key)
+        pod = self._api.find("pods", name, namespace)
+        if pod is None or is_being_deleted(pod):
+            return
+        if get_condition(pod, "DisruptionTarget") is None:
+            changed = clone(pod)
+            target: Obj = {
+                "type": "DisruptionTarget",
+                "observedGeneration": pod["metadata"].get("generation", 1),
+                "status": "True",
+                "lastProbeTime": None,
+                "lastTransitionTime": self._api.clock.stamp(),
+                "reason": "DeletionByTaintManager",
+                "message": _MESSAGE,
+            }
+            changed.setdefault("status", {}).setdefault("conditions", []).append(target)
+            self._api.update_status("pods", changed)
+        self._api.delete("pods", name, namespace, uid=uid_of(pod))
+
+    def _record_event(self, pod: Obj, message: str) -> None:
+        self._recorder.event(pod, ("v1", "Pod"), NORMAL, "TaintManagerEviction", message)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
-from pytest_kwait.simulator.controllers.controller_refs import PodOwnerIndex, key_of, split_key
+from pytest_kwait.apimachinery.selectors import matches_label_selector
+from pytest_kwait.simulator.controllers.controller_refs import OwnerIndex
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
@@ -25,7 +25,7 @@ from pytest_kwait.simulator.controllers.pod_control import (
     seconds_until_available,
     slow_start_batch,
 )
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import EventRecorder
 from pytest_kwait.simulator.objects import is_being_deleted, labels_of, uid_of
 
@@ -213,14 +213,14 @@ def calculate_status(
     Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
     """
     spec, last = obj["spec"], obj.get("status") or {}
-    told_counts = {
+    status_counts = {
         "replicas": counts.active,
         "fullyLabeledReplicas": counts.labelled,
         "readyReplicas": counts.ready,
         "availableReplicas": available,
     }
     status: Obj = {
-        name: count for name, count in told_counts.items() if count or name == "replicas"
+        name: count for name, count in status_counts.items() if count or name == "replicas"
     }
     if kind.counts_terminating:
         status["terminatingReplicas"] = counts.terminating
@@ -252,7 +252,7 @@ class ReplicaSetController:
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
         # Registered before the owners' handlers, which read these counts.
         self._tallies = PodCounters(pods)
-        PodOwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
+        OwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(kind.resource, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:

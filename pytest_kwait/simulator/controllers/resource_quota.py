@@ -12,12 +12,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity
-from pytest_kwait.simulator.admission.pod_resources import (
+from pytest_kwait.simulator.admission.pod_plugins import (
     ResourceList,
     add_resources,
     parse_resource_list,
 )
-from pytest_kwait.simulator.admission.quota_evaluator import (
+from pytest_kwait.simulator.admission.resource_quota import (
     has_deadline,
     is_in_scopes,
     is_pod_counted,
@@ -26,8 +26,7 @@ from pytest_kwait.simulator.admission.quota_evaluator import (
     resource_of_quota_name,
 )
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.objects import Obj, namespace_of
 
 if TYPE_CHECKING:

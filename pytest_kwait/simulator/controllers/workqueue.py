@@ -1,6 +1,6 @@
-"""The work queue of controllers: unique keys, delays and rate-limited retries.
+"""The work queue of controllers: keys of objects, delays and rate-limited retries.
 
-Source: client-go, util/workqueue.
+Source: client-go, util/workqueue, tools/cache/store.go (`MetaNamespaceKeyFunc`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay"]
+__all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay", "key_of", "split_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +34,17 @@ _TIME_SLICE = 0.005
 # The maximum number of keys of one queue that wait for webhooks at a time. Source:
 # kube-controller-manager's defaults of `--concurrent-*-syncs`.
 _WORKERS = 5
+
+
+def key_of(obj: Obj) -> str:
+    """Return `namespace/name`, the key of an object in work queues."""
+    return f"{namespace_of(obj)}/{name_of(obj)}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return the namespace and the name of a key."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
 
 
 def calculate_delay(failures: int) -> float:
@@ -61,9 +74,12 @@ class Workqueue(Generic[Key]):
         self._ready: dict[Key, None] = {}
         self._waiting: dict[Key, Timer] = {}
         self._failures: dict[Key, int] = {}
-        self._aside: dict[Key, bool] = {}
+        self._suspended: dict[Key, bool] = {}
         """Suspended keys, and whether they were added again meanwhile."""
         self._scheduled = False
+        self._timed: set[Key] = set()
+        """Delayed keys that wait for a moment of the wall clock."""
+        clock.listen_to_jumps(self._on_jump)
 
     def __len__(self) -> int:
         """Return the number of due and delayed keys, without suspended ones."""
@@ -93,36 +109,57 @@ class Workqueue(Generic[Key]):
             waiting.cancel()
         self._waiting[key] = self._clock.call_later(real, lambda: self._due(key), scaled=False)
 
+    def add_at(self, key: Key, moment: float) -> None:
+        """Handle `key` at a moment of the wall clock; a jump of the clock handles it at once.
+
+        Args:
+            moment: seconds since the epoch.
+        """
+        self.add_after(key, moment - self._clock.time(), scaled=False)
+        if key in self._waiting:
+            self._timed.add(key)
+
     def forget(self, key: Key) -> None:
         """Drop `key` with its pending work and its failures."""
         self._ready.pop(key, None)
         self._failures.pop(key, None)
+        self._timed.discard(key)
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting.cancel()
 
     def _due(self, key: Key) -> None:
         del self._waiting[key]
+        self._timed.discard(key)
         self.add(key)
+
+    def _on_jump(self) -> None:
+        """Handle the keys that wait for a moment of the wall clock, which may have come."""
+        for key in list(self._timed):
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                waiting.cancel()
+                self._due(key)
+        self._timed.clear()
 
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._clock.call_later(0, self._turn)
+            self._clock.call_later(0, self._process_next)
 
-    def _turn(self) -> None:
+    def _process_next(self) -> None:
         self._scheduled = False
         until = self._clock.monotonic() + _TIME_SLICE
         # Keys added meanwhile are handled in the next turn, so that a busy key does not starve the
         # others.
         for key in list(self._ready):
-            if len(self._aside) >= _WORKERS:
+            if len(self._suspended) >= _WORKERS:
                 return  # the next one that ends resumes the others
             # The work before this one may have handled or removed the key.
             if self._ready.pop(key, 0) is not None:
                 continue
-            if key in self._aside:
-                self._aside[key] = True
+            if key in self._suspended:
+                self._suspended[key] = True
             elif self._clock.may_suspend():
                 self._begin(key)
             else:
@@ -137,14 +174,14 @@ class Workqueue(Generic[Key]):
         # Imported late: few clusters have webhooks.
         from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 
-        def done(strand: SuspendableTask[None]) -> None:
-            if self._aside.pop(key):
+        def done(task: SuspendableTask[None]) -> None:
+            if self._suspended.pop(key):
                 self.add(key)
             elif self._ready:
                 self._schedule()
-            raise_error(strand)
+            raise_error(task)
 
-        self._aside[key] = False
+        self._suspended[key] = False
         SuspendableTask(lambda: self._one(key), done)
 
     def _one(self, key: Key) -> None:

@@ -222,7 +222,7 @@ class DeferredResizes:
         self._admit = admit
         self._waiting: dict[PodAllocation, None] = {}
         self._planned = False
-        self._late = False
+        self._recheck_planned = False
 
     def allocate(
         self, allocation: PodAllocation, pod: Obj, requested: Obj
@@ -231,8 +231,8 @@ class DeferredResizes:
         refusal = self._admit(pod, requested)
         if refusal is not None:
             self._waiting[allocation] = None
-            if not self._late:
-                self._late = True
+            if not self._recheck_planned:
+                self._recheck_planned = True
                 self._clock.call_later(_RETRY, self._on_timer)
         return refusal
 
@@ -243,7 +243,7 @@ class DeferredResizes:
             self._clock.call_later(0, self._retry_all)
 
     def _on_timer(self) -> None:
-        self._late = False
+        self._recheck_planned = False
         self._retry_all()
 
     def _retry_all(self) -> None:

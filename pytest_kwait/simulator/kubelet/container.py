@@ -22,7 +22,15 @@ from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, get_machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session, Terminal
-from pytest_kwait.simulator.busybox.os.syscalls import SIGNALS, Process, ProcessContext, Sleep, Task
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    ROOT,
+    SIGNALS,
+    Process,
+    ProcessContext,
+    Sleep,
+    Task,
+    User,
+)
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet_api import StartError
 
@@ -36,10 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SIGKILL_EXIT_CODE",
+    "START_FAILED_EXIT_CODE",
     "ClusterLogs",
     "Container",
     "ContainerLog",
     "find_start_error",
+    "format_exec_error",
+    "format_start_error",
     "get_cluster_logs",
 ]
 
@@ -50,7 +61,7 @@ _MAX_ALL_LOGS = 256 << 20
 # The memory overhead of a line.
 _LINE_OVERHEAD = 120
 # The length of time and stream before each line of the node's log file.
-_LINE_PREFIX = 41
+_LINE_PREFIX = 40
 _DISK_BLOCK = 4096
 
 
@@ -59,7 +70,9 @@ class ClusterLogs:
 
     def __init__(self) -> None:
         self._all: WeakSet[ContainerLog] = WeakSet()
-        self._room = StorageQuota(_MAX_ALL_LOGS, lambda: sum(log.memory_size for log in self._all))
+        self._log_quota = StorageQuota(
+            _MAX_ALL_LOGS, lambda: sum(log.memory_size for log in self._all)
+        )
 
     def add(self, log: ContainerLog) -> None:
         """Add a log."""
@@ -68,7 +81,7 @@ class ClusterLogs:
 
     def grow(self, size: int) -> None:
         """Count more bytes; shorten the largest log if the total exceeds the limit."""
-        if not self._room.reserve(size):
+        if not self._log_quota.reserve(size):
             max(self._all, key=lambda log: log.memory_size).drop_older_half()
 
 
@@ -78,7 +91,7 @@ def get_cluster_logs(clock: SimClock) -> ClusterLogs:
 
 
 class ContainerLog:
-    """The log of a container: its last 10 MiB."""
+    """The log of a container: its last 10 MiB, as lines with their newline if they have one."""
 
     __slots__ = (
         "__weakref__",
@@ -113,15 +126,19 @@ class ContainerLog:
         size = self.memory_size - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
         return -(-size // _DISK_BLOCK) * _DISK_BLOCK
 
-    def last(self, most: int) -> list[tuple[float, bytes]]:
-        """Return the last lines."""
-        return list(self._lines)[-most:]
+    def read_end(self, most: int) -> bytes:
+        """Return the last lines; the output may end within a line."""
+        return b"".join(line for _, line in list(self._lines)[-most:])
 
     def write(self, now: float, stream: int, data: bytes) -> None:
-        """Append output of a stream; a line is added once it is complete."""
+        """Append output of a stream; a line is added once it is complete.
+
+        Source: containerd internal/cri/io/logger.go, `readLine`, which takes a carriage return
+        before the end of a line for a part of it.
+        """
         *lines, rest = (self._partial.pop(stream, b"") + data).split(b"\n")
         for line in lines:
-            self._add(now, line)
+            self._add(now, line.removesuffix(b"\r") + b"\n")
         if len(rest) > _MAX_LOG // 10:
             # A very long line is split, as the container runtime does.
             self._add(now, rest)
@@ -178,7 +195,8 @@ class ContainerLog:
 
 
 SIGKILL_EXIT_CODE = 137
-_START_FAILED_EXIT_CODE = 128
+START_FAILED_EXIT_CODE = 128
+"""The exit code of a container whose program could not be started."""
 _MAX_MESSAGE = 4096
 _TERMINATION_LOG = "/dev/termination-log"
 # Limits of a termination message from the log; source: kuberuntime_container.go,
@@ -201,11 +219,22 @@ def find_start_error(
         why = f"unable to start container process: {why}"
     else:
         why = _describe_start_error(context, argv[0]) if argv else ""
-    if not why:
-        return ""
+    return format_start_error(why) if why else ""
+
+
+def format_start_error(why: str) -> str:
+    """Return containerd's error of a container that runc cannot start."""
     return (
         "failed to create containerd task: failed to create shim task: "
         f"OCI runtime create failed: runc create failed: {why}: unknown"
+    )
+
+
+def format_exec_error(why: str) -> str:
+    """Return containerd's error of a command that runc cannot start."""
+    return (
+        f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
+        f"OCI runtime exec failed: exec failed: {why}: unknown"
     )
 
 
@@ -240,6 +269,7 @@ class Container:
         message_path: the file of the termination message.
         message_from_log: whether a failure without a message takes the end of the log.
         directory: the working directory; empty for the image's own.
+        user: the user and groups of its processes.
         memory: the memory limit in bytes; None without one.
     """
 
@@ -254,6 +284,7 @@ class Container:
     message_path: str = ""
     message_from_log: bool = False
     directory: str = ""
+    user: User = ROOT
     memory: int | None = None
     container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
     started_at: float | None = None
@@ -300,13 +331,14 @@ class Container:
         directory = self.directory.rstrip("/") or "/"
         self.context = ProcessContext(
             self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
-            network=self.network,
+            network=self.network, user=self.user,
         )  # fmt: skip
         files.reserve_bytes = self._account.reserve
+        files.assumes_folders = not is_busybox(self.image)
         failure = find_start_error(self.image, self.context, argv, self.directory)
         if failure:
             self.started_at = 0.0
-            self._end(_START_FAILED_EXIT_CODE, "StartError", failure)
+            self._end(START_FAILED_EXIT_CODE, "StartError", failure)
             return failure
         if directory != "/" and files.find(directory) is None:
             files.make_directory(directory, parents=True)
@@ -377,11 +409,15 @@ class Container:
 
         Source: kuberuntime_container.go, `getTerminationMessage`.
         """
-        written = self.context.files.read(self.message_path or _TERMINATION_LOG) or b""
+        written = self._read_written_message()
         if written or not self.message_from_log or code == 0:
             return written[:_MAX_MESSAGE].decode(errors="replace")
-        text = b"".join(line + b"\n" for _, line in self.log.last(_MAX_MESSAGE_LINES))
+        text = self.log.read_end(_MAX_MESSAGE_LINES)
         return text[-_MAX_LOGGED_MESSAGE:].decode(errors="replace")
+
+    def _read_written_message(self) -> bytes:
+        """Return the contents of the file of the termination message."""
+        return self.context.files.read(self.message_path or _TERMINATION_LOG) or b""
 
     @property
     def is_unsimulated(self) -> bool:
@@ -444,10 +480,7 @@ class Container:
         """
         error = _describe_start_error(self.context, argv[0]) if argv else "args must not be empty"
         if error:
-            raise StartError(
-                f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
-                f"OCI runtime exec failed: exec failed: {error}: unknown"
-            )
+            raise StartError(format_exec_error(error))
         output = OutputBuffer()
         pipe = Pipe() if stdin else None
         context = replace(self.context, tty=tty)

@@ -1,7 +1,7 @@
-"""Environment variables, host names and `/etc/hosts` of a pod's containers.
+"""Environment variables, host names, `/etc/hosts` and `/etc/resolv.conf` of a pod's containers.
 
 Source: kubelet_pods.go, `GeneratePodHostNameAndDomain`, `generatePodHostsFile`,
-`getServiceEnvVarMap`; pkg/kubelet/envvars/envvars.go; pkg/util/node.
+`getServiceEnvVarMap`; pkg/kubelet/envvars/envvars.go; pkg/util/node; network/dns/dns.go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS, CLUSTER_DOMAIN
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
+    "NODE_HOSTS",
     "ContainerConfigError",
     "decode_data",
     "expand",
-    "expand_strictly",
     "extract_field",
     "extract_resource",
     "find_hostname_error",
     "get_domain",
     "get_hostname",
     "get_short_hostname",
+    "get_sub_path",
     "make_environment",
     "make_hosts_file",
+    "make_resolver_config",
     "make_service_variables",
 ]
 
@@ -77,11 +80,14 @@ def _make_variables(service: Obj, address: str) -> dict[str, str]:
     return env
 
 
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_HOSTNAME = 63
 _MAX_QUALIFIED_HOSTNAME = 64
-_CLUSTER_DOMAIN = "cluster.local"
-_HOSTS_HEADER = (
-    "# Kubernetes-managed hosts file.\n"
+_NODE_DNS_ADDRESS = "172.30.0.1"
+_MAX_NAMESERVERS = 3
+_HOSTS_HEADER = "# Kubernetes-managed hosts file.\n"
+_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+NODE_HOSTS = (
     "127.0.0.1\tlocalhost\n"
     "::1\tlocalhost ip6-localhost ip6-loopback\n"
     "fe00::0\tip6-localnet\n"
@@ -106,7 +112,7 @@ def get_domain(pod: Obj) -> str:
     spec = pod["spec"]
     if spec.get("hostnameOverride") or not spec.get("subdomain"):
         return ""
-    return f"{spec['subdomain']}.{namespace_of(pod)}.svc.{_CLUSTER_DOMAIN}"
+    return f"{spec['subdomain']}.{namespace_of(pod)}.svc.{CLUSTER_DOMAIN}"
 
 
 def _make_qualified_name(pod: Obj) -> str:
@@ -137,19 +143,56 @@ def find_hostname_error(pod: Obj) -> str:
 
 
 def make_hosts_file(pod: Obj, address: str) -> str:
-    """Return the `/etc/hosts` of a pod's containers."""
+    """Return the `/etc/hosts` of a pod's containers.
+
+    Source: kubelet_pods.go, `ensureHostsFile`, `managedHostsFileContent`.
+    """
     name = (
         f"{_make_qualified_name(pod)}\t{get_short_hostname(pod)}"
         if get_domain(pod)
         else get_short_hostname(pod)
     )
-    text = f"{_HOSTS_HEADER}{address}\t{name}\n"
+    text = f"{_HOSTS_HEADER}{NODE_HOSTS}{address}\t{name}\n"
+    if pod["spec"].get("hostNetwork"):
+        text = f"{_HOST_NETWORK_HEADER}{NODE_HOSTS}"
     aliases = pod["spec"].get("hostAliases") or ()
     if aliases:
         text += "\n# Entries added by HostAliases.\n"
         for alias in aliases:
             text += f"{alias['ip']}\t" + "\t".join(alias.get("hostnames") or ()) + "\n"
     return text
+
+
+def make_resolver_config(pod: Obj) -> str:
+    """Return the `/etc/resolv.conf` of a pod's containers.
+
+    Source: network/dns/dns.go, `GetPodDNS`, `appendDNSConfig`.
+    """
+    spec = pod["spec"]
+    policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
+    if policy == "ClusterFirst" and spec.get("hostNetwork"):
+        policy = "Default"
+    servers, search, options = [_NODE_DNS_ADDRESS], [], {}
+    if policy == "None":
+        servers = []
+    elif policy != "Default":
+        servers = [CLUSTER_DNS_ADDRESS]
+        search = [
+            f"{namespace_of(pod)}.svc.{CLUSTER_DOMAIN}",
+            f"svc.{CLUSTER_DOMAIN}",
+            CLUSTER_DOMAIN,
+        ]
+        options = {"ndots": "5"}
+    servers = list(dict.fromkeys([*servers, *(config.get("nameservers") or ())]))
+    search = list(dict.fromkeys([*search, *(config.get("searches") or ())]))
+    for option in config.get("options") or ():
+        options[option["name"]] = option.get("value") or ""
+    lines = [f"search {' '.join(search)}"] if search else []
+    lines += [f"nameserver {server}" for server in servers[:_MAX_NAMESERVERS]]
+    if options:
+        words = [f"{name}:{value}" if value else name for name, value in options.items()]
+        lines.append(f"options {' '.join(words)}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
@@ -174,22 +217,22 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 
 def make_environment(
-    api: Cluster, pod: Obj, container: Obj, node: dict[str, str]
+    api: Cluster, pod: Obj, container: Obj, node: dict[str, str], path: str | None = None
 ) -> dict[str, str]:
     """Return the environment variables of a container.
 
     Args:
         node: values of the `fieldRef` paths that belong to the node, such as `status.hostIP`.
+        path: the image's `PATH`; None for the container runtime's default, empty for none.
 
     Raises:
         ContainerConfigError: a config map, a secret or a key is missing.
 
     Source: kubelet_pods.go, `makeEnvironmentVariables`.
     """
-    env = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOSTNAME": get_hostname(pod),
-    }
+    env = {"PATH": _PATH if path is None else path, "HOSTNAME": get_hostname(pod)}
+    if not env["PATH"]:
+        del env["PATH"]
     env.update(make_service_variables(api, pod))
     for source in container.get("envFrom") or ():
         for key, value in _read_env_from(api, pod, source):
@@ -306,15 +349,28 @@ def _parse_amount(text: str) -> Quantity:
     return parse_quantity(text)
 
 
-def expand_strictly(text: str, env: dict[str, str]) -> str:
-    """Replace `$(NAME)` by its value.
+def get_sub_path(mount: Obj, env: dict[str, str]) -> str:
+    """Return the path below its volume that a mount asks for; empty for the whole volume.
+
+    Args:
+        env: the container's variables, for `subPathExpr`.
 
     Raises:
-        ContainerConfigError: a variable is unknown.
+        ContainerConfigError: a variable is unknown, or the path leaves the volume.
 
-    Source: kubelet/container/helpers.go, `ExpandContainerVolumeMounts`.
+    Source: kubelet_pods.go, `makeMounts`; kubelet/container/helpers.go,
+    `ExpandContainerVolumeMounts`; pkg/volume/validation, `ValidatePathNoBacksteps`.
     """
-    for match in _REFERENCE.finditer(text):
+    expression = mount.get("subPathExpr")
+    if not expression:
+        part: str = mount.get("subPath") or ""
+        return part
+    for match in _REFERENCE.finditer(expression):
         if match[1] is not None and match[1] not in env:
             raise ContainerConfigError(f"missing value for {match[1]}")
-    return expand(text, env)
+    part = expand(expression, env)
+    if part.startswith("/"):
+        raise ContainerConfigError(f"error SubPath `{part}` must not be an absolute path")
+    if ".." in part.split("/"):
+        raise ContainerConfigError(f"unable to provision SubPath `{part}`: must not contain '..'")
+    return part

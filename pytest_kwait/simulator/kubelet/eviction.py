@@ -61,10 +61,10 @@ def get_pod_limit(pod: Obj) -> Quantity | None:
     """
     spec = pod["spec"]
     inits = spec.get("initContainers") or []
-    stay = [one for one in inits if is_sidecar(one)]
+    sidecars = [one for one in inits if is_sidecar(one)]
     if not any(_get_limit(one) is not None for one in [*inits, *spec["containers"]]):
         return None
-    total = sum((_get_limit(one) or _ZERO for one in [*spec["containers"], *stay]), _ZERO)
+    total = sum((_get_limit(one) or _ZERO for one in [*spec["containers"], *sidecars]), _ZERO)
     before = _ZERO
     for one in inits:
         own = _get_limit(one) or _ZERO

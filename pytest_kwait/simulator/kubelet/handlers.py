@@ -8,18 +8,24 @@ Source: pkg/probe/http/http.go, `DoHTTPProbe`; pkg/probe/http/request.go.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
-from collections.abc import Callable
+import os
+import ssl
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
-from pytest_kwait.simulator.busybox.os.streams import Session
+from pytest_kwait.simulator.kubelet.grpc_health import check_grpc_health
 from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.busybox.os.network import Network, ProgramPorts
+    from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
@@ -55,19 +61,19 @@ class HandlerResult:
     """A result with its text.
 
     Args:
-        verdict: the kind of result.
+        kind: the kind of result.
         text: the reason in the kubelet's words.
         output: the output of a command.
     """
 
-    verdict: ResultKind
+    kind: ResultKind
     text: str = ""
     output: str = ""
 
     @property
     def is_success(self) -> bool:
         """Return whether it counts as success."""
-        return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)
+        return self.kind in (ResultKind.SUCCESS, ResultKind.WARNING)
 
 
 _MAX_HEAD = 64 * 1024
@@ -140,7 +146,9 @@ class HttpGet:
         self._agent = agent
         self._done: Callable[[HandlerResult], None] | None = done
         self._session: Session | None = None
+        self._dialing: asyncio.Future[None] | None = None
         self._data = b""
+        self._is_tls = False
         self._redirects = 0
         self._timer: Timer | None = clock.call_later(timeout, self._on_timeout, scaled=False)
         self._connect()
@@ -154,17 +162,20 @@ class HttpGet:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._dialing is not None:
+            self._dialing.cancel()
+            self._dialing = None
         if self._session is not None:
             self._session.output.on_output = None
             self._session.stop()
             self._session = None
 
-    def _end(self, verdict: ResultKind, text: str = "") -> None:
+    def _end(self, kind: ResultKind, text: str = "") -> None:
         done, self._done = self._done, None
         self._close()
         if done is not None:
             # Never within the constructor.
-            self._clock.call_later(0, done, HandlerResult(verdict, text))
+            self._clock.call_later(0, done, HandlerResult(kind, text))
 
     def _fail(self, why: str) -> None:
         self._end(ResultKind.FAILURE, f'Get "{self._target.url}": {why}')
@@ -175,17 +186,23 @@ class HttpGet:
 
     def _connect(self) -> None:
         target = self._target
-        error, self._session = self._dial(target.host, target.port)
-        if error:
-            self._fail(error)
+        self._dialing = self._dial(
+            target.host, target.port, self._on_connected, tls=target.scheme == "https"
+        )
+
+    def _on_connected(self, connection: Connection) -> None:
+        self._dialing = None
+        if connection.error:
+            self._fail(connection.error)
             return
-        if self._session is None:
+        target, session = self._target, connection.session
+        if session is None or self._done is None:
             return
-        self._data = b""
-        if self._session.stdin is not None:
-            plain = target.scheme == "http"
-            self._session.stdin.send(target.request(self._agent) if plain else _TLS_HELLO)
-        self._session.output.on_output = self._on_output
+        self._session, self._data, self._is_tls = session, b"", connection.is_tls
+        if session.stdin is not None:
+            plain = target.scheme == "http" or connection.is_tls
+            session.stdin.send(target.request(self._agent) if plain else _TLS_HELLO)
+        session.output.on_output = self._on_output
         self._on_output()
 
     def _on_output(self) -> None:
@@ -194,7 +211,7 @@ class HttpGet:
             return
         self._data += b"".join(data for _, data in session.output.drain())
         over = session.output.code is not None
-        if self._target.scheme == "https":
+        if self._target.scheme == "https" and not self._is_tls:
             self._check_tls(over)
             return
         head, found, body = self._data.partition(b"\r\n\r\n")
@@ -256,17 +273,39 @@ class HttpGet:
         if self._session is not None:
             self._session.output.on_output = None
             self._session.stop()
+            self._session = None
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         port = url.port or (443 if url.scheme == "https" else 80)
         self._target = replace(self._target, scheme=url.scheme, port=port, path=path)
         self._connect()
 
 
-Dial = Callable[[str, int], tuple[str, Session | None]]
-"""Connects to a host and port; returns Go's error text and the connection.
+class Connection(NamedTuple):
+    """The result of dialing.
 
-Without either, nothing answers until a timeout.
-"""
+    Args:
+        error: Go's error text; empty if there is none.
+        session: the connection; None after an error.
+        is_tls: whether the session speaks TLS already; simulated programs never do.
+    """
+
+    error: str = ""
+    session: Session | None = None
+    is_tls: bool = False
+
+
+class Dial(Protocol):
+    """Connects to a host and port."""
+
+    def __call__(
+        self, host: str, port: int, done: Callable[[Connection], None], *, tls: bool = False
+    ) -> asyncio.Future[None] | None:
+        """Call `done` with the result, at once or later; never if nothing answers.
+
+        Args:
+            tls: whether to speak TLS, with real programs.
+        """
+        ...
 
 
 class NamedPortError(Exception):
@@ -297,24 +336,67 @@ def make_dialer(worker: PodContext) -> Dial:
     It resolves the names of nodes only; services have none there.
     """
 
-    def dial(name: str, port: int) -> tuple[str, Session | None]:
-        host = _resolve_host(worker, name)
+    def dial(
+        host: str, port: int, done: Callable[[Connection], None], *, tls: bool = False
+    ) -> asyncio.Future[None] | None:
+        host = _resolve_host(worker, host)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        refused = f"dial tcp {where}: connect: connection refused"
+        network: Network | None
         if host == worker.pod_ip and host:
-            session = worker.network.connect(port)
+            network = worker.network
         elif _is_loopback(host) or host == worker.node.address:
-            session = worker.node.network.connect(port)
+            network = worker.node.network
         elif not _is_address(host):
-            return f"dial tcp: lookup {host}: no such host", None
+            done(Connection(f"dial tcp: lookup {host}: no such host"))
+            return None
         else:
-            found = worker.node.find_network(host)
-            if found is None:
-                return "", None
-            session = found.connect(port)
-        return ("", session) if session is not None else (refused, None)
+            network = worker.node.find_network(host)
+            if network is None:
+                return None
+        session = network.connect(port)
+        if session is not None:
+            done(Connection(session=session))
+        elif network.programs is None:
+            done(Connection(f"dial tcp {where}: connect: connection refused"))
+        else:
+            return _dial_program(network.programs, where, port, done, tls=tls)
+        return None
 
     return dial
+
+
+def _dial_program(
+    programs: ProgramPorts, where: str, port: int, done: Callable[[Connection], None], *, tls: bool
+) -> asyncio.Future[None]:
+    """Connect to a real program."""
+
+    async def connect() -> None:
+        try:
+            session = await programs.connect(port, tls=tls)
+        except (ssl.SSLError, ConnectionResetError) as error:
+            connection = Connection(_describe_tls_error(error))
+        except OSError as error:
+            why = _describe_connect_error(error)
+            connection = Connection(f"dial tcp {where}: connect: {why}")
+        else:
+            connection = Connection(session=session, is_tls=tls)
+        done(connection)
+
+    return asyncio.ensure_future(connect())
+
+
+def _describe_connect_error(error: OSError) -> str:
+    return os.strerror(error.errno).lower() if error.errno else str(error)
+
+
+def _describe_tls_error(error: OSError) -> str:
+    """Return Go's text for a failed TLS handshake."""
+    reason = getattr(error, "reason", "") or ""
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return "http: server gave HTTP response to HTTPS client"
+    if not isinstance(error, ssl.SSLError) or "EOF" in reason:
+        return "EOF"
+    return f"remote error: tls: {reason.lower().replace('_', ' ')}"
 
 
 def _resolve_host(worker: PodContext, name: str) -> str:
@@ -425,6 +507,10 @@ class ExecHandler:
         code = self._session.output.code
         if code is None:
             return
+        if failure := self._session.output.failure:
+            text = f"rpc error: code = Unknown desc = {failure}"
+            self._end(HandlerResult(ResultKind.ERROR, text))
+            return
         out, err = (self._written[stream].decode(errors="replace") for stream in (1, 2))
         if code == 0:
             self._end(HandlerResult(ResultKind.SUCCESS, "", out + err))
@@ -466,6 +552,86 @@ def _make_user_agent(worker: PodContext, word: str) -> str:
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 
+def _start_grpc_probe(
+    worker: PodContext,
+    programs: ProgramPorts,
+    action: Obj,
+    timeout: float,
+    done: Callable[[HandlerResult], None],
+) -> Handler:
+    """Start a check of a real program's health."""
+    agent = _make_user_agent(worker, "probe")
+    authority = f"{worker.pod_ip}:{action['port']}"
+
+    async def check() -> None:
+        service = action.get("service") or ""
+        why = await check_grpc_health(programs, action["port"], service, authority, agent, timeout)
+        kind = ResultKind.FAILURE if why else ResultKind.SUCCESS
+        done(HandlerResult(kind, why or "service healthy"))
+
+    return _TaskHandler(asyncio.ensure_future(check()))
+
+
+class _TaskHandler:
+    """A handler that runs as a task."""
+
+    def __init__(self, task: asyncio.Future[None]) -> None:
+        self._task = task
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+
+class _TcpHandler:
+    """A connection that is closed at once.
+
+    Args:
+        timeout: real seconds for the connection.
+        done: called once with the result.
+
+    Source: pkg/probe/tcp/tcp.go, `DoTCPProbe`.
+    """
+
+    def __init__(
+        self,
+        clock: SimClock,
+        dial: Dial,
+        host: str,
+        port: int,
+        timeout: float,
+        done: Callable[[HandlerResult], None],
+    ) -> None:
+        self._clock = clock
+        self._done: Callable[[HandlerResult], None] | None = done
+        self._timer = clock.call_later(timeout, self._on_timeout, host, port, scaled=False)
+        self._dialing = dial(host, port, self._on_connected)
+
+    def cancel(self) -> None:
+        """Give up without calling `done`."""
+        self._done = None
+        self._timer.cancel()
+        if self._dialing is not None:
+            self._dialing.cancel()
+
+    def _on_connected(self, connection: Connection) -> None:
+        if connection.session is not None:
+            connection.session.stop()
+        kind = ResultKind.FAILURE if connection.error else ResultKind.SUCCESS
+        self._end(HandlerResult(kind, connection.error))
+
+    def _on_timeout(self, host: str, port: int) -> None:
+        if self._dialing is not None:
+            self._dialing.cancel()
+        self._end(HandlerResult(ResultKind.FAILURE, f"dial tcp {host}:{port}: i/o timeout"))
+
+    def _end(self, outcome: HandlerResult) -> None:
+        done, self._done = self._done, None
+        self._timer.cancel()
+        if done is not None:
+            # Never within the constructor.
+            self._clock.call_later(0, done, outcome)
+
+
 def start_probe(
     worker: PodContext,
     spec: Obj,
@@ -487,8 +653,8 @@ def start_probe(
 
         def ended(outcome: HandlerResult) -> None:
             # Probe events show the command's output, not its exit code.
-            text = outcome.text if outcome.verdict is ResultKind.ERROR else outcome.output
-            done(HandlerResult(outcome.verdict, text))
+            text = outcome.text if outcome.kind is ResultKind.ERROR else outcome.output
+            done(HandlerResult(outcome.kind, text))
 
         return ExecHandler(clock, container, probe["exec"].get("command") or [], timeout, ended)
     dial = make_dialer(worker)
@@ -500,14 +666,9 @@ def start_probe(
             action = probe["tcpSocket"]
             host = action.get("host") or worker.pod_ip
             port = resolve_port(action["port"], spec)
-            error, session = dial(host, port)
-            if session is not None:
-                session.stop()
-                return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
-            if error:
-                return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, error))
-            late = HandlerResult(ResultKind.FAILURE, f"dial tcp {host}:{port}: i/o timeout")
-            return _schedule_result(clock, done, late, timeout)
+            return _TcpHandler(clock, dial, host, port, timeout, done)
+        if worker.network.programs is not None:
+            return _start_grpc_probe(worker, worker.network.programs, probe["grpc"], timeout, done)
     except NamedPortError as error:
         return _schedule_result(clock, done, HandlerResult(ResultKind.ERROR, str(error)))
     # No simulated program speaks HTTP/2, so the connection attempt times out.
@@ -517,6 +678,17 @@ def start_probe(
         "context deadline exceeded"
     )
     return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, text), timeout)
+
+
+def _reaches_program(worker: PodContext, handler: Obj) -> bool:
+    """Return whether the hook of an unsimulated container is a request to another container.
+
+    The container itself is assumed to answer.
+    """
+    if "httpGet" not in handler:
+        return False
+    host = handler["httpGet"].get("host") or worker.pod_ip
+    return host == worker.pod_ip or worker.node.find_network(host) is not None
 
 
 def start_hook(
@@ -540,7 +712,7 @@ def start_hook(
         return _schedule_result(
             clock, done, HandlerResult(ResultKind.SUCCESS), float(handler["sleep"]["seconds"])
         )
-    if container.is_unsimulated:
+    if container.is_unsimulated and not _reaches_program(worker, handler):
         return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in handler:
         argv = handler["exec"].get("command") or []
@@ -549,7 +721,7 @@ def start_hook(
             if not outcome.is_success:
                 written = json.dumps(outcome.output, ensure_ascii=False)
                 text = f"Exec lifecycle hook ([{' '.join(argv)}]) {of} {outcome.text}, "
-                outcome = HandlerResult(outcome.verdict, f"{text}message: {written}")
+                outcome = HandlerResult(outcome.kind, f"{text}message: {written}")
             done(outcome)
 
         return ExecHandler(clock, container, argv, 0, ended)
@@ -557,9 +729,10 @@ def start_hook(
         action = handler["httpGet"]
 
         def answered(outcome: HandlerResult) -> None:
-            if not outcome.is_success and not outcome.text.startswith("HTTP probe failed"):
+            is_answered = outcome.is_success or outcome.text.startswith("HTTP probe failed")
+            if not is_answered and not container.is_unsimulated:
                 text = f"HTTP lifecycle hook ({action.get('path', '')}) {of} {outcome.text}"
-                done(HandlerResult(outcome.verdict, text))
+                done(HandlerResult(outcome.kind, text))
             else:
                 done(HandlerResult(ResultKind.SUCCESS))
 

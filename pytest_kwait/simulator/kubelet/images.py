@@ -1,8 +1,8 @@
 """Images: references, pull policies, pulls with back-off, and their events.
 
-busybox is preloaded on every node, from any registry. A pull from a host that ends in `.invalid`
-fails, as that name never resolves. Every other pull succeeds, and the image is assumed to contain
-any program.
+busybox is preloaded on every node, from any registry, and so is every mapped image. A pull from a
+host that ends in `.invalid` fails, as that name never resolves. Every other pull succeeds, and the
+image is assumed to contain any program.
 
 Source: images/image_manager.go, `EnsureImageExists`.
 """
@@ -235,7 +235,11 @@ class ImageManager:
         return (yield from self._pull(name, reference, image, script))
 
     def _is_present(self, image: Image) -> bool:
-        return is_preloaded(image) or self._worker.node.has_image(str(image))
+        return (
+            is_preloaded(image)
+            or self._worker.node.has_image(str(image))
+            or self._worker.api.images.find(image) is not None
+        )
 
     def _pull(
         self, name: str, reference: str, image: Image, script: Script
@@ -246,7 +250,9 @@ class ImageManager:
         injected_delay, injected_error = worker.api.faults.apply_to_pull(
             namespace_of(worker.pod), str(image)
         )
-        failure = injected_error or script.pull_error or find_pull_error(reference, image)
+        failure = injected_error or script.pull_error
+        if worker.api.images.find(image) is None:
+            failure = failure or find_pull_error(reference, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{reference}"'
             worker.record_container_event(name, NORMAL, "BackOff", message)

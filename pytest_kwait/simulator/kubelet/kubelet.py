@@ -208,6 +208,7 @@ class Kubelet:
         self.deferred_resizes = DeferredResizes(api.clock, self.admit_resize)
         self.node_faults = NodeFaults(self)
         self._info: NodeInfo | None = None
+        api.clock.listen_to_jumps(self._on_clock_jump)
 
     # -- the Node
 
@@ -290,16 +291,16 @@ class Kubelet:
                 self._create_lease(node)
 
     def _report(self) -> None:
-        self.report(anew=False)
+        self.report(update_transitions=False)
         self.clock.call_later(_REPORT_SECONDS, self._report)
 
-    def report(self, *, anew: bool = True) -> None:
-        """Publish the node's conditions; with `anew` False only their heartbeat."""
+    def report(self, *, update_transitions: bool = True) -> None:
+        """Publish the node's conditions; with `update_transitions` False only their heartbeat."""
         stamp = self.clock.stamp()
 
-        def tell(node: Obj) -> None:
+        def update_status(node: Obj) -> None:
             for condition in node["status"].get("conditions") or ():
-                own = self.conditions.get(condition["type"]) if anew else None
+                own = self.conditions.get(condition["type"]) if update_transitions else None
                 condition["lastHeartbeatTime"] = stamp
                 if own is not None and condition["status"] != own[0]:
                     condition["lastTransitionTime"] = stamp
@@ -309,7 +310,7 @@ class Kubelet:
         if self.node_faults.is_partitioned:
             return
         try:
-            self.api.modify("nodes", self.name, "", tell, subresource="status")
+            self.api.modify("nodes", self.name, "", update_status, subresource="status")
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
@@ -330,6 +331,12 @@ class Kubelet:
             worker.update(pod)
         else:
             self._admit(pod)
+
+    def _on_clock_jump(self) -> None:
+        """Sync the pods with a deadline, which may have passed."""
+        for worker in self.workers:
+            if worker.pod["spec"].get("activeDeadlineSeconds") is not None:
+                worker.sync()
 
     def _admit(self, pod: Obj) -> None:
         worker = PodWorker(self, pod, self.deferred_resizes)

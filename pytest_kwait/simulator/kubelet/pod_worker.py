@@ -6,6 +6,7 @@ result of an action shows in the status with the next sync.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import parse_time
@@ -15,10 +16,16 @@ from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import PodAllocation, to_allocated_pod
 from pytest_kwait.simulator.kubelet.environment import find_hostname_error
 from pytest_kwait.simulator.kubelet.pod_context import EVICTED, TerminationReason
-from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager, terminate_containers
+from pytest_kwait.simulator.kubelet.runtime_manager import (
+    SYNC_RETRY_SECONDS,
+    RuntimeManager,
+    record_sandbox_failure,
+    terminate_containers,
+)
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
+from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -31,13 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PodWorker"]
 
+_log = logging.getLogger(__name__)
+
 # Measured seconds, scaled: creation of a sandbox with its network, its teardown, and the time
 # from the end of a deleted pod to its removal.
 _SANDBOX_SECONDS = 0.3
 _TEARDOWN_SECONDS = 1.1
 _REMOVAL_SECONDS = 0.4
-# Seconds until a failed sandbox is retried; source: as for a failed start.
-_SANDBOX_RETRY_SECONDS = 12.5
 # Seconds between attempts to mount a volume; they double up to the maximum.
 # Source: pkg/util/goroutinemap/exponentialbackoff.
 _MOUNT_BACKOFF_INITIAL = 0.5
@@ -122,6 +129,8 @@ class PodWorker:
         self._task = None
         self._scripts.stop()
         self.runtime_manager.kill_all()
+        self.runtime_manager.programs.stop()
+        self._leave_network()
 
     def sync(self) -> None:
         """Schedule a sync."""
@@ -190,6 +199,13 @@ class PodWorker:
             if self._is_dirty:
                 self.sync()
             return
+        except Exception:
+            # A failed sync is retried, as upstream, and leaves other pods alone.
+            where = f"{namespace_of(self.pod)}/{name_of(self.pod)}"
+            _log.exception("the sync of pod %s failed and is retried", where)
+            self._task, self._is_dirty = None, True
+            self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
+            return
         finally:
             self._stepping = False
         if pause is None:
@@ -225,11 +241,21 @@ class PodWorker:
             if hostname_error:
                 message = f"Failed to create pod sandbox: {hostname_error}"
                 self.record_event(WARNING, "FailedCreatePodSandBox", message)
-                self.sync_in(_SANDBOX_RETRY_SECONDS * self.node.clock.scale)
+                self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
                 return
-            yield _SANDBOX_SECONDS
+            if self.runtime_manager.programs.is_needed():
+                self.pod_ip = self.pod_ip or self.node.assign_address(self.pod)
+                failure = yield from self.runtime_manager.programs.run_sandbox()
+                if failure:
+                    record_sandbox_failure(self, failure)
+                    self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
+                    return
+            else:
+                yield _SANDBOX_SECONDS
+                self.pod_ip = self.node.assign_address(self.pod)
+                if self.network is not self.node.network:
+                    get_pod_networks(self.api).add_simulated(self.pod_ip, self.network)
             self._sandbox = True
-            self.pod_ip = self.node.assign_address(self.pod)
             self._write(self._status.with_sandbox())
             if self._removed:
                 return
@@ -263,13 +289,20 @@ class PodWorker:
             yield _TEARDOWN_SECONDS if over else _REMOVAL_SECONDS
         self._sandbox = False
         self._finished = True
+        self.runtime_manager.programs.stop()
         self._publish()
+        self._leave_network()
         self.node.release_pod(self.pod)
         self.runtime_manager.volumes.close()
         if self.deleted:
             if running:
                 yield _REMOVAL_SECONDS
             self._remove()
+
+    def _leave_network(self) -> None:
+        """Close the ports of simulated containers to programs of other pods."""
+        if self.pod_ip and self.network is not self.node.network:
+            get_pod_networks(self.api).remove_simulated(self.pod_ip)
 
     def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
         """Terminate containers within their grace period."""

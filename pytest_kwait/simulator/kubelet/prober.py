@@ -101,13 +101,13 @@ class ProbeWorker:
         if not self._container.running:
             return
         word = PROBE_KINDS[self._field]
-        if outcome.verdict is ResultKind.ERROR:
+        if outcome.kind is ResultKind.ERROR:
             # An attempt that could not be made does not count.
             state = f"errored and resulted in unknown state: {outcome.text}"
             self._on_event("Unhealthy", f"{word} probe {state}")
             self._schedule_next()
             return
-        if outcome.verdict is ResultKind.WARNING:
+        if outcome.kind is ResultKind.WARNING:
             self._on_event("ProbeWarning", f"{word} probe warning: {outcome.text}")
         elif not outcome.is_success:
             self._on_event("Unhealthy", f"{word} probe failed: {outcome.text}")

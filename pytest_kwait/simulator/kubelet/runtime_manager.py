@@ -16,9 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.busybox.os.files import FileSystemError
+from pytest_kwait.simulator.busybox.os.syscalls import User
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
-from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
@@ -26,10 +27,19 @@ from pytest_kwait.simulator.kubelet.environment import (
     get_hostname,
     make_environment,
     make_hosts_file,
+    make_resolver_config,
 )
 from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
+from pytest_kwait.simulator.kubelet.kernel_files import make_kernel_files
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
+from pytest_kwait.simulator.kubelet.program_container import (
+    PodPrograms,
+    ProgramContainer,
+    find_stop_signal,
+    get_memory_limit,
+    make_container_config,
+)
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
     format_go_seconds,
@@ -42,10 +52,10 @@ from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts,
 from pytest_kwait.simulator.kubelet.volumes import (
     PodVolumes,
     find_read_only_paths,
-    get_persistent_folders,
     make_container_files,
     make_volume_files,
 )
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -53,16 +63,22 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
     from pytest_kwait.simulator.container_scripts import Script
+    from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
+    from pytest_kwait.simulator.kubelet.volumes import FileContent
 
 __all__ = [
+    "SYNC_RETRY_SECONDS",
     "ContainerRecord",
     "RuntimeManager",
     "find_run_as_root_error",
     "find_seccomp_error",
-    "get_run_as_user",
+    "find_user",
+    "record_sandbox_failure",
     "terminate_containers",
 ]
 
@@ -171,6 +187,7 @@ def terminate_containers(
 
 # Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
 _SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
+_NOBODY = 65534
 
 
 def _get_setting(pod: Obj, container: Obj, field: str) -> object:
@@ -180,16 +197,13 @@ def _get_setting(pod: Obj, container: Obj, field: str) -> object:
     return own[field] if own.get(field) is not None else pods.get(field)
 
 
-def get_run_as_user(pod: Obj, container: Obj) -> int:
-    """Return the user ID that the container runs as."""
-    user = _get_setting(pod, container, "runAsUser")
-    return user if isinstance(user, int) else 0
-
-
-def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
+def find_run_as_root_error(
+    pod: Obj, container: Obj, image: Image, mapping: ImageMapping | None = None
+) -> str:
     """Return why `runAsNonRoot` forbids the container; empty if it does not.
 
-    busybox runs as root by default. The users of other images are unknown, so they are allowed.
+    busybox runs as root by default, and so do mapped images without a user. The users of other
+    images are unknown, so they are allowed.
     """
     if not _get_setting(pod, container, "runAsNonRoot"):
         return ""
@@ -198,9 +212,37 @@ def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
     user = _get_setting(pod, container, "runAsUser")
     if user == 0:
         return f"container's runAsUser breaks non-root policy {of}"
-    if user is None and is_busybox(image):
+    name = mapping.user.partition(":")[0] if mapping is not None else ""
+    if user is None and name and not name.isdigit():
+        return (
+            f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify "
+            f"user is non-root {of}"
+        )
+    runs_as_root = is_busybox(image) if mapping is None else not name or int(name) == 0
+    if user is None and runs_as_root:
         return f"container has runAsNonRoot and image will run as root {of}"
     return ""
+
+
+def find_user(pod: Obj, container: Obj) -> User:
+    """Return the user and groups of a simulated container; root by default.
+
+    Source: containerd pkg/oci/spec_opts.go, `WithUserID`, `WithAdditionalGIDs`.
+    """
+    of_pod = pod["spec"].get("securityContext") or {}
+    user, group = (_get_setting(pod, container, name) for name in ("runAsUser", "runAsGroup"))
+    number = user if isinstance(user, int) else 0
+    # An image's own user has the group of its entry in /etc/passwd, as 65534 has in busybox.
+    own = number if number == _NOBODY else 0
+    groups = [*(of_pod.get("supplementalGroups") or ())]
+    if of_pod.get("fsGroup") is not None:
+        groups.append(of_pod["fsGroup"])
+    return User(
+        number,
+        group if isinstance(group, int) else own,
+        tuple(dict.fromkeys(groups)),
+        bool((container.get("securityContext") or {}).get("privileged")),
+    )
 
 
 def find_seccomp_error(pod: Obj, container: Obj) -> str:
@@ -223,9 +265,11 @@ def find_seccomp_error(pod: Obj, container: Obj) -> str:
 
 # Seconds, scaled, to create and start a container.
 _CREATE_SECONDS = 0.1
-# Seconds until a failed start is retried: 10 with up to 50 % jitter, here its mean.
-# Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
-_RETRY_SECONDS = 12.5
+SYNC_RETRY_SECONDS = 12.5
+"""The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.
+
+Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
+"""
 
 _REMOVED = "The container is removed because RestartAllContainers in place"
 
@@ -244,7 +288,7 @@ class ContainerRecord:
     """The message and grace period of a kill that the next sync makes."""
     probed: bool = False
     resized: bool = False
-    """Whether the instance was ended to restart with other resources."""
+    """True if the instance was ended to restart with other resources."""
     probes: ContainerProbes | None = None
     configured: Obj = field(default_factory=dict)
     """The container's spec as of its last creation or resize."""
@@ -286,8 +330,10 @@ class _ContainerSetup(NamedTuple):
     """The environment, files and mounts that a container starts with."""
 
     env: dict[str, str]
-    files: dict[str, bytes]
+    files: dict[str, FileContent]
     mounts: dict[str, Inode]
+    config: ContainerConfig | None
+    """The program of a mapped image; None for a simulated container."""
 
 
 class RuntimeManager:
@@ -301,8 +347,9 @@ class RuntimeManager:
     def __init__(self, worker: PodContext, scripts: ContainerScripts) -> None:
         self._worker = worker
         self._records: dict[str, ContainerRecord] = {}
-        self.volumes = PodVolumes(get_persistent_folders(worker.api), worker.node.name)
+        self.volumes = PodVolumes(worker.api, worker.node.name)
         self._scripts = scripts
+        self.programs = PodPrograms(worker, self.volumes, self._node_fields)
         self._pulls = ImageManager(worker, self._record_image_error)
         self._begun = False
 
@@ -474,7 +521,7 @@ class RuntimeManager:
         wait = self._remaining_crash_backoff(name, record)
         if wait is not None:
             return wait
-        retry = _RETRY_SECONDS * clock.scale
+        retry = SYNC_RETRY_SECONDS * clock.scale
         script = self._scripts.get_script(spec)
         image = yield from self._pulls.ensure_image_exists(spec, script)
         if image is None:
@@ -483,24 +530,33 @@ class RuntimeManager:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        setup = self._prepare(spec, record, image)
+        mapping = None if script.replaces_command else worker.api.images.find(image)
+        if mapping is not None:
+            # The image may have been mapped, or the container added, after the pod's start.
+            failure = yield from self.programs.run_sandbox()
+            if failure:
+                record_sandbox_failure(worker, failure)
+                return retry
+        setup = self._prepare(spec, record, image, mapping)
         if setup is None:
             return retry
-        container = self._make_container(spec, record, image, script)
-        yield _CREATE_SECONDS
+        container = self._make_container(spec, record, image, script, setup)
+        if mapping is None:
+            yield _CREATE_SECONDS
         worker.record_container_event(name, NORMAL, "Created", "Container created")
         record.last, record.current, record.waiting_reason = record.current, container, None
         record.restarts, record.configured, record.resized = container.restart_count, spec, False
-        failure = self._launch(spec, container, setup)
+        failure = yield from self._launch(spec, container, setup)
         if failure:
             self._record_failure(name, record, "RunContainerError", failure, event_text=failure)
+            if setup.config is not None and failure.endswith("not found in $PATH: unknown"):
+                program, path = setup.config.argv[0], setup.config.env.get("PATH", "")
+                text = f'Image "{spec["image"]}" is mapped: "{program}" is in no folder of {path}'
+                worker.record_container_event(name, WARNING, "ProgramNotFound", text)
             return retry
         worker.record_container_event(name, NORMAL, "Started", "Container started")
         if container.is_unsimulated and not script.replaces_command:
-            event_text = (
-                f'Image "{spec["image"]}" is not simulated: '
-                "its program is assumed to run until it is terminated"
-            )
+            event_text = _describe_unsimulated(worker.api, spec["image"])
             worker.record_container_event(name, NORMAL, "NotSimulated", event_text)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, record, container, handler)):
@@ -513,36 +569,77 @@ class RuntimeManager:
         worker.node.relist(worker)
         return None
 
-    def _prepare(self, spec: Obj, record: ContainerRecord, image: Image) -> _ContainerSetup | None:
+    def _prepare(
+        self, spec: Obj, record: ContainerRecord, image: Image, mapping: ImageMapping | None
+    ) -> _ContainerSetup | None:
         """Return the environment and files of a container; None after a recorded failure."""
         worker, name = self._worker, spec["name"]
         api, pod, node_fields = worker.api, worker.pod, self._node_fields()
-        root_error = find_run_as_root_error(pod, spec, image)
+        root_error = find_run_as_root_error(pod, spec, image, mapping)
+        config: ContainerConfig | None = None
+        files: dict[str, FileContent] = {}
+        mounts: dict[str, Inode] = {}
         try:
             if root_error:
                 raise ContainerConfigError(root_error)
-            env = make_environment(api, pod, spec, node_fields)
-            files = make_volume_files(api, pod, spec, env, node_fields)
-            mounts = self.volumes.mounts(pod, spec, env)
-        except ContainerConfigError as error:
+            path = None if mapping is None else ""
+            env = make_environment(api, pod, spec, node_fields, path)
+            if mapping is not None:
+                self.programs.write_volumes()
+                config = make_container_config(
+                    pod, spec, mapping, f"{name}-{self._next_count(record)}", env,
+                    self.programs.volumes.list_mounts(pod, spec, env),
+                    self._find_process_target(spec),
+                )  # fmt: skip
+            else:
+                files = make_volume_files(api, pod, spec, env, node_fields)
+                mounts = self._make_kernel_files(spec, record)
+                mounts |= self.volumes.mounts(pod, spec, env)
+        except (ContainerConfigError, FileSystemError, OSError) as error:
             self._record_failure(name, record, "CreateContainerConfigError", str(error))
             return None
-        if not pod["spec"].get("hostNetwork"):
+        if not any(one["mountPath"] == "/etc/hosts" for one in spec.get("volumeMounts") or ()):
             files["/etc/hosts"] = make_hosts_file(pod, worker.pod_ip).encode()
         files["/etc/hostname"] = f"{get_hostname(pod)}\n".encode()
+        files["/etc/resolv.conf"] = make_resolver_config(pod).encode()
         seccomp_error = find_seccomp_error(pod, spec)
         if seccomp_error:
             self._record_failure(
                 name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
             )
             return None
-        return _ContainerSetup(env, files, mounts)
+        return _ContainerSetup(env, files, mounts, config)
+
+    def _make_kernel_files(self, spec: Obj, record: ContainerRecord) -> dict[str, Inode]:
+        worker = self._worker
+        node = worker.api.find("nodes", worker.node.name) or {}
+        memory = ((node.get("status") or {}).get("capacity") or {}).get("memory", "0")
+        return make_kernel_files(
+            worker.pod, lambda: record.configured or spec, math.ceil(parse_quantity(memory).amount)
+        )
+
+    def _find_process_target(self, spec: Obj) -> str | None:
+        """Return the runtime's id of an ephemeral container's target; None without one."""
+        target = spec.get("targetContainerName")
+        current = self.record(target).current if target else None
+        return current.config.id if isinstance(current, ProgramContainer) else None
 
     def _make_container(
-        self, spec: Obj, record: ContainerRecord, image: Image, script: Script
+        self,
+        spec: Obj,
+        record: ContainerRecord,
+        image: Image,
+        script: Script,
+        setup: _ContainerSetup,
     ) -> Container:
         make: Callable[..., Container] = Container
-        if script.replaces_command:
+        if setup.config is not None:
+            make = partial(
+                ProgramContainer, programs=self.programs, config=setup.config,
+                stop_signal=find_stop_signal(spec), stdin_once=bool(spec.get("stdinOnce")),
+                changed=self._worker.resume_waiting,
+            )  # fmt: skip
+        elif script.replaces_command:
             make = partial(ScriptedContainer, script=script)
         worker = self._worker
         return make(
@@ -551,18 +648,26 @@ class RuntimeManager:
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-            directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
+            directory=spec.get("workingDir") or "", memory=get_memory_limit(spec),
+            user=find_user(worker.pod, spec),
         )  # fmt: skip
 
-    def _launch(self, spec: Obj, container: Container, setup: _ContainerSetup) -> str:
+    def _launch(
+        self, spec: Obj, container: Container, setup: _ContainerSetup
+    ) -> Generator[float | None, None, str]:
         """Start the program of a container; return why it failed, or ""."""
+        if isinstance(container, ProgramContainer):
+            container.launch()
+            while container.is_starting:
+                yield None
+            return container.failure
         worker, network = self._worker, self._worker.network
         hostname = get_hostname(worker.pod)
         words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
         argv = [expand(one, setup.env) for one in words]
         if network.external is None:
             network.external = ClusterNetwork(
-                worker.api, worker.node.find_network, namespace_of(worker.pod)
+                worker.api, worker.node.find_network, worker.node.name
             )
         network.address = worker.pod_ip
         files = make_container_files(
@@ -728,6 +833,8 @@ class RuntimeManager:
             record = self._records.get(spec["name"])
             if record is not None and record.current is not None and record.current.running:
                 record.configured = spec
+                if isinstance(record.current, ProgramContainer):
+                    record.current.update_memory(get_memory_limit(spec))
 
     def _reset_all(self) -> Generator[float | None, None, None]:
         """Kill and forget all containers, so that the pod starts over in its sandbox.
@@ -747,7 +854,16 @@ class RuntimeManager:
         worker.sync()
 
 
-def _get_memory_limit(spec: Obj) -> int | None:
-    """Return the memory limit of a container in bytes; None without one."""
-    limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
-    return math.ceil(parse_quantity(limit).amount) if limit is not None else None
+def _describe_unsimulated(api: Cluster, image: str) -> str:
+    """Return the text of the event about a program that is not run."""
+    why = "its program is assumed to run until it is terminated"
+    near = api.images.find_near_pattern(image)
+    if near:
+        return f'Image "{image}" is not mapped: {why}; did you mean the pattern "{near}"?'
+    return f'Image "{image}" is not simulated: {why}'
+
+
+def record_sandbox_failure(worker: PodContext, why: str) -> None:
+    """Record that the sandbox of a pod's programs could not be created."""
+    text = f"Failed to create pod sandbox: rpc error: code = Unknown desc = {why}"
+    worker.record_event(WARNING, "FailedCreatePodSandBox", text)

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.container_scripts import (
     EMPTY,
@@ -190,7 +190,6 @@ class ScriptedContainer(Container):
     """A container that runs a script; SIGTERM ends it with 0."""
 
     script: Script = EMPTY
-    _end_timer: Timer | None = None
 
     def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
         """Start the script; the command is ignored."""
@@ -205,7 +204,7 @@ class ScriptedContainer(Container):
         if seconds is None:
             seconds = 0.0 if self.script.exit is not None else math.inf
         if seconds != math.inf:
-            self._end_timer = self.clock.call_later(
+            self.clock.call_later(
                 seconds, self.finish, code, self.script.reason or "", self.script.message or "",
                 scaled=False,
             )  # fmt: skip

@@ -21,6 +21,38 @@ if TYPE_CHECKING:
 __all__ = ["KubeletServer"]
 
 
+class PodPorts:
+    """The ports of a pod or node: those of simulated programs, then those of real ones.
+
+    Args:
+        inside: whether to connect within the pod, as port forwarding does.
+    """
+
+    def __init__(self, network: Network, *, inside: bool = False) -> None:
+        self._network = network
+        self._inside = inside
+
+    async def connect(self, port: int, *, tls: bool = False) -> Session | None:
+        """Connect to a port; None if the connection is refused.
+
+        Raises:
+            OSError: the program's TLS fails.
+        """
+        session = self._network.connect(port)
+        programs = self._network.programs
+        if session is not None and tls:
+            session.stop()
+            raise OSError("no simulated program speaks TLS")
+        if session is not None or programs is None:
+            return session
+        try:
+            if self._inside:
+                return await programs.connect_inside(port)
+            return await programs.connect(port, tls=tls)
+        except (ConnectionRefusedError, TimeoutError):
+            return None
+
+
 class KubeletServer:
     """The server of one kubelet."""
 
@@ -84,7 +116,7 @@ class KubeletServer:
             raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
         return found.attach(stdin=stdin)
 
-    def network_of(self, namespace: str, pod: str) -> Network:
+    def network_of(self, namespace: str, pod: str) -> PodPorts:
         """Return the ports of a running pod.
 
         Raises:
@@ -93,16 +125,24 @@ class KubeletServer:
         worker = self._kubelet.find_worker(namespace, pod)
         if worker is None or not worker.runtime_manager.list_running():
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
-        return worker.network
+        return PodPorts(worker.network, inside=True)
 
-    def dial(self, address: str, port: int) -> Session | None:
-        """Connect to an address on this node; None if the connection is refused."""
+    async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
+        """Connect to an address on this node; None if the connection is refused.
+
+        Raises:
+            OSError: the program's TLS fails.
+        """
         if address == self._kubelet.address:
-            return self._kubelet.network.connect(port)
+            return await PodPorts(self._kubelet.network).connect(port, tls=tls)
         for worker in self._kubelet.workers:
             if worker.pod_ip == address and worker.runtime_manager.list_running():
-                return worker.network.connect(port)
+                return await PodPorts(worker.network).connect(port, tls=tls)
         return None
+
+    def find_network(self, address: str) -> Network | None:
+        """Return the ports behind an address of a pod or node; None for others."""
+        return self._kubelet.find_network(address)
 
     def running_pods(self) -> Obj:
         """Return a PodList of the pods with running containers."""

@@ -6,10 +6,15 @@ goes with the volume, a host path with the cluster; other folders belong to the 
 
 from __future__ import annotations
 
+import base64
+import shutil
+from collections.abc import Callable
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_value
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os.files import (
     Directory,
     File,
@@ -18,31 +23,44 @@ from pytest_kwait.simulator.busybox.os.files import (
     StorageQuota,
     get_disk_usage,
 )
+from pytest_kwait.simulator.busybox.os.host_files import make_read_only_copy, move_to_disk
 from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.kubelet.environment import (
+    NODE_HOSTS,
     decode_data,
-    expand_strictly,
     extract_field,
     extract_resource,
+    get_sub_path,
 )
+from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
+    "FileContent",
     "PersistentFolders",
     "PodVolumes",
     "find_missing_volume",
     "find_read_only_paths",
+    "find_source_error",
+    "get_memory_size",
     "get_persistent_folders",
+    "issue_token",
+    "list_image_files",
+    "list_sources",
     "make_container_files",
     "make_volume_files",
+    "read_contents",
     "resolve_sub_path",
 ]
+
+FileContent = bytes | Callable[[], bytes]
+"""The content of a file, or a function that makes it when the file system is built."""
 
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 
@@ -55,14 +73,55 @@ class PersistentFolders:
         self._of_nodes: dict[str, Directory] = {}
         self._of_volumes: dict[str, Directory] = {}
         self._following = False
+        self._disk: Path | None = None
         self.machine = get_machine(api.clock)
         self.machine.storage_owners.add(self)
 
-    def get_host_path(self, place: str, path: str) -> Directory:
-        """Return the folder at a path of a node."""
-        return make_folder_at(self._of_nodes.setdefault(place, Directory()), path)
+    def get_host_path(self, place: str, path: str, kind: str = "") -> Inode:
+        """Return the file at a path of a node, or else the folder, created if missing.
 
-    def get_claim_folder(self, place: str, namespace: str, claim: str) -> Directory:
+        Args:
+            kind: `FileOrCreate` creates a file instead.
+        """
+        root = self._get_node_root(place)
+        if kind == "FileOrCreate" and self.find_host_path(place, path) is None:
+            above, _, name = path.rstrip("/").rpartition("/")
+            entries = make_folder_at(root, above).writable_entries()
+            entries[name] = File(mtime=self._api.clock.time())
+        return resolve_sub_path(root, path)
+
+    def find_host_path(self, place: str, path: str) -> Inode | None:
+        """Return the file or folder at a path of a node; None if there is none."""
+        node: Inode | None = self._get_node_root(place)
+        for piece in path.split("/"):
+            if piece:
+                node = node.entries.get(piece) if isinstance(node, Directory) else None
+        return node
+
+    def _get_node_root(self, place: str) -> Directory:
+        if place not in self._of_nodes:
+            root = self._of_nodes[place] = self._make_folder("nodes", place, 0o755)
+            hosts = File(NODE_HOSTS.encode())
+            make_folder_at(root, "etc").writable_entries()["hosts"] = hosts
+            root.writable_entries()["tmp"] = Directory(mode=0o1777)
+        return self._of_nodes[place]
+
+    def move_to_disk(self, disk: Path) -> None:
+        """Keep all folders below a folder of the machine from now on, for real programs."""
+        if self._disk is None:
+            self._disk = disk
+            for place, folder in self._of_nodes.items():
+                move_to_disk(folder, disk / "nodes" / place)
+            for uid, folder in self._of_volumes.items():
+                move_to_disk(folder, disk / "volumes" / uid)
+
+    def _make_folder(self, kind: str, name: str, mode: int) -> Directory:
+        folder = Directory(mode=mode)
+        if self._disk is not None:
+            move_to_disk(folder, self._disk / kind / name)
+        return folder
+
+    def get_claim_folder(self, place: str, namespace: str, claim: str) -> Inode:
         """Return the folder of the volume that a claim is bound to.
 
         A volume with a `hostPath` that was not provisioned is that path of the node.
@@ -75,15 +134,20 @@ class PersistentFolders:
             return self.get_host_path(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
         source = volume["spec"].get("hostPath")
         if source and _PROVISIONED not in (volume["metadata"].get("annotations") or {}):
-            return self.get_host_path(place, source["path"])
+            return self.get_host_path(place, source["path"], source.get("type") or "")
         if not self._following:
             self._following = True
             self._api.subscribe("persistentvolumes", self._volume_changed)
-        return self._of_volumes.setdefault(uid_of(volume), Directory(mode=0o777))
+        uid = uid_of(volume)
+        if uid not in self._of_volumes:
+            self._of_volumes[uid] = self._make_folder("volumes", uid, 0o777)
+        return self._of_volumes[uid]
 
     def _volume_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
             self._of_volumes.pop(uid_of(new), None)
+            if self._disk is not None:
+                shutil.rmtree(self._disk / "volumes" / uid_of(new), ignore_errors=True)
 
     def folders(self) -> list[Directory]:
         """Return all folders."""
@@ -134,14 +198,14 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
 def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
     """Return the first volume that cannot be mounted, and why; None if all can."""
     for volume in _find_mounted_volumes(pod):
-        for source in _list_sources(volume):
-            error = _find_source_error(api, pod, source)
+        for source in list_sources(volume):
+            error = find_source_error(api, pod, source)
             if error:
                 return volume["name"], error
     return None
 
 
-def _list_sources(volume: Obj) -> Iterator[Obj]:
+def list_sources(volume: Obj) -> Iterator[Obj]:
     """Yield the sources of a volume: those of a projected volume, or itself."""
     if "projected" not in volume:
         yield volume
@@ -154,7 +218,8 @@ def _list_sources(volume: Obj) -> Iterator[Obj]:
             yield source
 
 
-def _find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
+def find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
+    """Return why a source of a volume cannot be mounted; empty if it can."""
     for field, resource, noun, name_field, what in _SOURCE_KINDS:
         reference = source.get(field)
         if not reference or reference.get("optional"):
@@ -169,8 +234,12 @@ def _find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
             ):
                 of = f"{noun} " if field == "configMap" else ""
                 return f"{of}references non-existent {what} key: {item['key']}"
+    if "serviceAccountToken" in source:
+        account = pod["spec"].get("serviceAccountName", "")
+        if api.find("serviceaccounts", account, namespace_of(pod)) is None:
+            return f'failed to fetch token: serviceaccounts "{account}" not found'
     if "hostPath" in source:
-        return _find_host_path_error(source["hostPath"])
+        return _find_host_path_error(api, pod, source["hostPath"])
     return ""
 
 
@@ -197,13 +266,23 @@ _HOST_PATH_TYPES = {
 }
 
 
-def _find_host_path_error(source: Obj) -> str:
-    """Return why a path of the node fails its type check; empty if it does not."""
+def _find_host_path_error(api: Cluster, pod: Obj, source: Obj) -> str:
+    """Return why a path of the node fails its type check; empty if it does not.
+
+    Source: pkg/volume/hostpath/host_path.go, `checkTypeInternal`.
+    """
     kind = source.get("type") or ""
     path = source["path"]
-    if kind not in _HOST_PATH_TYPES or (
-        kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS
-    ):
+    if not kind or (kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS):
+        return ""
+    kept, place = get_persistent_folders(api), pod["spec"].get("nodeName") or ""
+    found = kept.find_host_path(place, path)
+    if kind.endswith("OrCreate"):
+        kind = kind.removesuffix("OrCreate")
+        if found is None:
+            return ""
+    is_right = isinstance(found, Directory) if kind == "Directory" else isinstance(found, File)
+    if is_right and kind in ("Directory", "File"):
         return ""
     return f"hostPath type check failed: {path} is not a {_HOST_PATH_TYPES[kind]}"
 
@@ -214,7 +293,7 @@ def make_volume_files(
     container: Obj,
     env: dict[str, str],
     places: Mapping[str, str],
-) -> dict[str, bytes]:
+) -> dict[str, FileContent]:
     """Return the files that API-backed volumes put into a container, by path.
 
     Args:
@@ -222,18 +301,16 @@ def make_volume_files(
         places: values of the `fieldRef` paths that belong to the node.
 
     Raises:
-        ContainerConfigError: `subPathExpr` names an unknown variable.
+        ContainerConfigError: `subPathExpr` cannot be used.
     """
-    files: dict[str, bytes] = {}
+    files: dict[str, FileContent] = {}
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for mount in container.get("volumeMounts") or ():
-        part = mount.get("subPath") or ""
-        if mount.get("subPathExpr"):
-            part = expand_strictly(mount["subPathExpr"], env)
+        part = get_sub_path(mount, env)
         root = mount["mountPath"].rstrip("/")
         volume = volumes.get(mount["name"]) or {}
-        for source in _list_sources(volume):
-            for path, content in _read_contents(api, pod, source, places):
+        for source in list_sources(volume):
+            for path, content in read_contents(api, pod, source, places):
                 if not part:
                     files[f"{root}/{path}"] = content
                 elif path == part:
@@ -243,9 +320,9 @@ def make_volume_files(
     return files
 
 
-def _read_contents(
+def read_contents(
     api: Cluster, pod: Obj, source: Obj, places: Mapping[str, str]
-) -> Iterator[tuple[str, bytes]]:
+) -> Iterator[tuple[str, FileContent]]:
     """Yield path and content of each file of a volume source."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
         reference = source.get(field)
@@ -253,20 +330,55 @@ def _read_contents(
         if reference is None or found is None:
             continue
         paths = {item["key"]: item["path"] for item in reference.get("items") or ()}
-        for key, value in decode_data(found).items():
+        for key, value in _decode_bytes(found).items():
             if not paths or key in paths:
-                yield paths.get(key, key), _encode(value)
+                yield paths.get(key, key), value
     for item in (source.get("downwardAPI") or {}).get("items") or ():
         yield item["path"], _read_downward(api, pod, item, places).encode()
     if "serviceAccountToken" in source:
-        # A placeholder: no simulated program uses a token.
-        yield source["serviceAccountToken"]["path"], b"token"
+        wanted = source["serviceAccountToken"]
+        yield wanted["path"], partial(issue_token, api, pod, wanted)
+
+
+def issue_token(api: Cluster, pod: Obj, source: Obj) -> bytes:
+    """Return a token that is bound to a pod; empty if the pod or its account is gone.
+
+    Source: kubelet/token/token_manager.go; volume/projected/projected.go, `collectData`.
+    """
+    account = api.find("serviceaccounts", pod["spec"]["serviceAccountName"], namespace_of(pod))
+    if account is None:
+        return b""
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+    spec: Obj = {"expirationSeconds": source.get("expirationSeconds"), "boundObjectRef": bound}
+    if source.get("audience"):
+        spec["audiences"] = [source["audience"]]
+    try:
+        answer = api.accounts.issue(account, {"metadata": {}, "spec": spec})
+    except StatusError:
+        return b""
+    token: str = answer["status"]["token"]
+    return token.encode()
+
+
+def _decode_bytes(obj: Obj) -> dict[str, bytes]:
+    """Return the data of a config map or secret, binary data included."""
+    if obj.get("kind") == "Secret":
+        return {key: _decode_base64(text) for key, text in (obj.get("data") or {}).items()}
+    found = {key: _encode(text) for key, text in (obj.get("data") or {}).items()}
+    for key, text in (obj.get("binaryData") or {}).items():
+        found[key] = _decode_base64(text)
+    return found
 
 
 @lru_cache(maxsize=32)
 def _encode(text: str) -> bytes:
     """Encode a text; containers share equal contents, such as certificates."""
     return text.encode()
+
+
+@lru_cache(maxsize=32)
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode(text)
 
 
 def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
@@ -282,7 +394,7 @@ def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str])
 
 
 # Volumes whose files are shared by the containers that mount them.
-_SHARED = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
+_SHARED = ("emptyDir", "ephemeral", "hostPath", "image", "persistentVolumeClaim")
 _NODE_MEMORY = 32403456 << 10
 _PAGE = 4096
 _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
@@ -292,13 +404,14 @@ class PodVolumes:
     """The folders of volumes that the containers of a pod share.
 
     Args:
-        kept: the folders that outlive the pod.
         place: the name of the node.
     """
 
-    __slots__ = ("__weakref__", "_folders", "_kept", "_place")
+    __slots__ = ("__weakref__", "_api", "_folders", "_kept", "_place")
 
-    def __init__(self, kept: PersistentFolders, place: str) -> None:
+    def __init__(self, api: Cluster, place: str) -> None:
+        kept = get_persistent_folders(api)
+        self._api = api
         self._folders: dict[str, Directory] = {}
         self._kept = kept
         self._place = place
@@ -311,7 +424,7 @@ class PodVolumes:
             env: the container's variables, for `subPathExpr`.
 
         Raises:
-            ContainerConfigError: `subPathExpr` names an unknown variable.
+            ContainerConfigError: `subPathExpr` cannot be used.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
         found: dict[str, Inode] = {}
@@ -319,31 +432,43 @@ class PodVolumes:
             volume = volumes.get(mount["name"]) or {}
             if not any(kind in volume for kind in _SHARED):
                 continue
-            part = mount.get("subPath") or ""
-            if mount.get("subPathExpr"):
-                part = expand_strictly(mount["subPathExpr"], env)
-            node = resolve_sub_path(self._folder(pod, volume), part)
+            part = get_sub_path(mount, env)
+            node = self.get_node(pod, volume)
+            if part and isinstance(node, Directory):
+                node = resolve_sub_path(node, part)
             if mount.get("readOnly") and isinstance(node, Directory):
                 node = Directory(node.entries, read_only=True)
             found[mount["mountPath"]] = node
         return found
 
-    def _folder(self, pod: Obj, volume: Obj) -> Directory:
+    def get_node(self, pod: Obj, volume: Obj) -> Inode:
+        """Return the folder or file of a volume that is not API-backed."""
         if "hostPath" in volume:
-            return self._kept.get_host_path(self._place, volume["hostPath"]["path"])
-        name = volume["name"]
+            source = volume["hostPath"]
+            return self._kept.get_host_path(self._place, source["path"], source.get("type") or "")
+        if "image" in volume:
+            return _make_image_folder(self._api, volume)
         if "emptyDir" not in volume:
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            claim = claim or f"{name_of(pod)}-{name}"
+            claim = claim or f"{name_of(pod)}-{volume['name']}"
             return self._kept.get_claim_folder(self._place, namespace_of(pod), claim)
+        return self.get_empty_dir(pod, volume)
+
+    def get_empty_dir(self, pod: Obj, volume: Obj) -> Directory:
+        """Return the folder of an empty volume."""
+        name = volume["name"]
         found = self._folders.get(name)
         if found is None:
             found = self._folders[name] = Directory(mode=0o777)
             if (volume["emptyDir"] or {}).get("medium") == "Memory":
                 found.quota = StorageQuota(
-                    _get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
+                    get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
                 )
         return found
+
+    def move_to_disk(self, disk: Path) -> None:
+        """Keep the folders that outlive the pod on disk, for real programs."""
+        self._kept.move_to_disk(disk)
 
     def folders(self) -> list[Directory]:
         """Return the pod's own folders."""
@@ -358,7 +483,28 @@ class PodVolumes:
         return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
 
 
-def _get_memory_size(pod: Obj, source: Obj) -> int:
+def list_image_files(api: Cluster, volume: Obj) -> dict[str, str]:
+    """Return the files and folders of the machine that an image volume consists of, by path.
+
+    They are those that the mapping of the image names; an image that is not mapped is empty.
+    """
+    try:
+        mapping = api.images.find(parse_image(volume["image"].get("reference") or ""))
+    except InvalidImageError:
+        return {}
+    return {} if mapping is None else dict(mapping.files)
+
+
+def _make_image_folder(api: Cluster, volume: Obj) -> Directory:
+    """Return the read-only folder of an image volume."""
+    root = Directory()
+    for path, source in list_image_files(api, volume).items():
+        above, _, name = path.rstrip("/").rpartition("/")
+        make_folder_at(root, above).entries[name] = make_read_only_copy(Path(source))
+    return Directory(root.entries, read_only=True)
+
+
+def get_memory_size(pod: Obj, source: Obj) -> int:
     """Return the size of a volume in memory: at most the pod's memory limit.
 
     Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
@@ -374,20 +520,26 @@ def _get_memory_size(pod: Obj, source: Obj) -> int:
 
 
 def find_read_only_paths(pod: Obj, container: Obj) -> list[str]:
-    """Return the mount paths of API-backed volumes, which are read-only."""
+    """Return the mount paths of API-backed volumes, and a root that the container protects."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-    return [
+    root = (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
+    paths = [
         mount["mountPath"]
         for mount in container.get("volumeMounts") or ()
         if any(kind in (volumes.get(mount["name"]) or {}) for kind in _READ_ONLY)
     ]
+    return ["/", *paths] if root else paths
+
+
+def _make_file(content: FileContent, now: Callable[[], float]) -> File:
+    return File(content() if callable(content) else content, mtime=now())
 
 
 def make_container_files(
     now: Callable[[], float],
     hostname: str,
     network: Network,
-    contents: Mapping[str, bytes],
+    contents: Mapping[str, FileContent],
     mounts: Mapping[str, Inode],
     read_only: list[str],
 ) -> FileSystem:
@@ -395,19 +547,15 @@ def make_container_files(
 
     def root() -> Directory:
         # Loaded on first use: most containers never look at their files.
-        from pytest_kwait.simulator.busybox.rootfs import make_root
+        from pytest_kwait.simulator.busybox.applets import make_root
 
-        def search() -> str:
-            return network.external.search if network.external is not None else "cluster.local"
-
-        made = make_root(hostname, lambda: network.address, search)
-        return made
+        return make_root(hostname, lambda: network.address)
 
     files = FileSystem(now, root)
     for path, node in mounts.items():
         files.mount(path, lambda node=node: node)  # type: ignore[misc]
     for path, data in contents.items():
-        files.mount(path, lambda data=data: File(data, mtime=now()))  # type: ignore[misc]
+        files.mount(path, partial(_make_file, data, now))
     for path in read_only:
         files.protect(path)
     return files

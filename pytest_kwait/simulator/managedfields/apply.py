@@ -18,25 +18,24 @@ from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_yaml
 from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_manager import (
-    ManagedFieldsEntry,
-    VersionConverter,
-    object_shape,
-    read_managed_fields,
-    strip_unowned,
-    write_managed_fields,
-)
-from pytest_kwait.simulator.managedfields.field_sets import (
     Changes,
+    ManagedFieldsEntry,
     Path,
     Paths,
+    VersionConverter,
     compare_fields,
     field_set_of,
     find_type_errors,
     format_path,
     is_granular,
     iter_children,
+    object_shape,
+    read_managed_fields,
+    strip_unowned,
+    write_managed_fields,
 )
 from pytest_kwait.simulator.objects import clone, name_of
+from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -126,9 +125,6 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
         obj, repeated = read_yaml(data)
     except ValueError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
-    if repeated and caller.field_validation == "Strict":
-        text = "yaml: unmarshal errors:\n  " + "\n  ".join(repeated)
-        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
     if caller.field_validation == "Warn":
         for text in repeated:
             caller.warn(text)
@@ -158,6 +154,9 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
     configuration: Obj = obj
     metadata = configuration["metadata"]
     _check_types(kind, configuration)
+    if repeated and caller.field_validation == "Strict":
+        text = "yaml: unmarshal errors:\n  " + "\n  ".join(repeated)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
     if metadata.get("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
@@ -202,14 +201,19 @@ def apply_object(
                 f'Operation cannot be fulfilled on {kind.qualified} "{name}": uid mismatch: the '
                 f"provided object specified uid {configuration['metadata']['uid']}, and no "
                 "existing object was found",
-                {"name": name, "kind": kind.plural},
+                {
+                    "name": name,
+                    **({"group": kind.group} if kind.group else {}),
+                    "kind": kind.plural,
+                },
             )
         created = api.create(
             kind,
-            configuration,
+            _decode_applied(api, kind, configuration),
             namespace,
             caller=caller,
             record=lambda new: write_managed_fields(new, [this]),
+            decoded=True,
         )
         return created, True
     live = to_version(kind, entry.obj)
@@ -255,9 +259,17 @@ def apply_object(
     def record(new: Obj) -> None:
         write_managed_fields(new, [*others, this])
 
-    new = api.decode(kind, merged, caller)
+    new = _decode_applied(api, kind, merged)
     stored = api.replace_decoded(kind, entry, new, subresource, caller, record)
     return stored, False
+
+
+def _decode_applied(api: Cluster, kind: Kind, obj: Obj) -> Obj:
+    """Decode without strictness: the type has been checked, and other fields are removed.
+
+    Nulls in custom objects stay for validation: only bodies and stored objects are freed of them.
+    """
+    return api.decode(kind, obj, internal_caller(), keeps_nulls=True)
 
 
 def _check_types(kind: Kind, configuration: Obj) -> None:
@@ -266,12 +278,12 @@ def _check_types(kind: Kind, configuration: Obj) -> None:
     Raises:
         StatusError: 500, as upstream has it.
     """
-    if kind.structure is not None:
-        return
     errors = find_type_errors(configuration, object_shape(kind))
     if errors:
         text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
         raise _typed_value_error(kind, configuration, f"create typed patch object ({{}}): {text}")
+    if kind.structure is not None:
+        return
     try:
         Decoder(kind).struct(configuration, struct_of(kind.group, kind.version, kind.kind))
     except StatusError as error:

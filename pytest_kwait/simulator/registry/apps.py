@@ -1,39 +1,45 @@
-"""Strategies of kinds with a pod template: apps, replication controllers, pod templates.
+"""Strategies of kinds with a pod template, of their disruption budgets and autoscalers.
 
-Source: pkg/apis/apps/v1/defaults.go, pkg/apis/core/v1/defaults.go,
-pkg/registry/{apps,core}/*/strategy.go.
+Source: pkg/apis/{apps,core}/v1/defaults.go, pkg/apis/autoscaling/v2/defaults.go,
+pkg/registry/{apps,core}/*/strategy.go, pkg/registry/policy/poddisruptionbudget/strategy.go,
+pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.pod_defaults import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.apps import (
     validate_daemon_set_spec,
     validate_daemon_set_spec_update,
     validate_deployment_spec,
     validate_immutable_selector,
+    validate_pod_disruption_budget_spec,
+    validate_pod_disruption_budget_status,
     validate_replica_set_spec,
     validate_replication_controller_spec,
     validate_stateful_set_spec,
     validate_stateful_set_spec_update,
     validate_status_counts,
 )
+from pytest_kwait.simulator.validation.autoscaling import validate_horizontal_pod_autoscaler_spec
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
 __all__ = [
     "DaemonSetStrategy",
     "DeploymentStrategy",
+    "HorizontalPodAutoscalerStrategy",
+    "PodDisruptionBudgetStrategy",
     "PodTemplateStrategy",
     "ReplicaSetStrategy",
     "ReplicationControllerStrategy",
@@ -48,10 +54,10 @@ class WorkloadStrategy(Strategy):
     """The base of workloads with a selector and a pod template."""
 
     names_hosts = True
-    """Whether the server warns of names that are none of hosts."""
+    """True if the server warns of names that are invalid host names."""
 
     def default(self, obj: Obj) -> None:
-        """Defaults of the template."""
+        """Default the template."""
         super().default(obj)
         template = obj.setdefault("spec", {}).setdefault("template", {})
         default_pod_spec(template.setdefault("spec", {}))
@@ -108,10 +114,10 @@ class WorkloadStrategy(Strategy):
 
 
 class PodTemplateStrategy(Strategy):
-    """Pod templates that stand alone."""
+    """Pod templates."""
 
     def default(self, obj: Obj) -> None:
-        """Defaults of the template."""
+        """Default the template."""
         super().default(obj)
         default_pod_spec(obj.setdefault("template", {}).setdefault("spec", {}))
 
@@ -143,6 +149,8 @@ class PodTemplateStrategy(Strategy):
 class DeploymentStrategy(WorkloadStrategy):
     """Deployments."""
 
+    check = staticmethod(validate_deployment_spec)
+
     def default(self, obj: Obj) -> None:
         """Default the strategy: a rolling update by 25 %."""
         super().default(obj)
@@ -160,33 +168,29 @@ class DeploymentStrategy(WorkloadStrategy):
         return bool(annotations != before) or super().counts(new, old)
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
-        """Labels are not written with the status."""
+        """Restore the labels."""
         super().prepare_status(new, old)
         if "labels" in old["metadata"]:
             new["metadata"]["labels"] = old["metadata"]["labels"]
         else:
             new["metadata"].pop("labels", None)
 
-    def check(self, spec: Obj) -> ErrorList:
-        """Validate a spec."""
-        return validate_deployment_spec(spec)
-
 
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
-    def check(self, spec: Obj) -> ErrorList:
-        """Validate a spec."""
-        return validate_replica_set_spec(spec)
+    check = staticmethod(validate_replica_set_spec)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
     """Stateful sets."""
 
     names_hosts = False
+    check = staticmethod(validate_stateful_set_spec)
+    check_change = staticmethod(validate_stateful_set_spec_update)
 
     def default(self, obj: Obj) -> None:
-        """Rolling update without partition; claims as claims of their own."""
+        """Default the update to a rolling one, and the claim templates as claims."""
         super().default(obj)
         spec = obj["spec"]
         strategy = spec.setdefault("updateStrategy", {})
@@ -205,20 +209,12 @@ class StatefulSetStrategy(WorkloadStrategy):
             claim.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare_create(self, obj: Obj) -> None:
-        """Nothing that a server does not know."""
+        """Drop disabled fields."""
         super().prepare_create(obj)
         obj["spec"]["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
 
-    def check(self, spec: Obj) -> ErrorList:
-        """Validate a spec."""
-        return validate_stateful_set_spec(spec)
-
-    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
-        """Validate a change of a spec."""
-        return validate_stateful_set_spec_update(spec, before)
-
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Of a history without end too."""
+        """Warn of the template and of a negative history limit."""
         super().warn_create(obj, caller)
         if obj["spec"].get("revisionHistoryLimit", 0) < 0:
             caller.warn(
@@ -231,9 +227,11 @@ class DaemonSetStrategy(WorkloadStrategy):
     """Daemon sets."""
 
     names_hosts = False
+    check = staticmethod(validate_daemon_set_spec)
+    check_change = staticmethod(validate_daemon_set_spec_update)
 
     def default(self, obj: Obj) -> None:
-        """One node at a time."""
+        """Default the update to one node at a time."""
         super().default(obj)
         strategy = obj["spec"].setdefault("updateStrategy", {})
         if not strategy.get("type"):
@@ -245,13 +243,13 @@ class DaemonSetStrategy(WorkloadStrategy):
             strategy["rollingUpdate"].setdefault(field, 0)
 
     def prepare_create(self, obj: Obj) -> None:
-        """The template's own generation starts with the set."""
+        """Start the template generation."""
         super().prepare_create(obj)
         annotations = obj["metadata"].setdefault("annotations", {})
         annotations.setdefault(_TEMPLATE_GENERATION, "1")
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """The template's own generation counts its changes."""
+        """Increase the template generation when the template changes."""
         super().prepare_update(new, old)
         known = old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0")
         generation = (int(known) if known.isdigit() else 0) + (
@@ -260,22 +258,15 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations = new["metadata"].setdefault("annotations", {})
         annotations[_TEMPLATE_GENERATION] = str(generation)
 
-    def check(self, spec: Obj) -> ErrorList:
-        """Validate a spec."""
-        return validate_daemon_set_spec(spec)
-
-    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
-        """Validate a change of a spec."""
-        return validate_daemon_set_spec_update(spec, before)
-
 
 class ReplicationControllerStrategy(WorkloadStrategy):
     """Replication controllers: the selector is a map and defaults to the template's labels."""
 
     default_propagation = "Orphan"
+    check = staticmethod(validate_replication_controller_spec)
 
     def default(self, obj: Obj) -> None:
-        """Selector and labels are the template's labels where they are not given."""
+        """Default the selector and the labels to the template's labels."""
         if "template" not in obj.setdefault("spec", {}):
             Strategy.default(self, obj)
             return
@@ -288,11 +279,50 @@ class ReplicationControllerStrategy(WorkloadStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
 
-    def check(self, spec: Obj) -> ErrorList:
-        """Validate a spec."""
-        return validate_replication_controller_spec(spec)
-
     def check_change(self, spec: Obj, before: Obj) -> ErrorList:
-        """Its selector may change."""
+        """Allow a new selector."""
         del before
         return self.check(spec)
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    """Pod disruption budgets."""
+
+    validates_metadata = False
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Validate the spec."""
+        return validate_pod_disruption_budget_spec(obj.get("spec", {}))
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Validate the counts."""
+        del old
+        return validate_pod_disruption_budget_status(new.get("status") or {})
+
+
+class HorizontalPodAutoscalerStrategy(Strategy):
+    """Horizontal pod autoscalers."""
+
+    def default(self, obj: Obj) -> None:
+        """Default the stabilization window of scale-up rules to 0."""
+        super().default(obj)
+        rules = ((obj.get("spec") or {}).get("behavior") or {}).get("scaleUp")
+        if rules is not None:
+            rules.setdefault("stabilizationWindowSeconds", 0)
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Validate the spec."""
+        return validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Validate the spec; a present invalid target may stay."""
+        return validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}))
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Validate the counts."""
+        del old
+        found = ErrorList()
+        found.require_not_negative(
+            new.get("status") or {}, "status", "currentReplicas", "desiredReplicas"
+        )
+        return found

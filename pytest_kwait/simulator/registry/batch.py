@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.pod_defaults import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.batch import (
     CONTROLLER_UID_LABEL,
@@ -23,7 +23,7 @@ from pytest_kwait.simulator.validation.batch import (
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -46,7 +46,7 @@ _UNTRACKED = (
 
 
 def default_job_spec(spec: Obj) -> None:
-    """Defaults that depend on other fields."""
+    """Set the defaults that depend on other fields."""
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -71,71 +71,69 @@ def _job_warnings(spec: Obj, at: str, caller: Caller) -> None:
         caller.warn(text)
 
 
+def _separate_labels(job: Obj) -> None:
+    """Copy the labels of a job that shares them with its template."""
+    if "labels" in job["metadata"]:
+        job["metadata"]["labels"] = clone(job["metadata"]["labels"])
+
+
 class JobStrategy(Strategy):
     """Jobs: each one's pods are found by a label that carries its UID."""
 
     default_propagation = "Orphan"
     validates_metadata_on_update = True
+    validate_create = staticmethod(validate_job)
+    validate_update = staticmethod(validate_job_update)
+    validate_status = staticmethod(validate_job_status_update)
 
     def default(self, obj: Obj) -> None:
-        """The spec, and the template's labels where the job has none."""
+        """Default the spec, and the labels to the template's."""
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
         super().default(obj)
         labels = spec["template"].get("metadata", {}).get("labels", {})
         if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = clone(labels)
+            # One map until the UID is known: what is added to one belongs to the other.
+            obj["metadata"]["labels"] = labels
 
     def prepare_create(self, obj: Obj) -> None:
-        """Make selector and labels from the UID, unless the user makes them."""
+        """Generate selector and labels from the UID, unless `manualSelector` is set."""
         super().prepare_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec["template"]["spec"])
         if not spec.get("manualSelector"):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-            inherited = bool(labels) and metadata.get("labels", {}) == labels
+            name = metadata.get("name", "")
             ours = {
                 _LEGACY_UID: metadata["uid"],
-                _LEGACY_NAME: metadata["name"],
+                _LEGACY_NAME: name,
                 CONTROLLER_UID_LABEL: metadata["uid"],
-                JOB_NAME_LABEL: metadata["name"],
+                JOB_NAME_LABEL: name,
             }
             for key, value in ours.items():
                 labels.setdefault(key, value)
-            if inherited:
-                metadata["labels"] = clone(labels)
             spec.setdefault("selector", {})
             spec["selector"].setdefault("matchLabels", {}).setdefault(
                 CONTROLLER_UID_LABEL, metadata["uid"]
             )
+        _separate_labels(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"]["template"]["spec"])
         super().prepare_update(new, old)
-
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Spec, and a selector that finds the template."""
-        return validate_job(obj)
-
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Most of a job's spec never changes; a template does while the job has not started."""
-        return validate_job_update(new, old)
-
-    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What is counted and concluded can be true."""
-        return validate_job_status_update(new, old)
+        _separate_labels(new)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Of the name, of numbers, of the template."""
-        self.default(obj)  # nobody looks at labels that come from a template without any
+        """Warn of the name, the numbers and the template."""
+        self.default(obj)
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"], "spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Of the spec, where it changed."""
+        """Warn of a changed spec."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"], "spec", caller)
 
@@ -144,7 +142,7 @@ class CronJobStrategy(Strategy):
     """Cron jobs."""
 
     def default(self, obj: Obj) -> None:
-        """The job template's spec."""
+        """Default the job template's spec."""
         super().default(obj)
         template = obj.setdefault("spec", {}).setdefault("jobTemplate", {})
         job = template.setdefault("spec", {})
@@ -156,25 +154,25 @@ class CronJobStrategy(Strategy):
         drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        """A schedule, and a job that could run."""
+        """Validate the schedule and the job template."""
         found = validate_cron_job_spec(obj["spec"], None)
         found += validate_cron_job_name(obj["metadata"])
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """The same, but for the name."""
+        """Validate a change; the name was validated at creation."""
         if new["spec"] == old["spec"]:
             return []
         return validate_cron_job_spec(new["spec"], old["spec"])
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Of the name, and of the jobs to come."""
+        """Warn of the name and of the job template."""
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Of the jobs to come, and of time zones in the wrong place."""
+        """Warn of the job template, and of time zones in the schedule."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
         if "TZ" in new["spec"].get("schedule", ""):

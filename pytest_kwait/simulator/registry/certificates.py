@@ -18,7 +18,7 @@ from pytest_kwait.simulator.validation.certificates import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -28,10 +28,13 @@ _DEFAULT_PORT = 443
 
 
 class CertificateSigningRequestStrategy(Strategy):
-    """Requests for certificates."""
+    """Certificate signing requests."""
 
-    def record_creator(self, obj: Obj, caller: Caller) -> None:
-        """Who asks is who is known to ask."""
+    validate_create = staticmethod(validate_certificate_request)
+    validate_subresource = staticmethod(validate_certificate_request_update)
+
+    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+        """Write the caller into the spec."""
         spec = obj.setdefault("spec", {})
         for field in ("username", "uid", "groups", "extra"):
             spec.pop(field, None)
@@ -43,24 +46,20 @@ class CertificateSigningRequestStrategy(Strategy):
             spec["extra"] = {key: list(values) for key, values in caller.extra.items()}
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """What is asked for stays."""
+        """Restore the spec."""
         super().prepare_update(new, old)
         new["spec"] = old["spec"]
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """A request, what for, and by whom to be signed."""
-        return validate_certificate_request(obj)
-
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Nothing that could be wrong has changed."""
+        """Return no errors: only metadata can change."""
         del new, old
         return []
 
     def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
-        """What is asked for stays, and what was decided where that is not asked about."""
+        """Restore the spec, and the fields that this subresource does not write."""
         new["spec"] = old["spec"]
         status, before = {**(new.get("status") or {})}, old.get("status") or {}
-        # They may be shared with what is stored.
+        # The stored object may share them.
         status["conditions"] = [{**one} for one in status.get("conditions") or ()]
         new["status"] = status
         if subresource == "approval":
@@ -77,16 +76,12 @@ class CertificateSigningRequestStrategy(Strategy):
             status.pop("conditions", None)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """What signers may write."""
+        """Validate a change by a signer."""
         return validate_certificate_request_update(new, old, "status")
-
-    def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
-        """What those who decide may write."""
-        return validate_certificate_request_update(new, old, subresource)
 
 
 def _keep_decisions(new: Obj, old: Obj) -> None:
-    """Undo changes of decisions; those that come or go are left, and refused."""
+    """Undo changes of decisions; validation rejects added and removed ones."""
     conditions = new["status"].get("conditions") or []
     for name in DECISIONS:
         before = get_conditions_of_type(old, name)
@@ -97,7 +92,7 @@ def _keep_decisions(new: Obj, old: Obj) -> None:
 
 
 def _transition_time(condition: Obj, before: Obj, now: str) -> str:
-    """Since when the condition has its status."""
+    """Return the time since which the condition has its status."""
     for one in before.get("conditions") or ():
         same = one.get("type") == condition.get("type") and one.get("status") == condition.get(
             "status"
@@ -108,17 +103,14 @@ def _transition_time(condition: Obj, before: Obj, now: str) -> str:
 
 
 class APIServiceStrategy(Strategy):
-    """Services behind groups of the API."""
+    """API services."""
 
     validates_metadata_on_update = True
+    validate_create = staticmethod(validate_api_service)
 
     def default(self, obj: Obj) -> None:
-        """They are reached at the port of HTTPS."""
+        """Default the port of the service to 443."""
         super().default(obj)
         service = (obj.get("spec") or {}).get("service")
         if service is not None:
             service.setdefault("port", _DEFAULT_PORT)
-
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Named by what they serve, and found."""
-        return validate_api_service(obj)

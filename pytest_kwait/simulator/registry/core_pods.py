@@ -1,43 +1,152 @@
-"""The strategy of pods.
+"""The strategy of pods, and the defaults of pods and pod templates.
 
-Source: pkg/registry/core/pod/strategy.go.
+Source: pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/{defaults,conversion}.go,
+pkg/api/pod/util.go.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.registry.pod_defaults import (
-    default_pod,
-    default_pod_spec,
-    drop_disabled_fields,
-)
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.core.pods.annotations import APP_ARMOR_ANNOTATION_PREFIX
-from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_create
+from pytest_kwait.simulator.validation.core.pods.pod_spec import (
+    APP_ARMOR_ANNOTATION_PREFIX,
+    validate_pod_create,
+)
 from pytest_kwait.simulator.validation.core.pods.pod_update import (
     validate_pod_status_update,
     validate_pod_update,
 )
+from pytest_kwait.simulator.validation.core.pods.security import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
-from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
-from pytest_kwait.simulator.validation.core.resources import qos_class
+from pytest_kwait.simulator.validation.core.resources import (
+    aggregate_container_resources,
+    qos_class,
+)
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["PodStrategy"]
+__all__ = ["PodStrategy", "default_pod", "default_pod_spec", "drop_disabled_fields"]
+
+_LISTS = ("initContainers", "containers")
+_COMPUTE = ("cpu", "memory")
+_HUGE_PAGES_PREFIX = "hugepages-"
+_IMAGE_REFERENCE = re.compile(
+    # An image's name as far as it may be read: [host[:port]/]path[:tag][@digest].
+    r"(?:[A-Za-z0-9][-A-Za-z0-9.]*(?::\d+)?/|\[[0-9a-fA-F:]+\](?::\d+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?P<tag>:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
+)
+_DISABLED_SOURCES = ("clusterTrustBundle", "podCertificate")
+
+
+def default_pod_spec(spec: Obj) -> None:
+    """Set the defaults of pods and templates that depend on other fields."""
+    for field in (*_LISTS, "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            if not container.get("imagePullPolicy"):
+                container["imagePullPolicy"] = _default_pull_policy(container.get("image", ""))
+            container.setdefault("resources", {})
+    for container in spec.get("ephemeralContainers", ()):
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+    if "serviceAccountName" in spec:
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    elif "serviceAccount" in spec:
+        spec["serviceAccountName"] = spec["serviceAccount"]
+
+
+def _default_volume(volume: Obj) -> None:
+    if not any(key != "name" for key in volume):
+        volume["emptyDir"] = {}
+    elif "image" in volume and not volume["image"].get("pullPolicy"):
+        volume["image"]["pullPolicy"] = _default_pull_policy(volume["image"].get("reference", ""))
+    elif "azureDisk" in volume:
+        volume["azureDisk"].setdefault("readOnly", False)
+
+
+def _default_pull_policy(image: str) -> str:
+    match = _IMAGE_REFERENCE.fullmatch(image)
+    if match is None:
+        return "IfNotPresent"
+    latest = match["tag"] == ":latest" or (not match["tag"] and not match["digest"])
+    return "Always" if latest else "IfNotPresent"
+
+
+def default_pod(spec: Obj) -> None:
+    """Set the defaults of pods alone: requests from limits, host ports."""
+    for field in _LISTS:
+        for container in spec.get(field, ()):
+            limits = container["resources"].get("limits")
+            if limits:
+                requests = container["resources"].setdefault("requests", {})
+                for name, value in limits.items():
+                    requests.setdefault(name, value)
+            if spec.get("hostNetwork"):
+                for port in container.get("ports", ()):
+                    if not port.get("hostPort") and port.get("containerPort"):
+                        port["hostPort"] = port["containerPort"]
+    if spec.get("resources"):
+        _default_pod_resources(spec, spec["resources"])
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def _default_pod_resources(spec: Obj, resources: Obj) -> None:
+    """Set pod-level requests and limits from those of the containers."""
+    limits: dict[str, str] = resources.get("limits", {})
+    requests: dict[str, str] = resources.get("requests", {})
+    if limits or requests:
+        for name, amount in aggregate_container_resources(spec, "limits").items():
+            if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests and name not in limits:
+                limits[name] = str(amount)
+                resources["limits"] = limits
+    if not limits:
+        return
+    for name, amount in aggregate_container_resources(spec, "requests").items():
+        if name in _COMPUTE and name not in requests:
+            requests[name] = str(amount)
+            resources["requests"] = requests
+    for name, text in limits.items():
+        if name not in requests and (name in _COMPUTE or name.startswith(_HUGE_PAGES_PREFIX)):
+            requests[name] = text
+            resources["requests"] = requests
+
+
+def drop_disabled_fields(spec: Obj) -> None:
+    """Drop fields of features that are off by default."""
+    spec.pop("schedulingGroup", None)
+    for volume in spec.get("volumes", ()):
+        if "projected" in volume:
+            for source in volume["projected"].get("sources") or ():
+                for field in _DISABLED_SOURCES:
+                    source.pop(field, None)
+    for field in (*_LISTS, "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            lifecycle = container.get("lifecycle", {})
+            if "stopSignal" in lifecycle:
+                del lifecycle["stopSignal"]
+                if not lifecycle:
+                    del container["lifecycle"]
+
 
 _REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodStrategy(Strategy):
-    """Pods."""
+    """The strategy of pods."""
 
     validates_metadata_on_update = True
+    validate_create = staticmethod(validate_pod_create)
+    validate_update = staticmethod(validate_pod_update)
+    validate_status = staticmethod(validate_pod_status_update)
 
     def default(self, obj: Obj) -> None:
         """Set the defaults of the spec."""
@@ -71,28 +180,27 @@ class PodStrategy(Strategy):
         super().prepare_update(new, old)
         drop_disabled_fields(new["spec"])
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate the spec."""
-        return validate_pod_create(obj)
-
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Validate; few fields of a spec may change."""
-        return validate_pod_update(new, old)
-
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
-        """Copy old annotations to fields, then warn."""
-        annotations = obj["metadata"].get("annotations", {})
+    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+        """Copy old annotations to fields."""
+        annotations = obj["metadata"].get("annotations")
         if annotations:
             _apply_apparmor_annotations(obj["spec"], annotations, caller)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Warn of fields and names that are not advised."""
         for text in get_name_warnings(obj, "the Pod's hostname"):
             caller.warn(text)
         for text in get_pod_warnings(obj["spec"], obj["metadata"], ""):
             caller.warn(text)
 
-    def grace(self, obj: Obj, asked: int | None) -> int | None:
+    def grace(self, obj: Obj, requested: int | None) -> int | None:
         """Return the requested or the pod's own period; 0 if pending or ended."""
         spec, status = obj.get("spec", {}), obj.get("status", {})
-        period = asked if asked is not None else int(spec.get("terminationGracePeriodSeconds", 0))
+        period = (
+            requested
+            if requested is not None
+            else int(spec.get("terminationGracePeriodSeconds", 0))
+        )
         if not spec.get("nodeName") or status.get("phase") in ("Failed", "Succeeded"):
             return 0
         return 1 if period < 0 else period
@@ -110,10 +218,6 @@ class PodStrategy(Strategy):
             status["conditions"] = _keep_condition_generations(
                 status["conditions"], before["conditions"]
             )
-
-    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Validate conditions, addresses and immutable fields."""
-        return validate_pod_status_update(new, old)
 
 
 def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
@@ -155,7 +259,10 @@ def _apply_to_term(term: Obj, labels: dict[str, str]) -> None:
 
 
 def _apply_apparmor_annotations(spec: Obj, annotations: dict[str, str], caller: Caller) -> None:
-    """Copy AppArmor annotations to fields."""
+    """Copy AppArmor annotations to fields, with a warning that refused pods have as well.
+
+    Source: pkg/registry/core/pod/strategy.go, func applyAppArmorVersionSkew.
+    """
     if (spec.get("os") or {}).get("name") == "windows":
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")

@@ -11,19 +11,18 @@ from __future__ import annotations
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import internal_error, invalid, invalid_value
+from pytest_kwait.apimachinery.field_errors import invalid_value
+from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
-from pytest_kwait.simulator.validation.core.endpoints import (
-    validate_endpoint_slice,
-    validate_endpoint_subsets,
-)
 from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     get_service_warnings,
     is_externally_accessible,
     needs_health_check,
+    validate_endpoint_slice,
+    validate_endpoint_subsets,
     validate_service,
     validate_service_status_update,
     validate_service_update,
@@ -32,7 +31,7 @@ from pytest_kwait.simulator.validation.core.services import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceAllocator", "ServiceStrategy"]
 
 _SERVICE_CIDR = "10.0.0.0/16"
+_KUBERNETES_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
@@ -60,6 +60,16 @@ class ServiceAllocator:
         self._next_port = _FIRST_PORT
         self._reserved: list[Obj] = []
         """The specs of services that are being written and not yet stored."""
+
+    @property
+    def cidrs(self) -> tuple[str, ...]:
+        """The ranges of cluster IPs."""
+        return (_SERVICE_CIDR,)
+
+    @property
+    def kubernetes_address(self) -> str:
+        """The cluster IP of the service `default/kubernetes`."""
+        return _KUBERNETES_ADDRESS
 
     def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
         """Give a new service its addresses and ports; returns a function that releases them.
@@ -118,12 +128,12 @@ class ServiceAllocator:
     # -- addresses
 
     def _give_address(self, spec: Obj, name: str, caller: Caller) -> None:
-        asked = (spec.get("clusterIPs") or [""])[0]
-        if asked and (why := self._refusal(asked, caller)):
-            text = f"failed to allocate IP {asked}: {why}"
+        requested = (spec.get("clusterIPs") or [""])[0]
+        if requested and (why := self._refusal(requested, caller)):
+            text = f"failed to allocate IP {requested}: {why}"
             error = invalid_value("spec.clusterIPs", spec["clusterIPs"], text)
             raise invalid("", "Service", name, [error])
-        address = asked or self._free_address()
+        address = requested or self._free_address()
         spec["clusterIP"] = address
         spec["clusterIPs"] = [address]
 
@@ -166,13 +176,13 @@ class ServiceAllocator:
         taken: set[int] = set()
         ports = spec.get("ports") or []
         for index, port in enumerate(ports):
-            number, asked = port.get("port", 0), port.get("nodePort", 0)
-            if not asked and not allocates:
+            number, requested = port.get("port", 0), port.get("nodePort", 0)
+            if not requested and not allocates:
                 continue
-            if before is None and number in given and asked in (0, given[number]):
+            if before is None and number in given and requested in (0, given[number]):
                 port["nodePort"] = given[number]
                 continue
-            wanted = asked or (_count_port_requests(number, ports) if before is None else 0)
+            wanted = requested or (_count_port_requests(number, ports) if before is None else 0)
             if not wanted:
                 wanted = self._free_port(used)
             elif wanted not in kept and not (before is not None and wanted in taken):
@@ -187,11 +197,11 @@ class ServiceAllocator:
     def _give_health_port(self, spec: Obj, caller: Caller) -> None:
         used = self._used_ports()
         used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
-        asked = spec.get("healthCheckNodePort", 0)
-        if not asked:
+        requested = spec.get("healthCheckNodePort", 0)
+        if not requested:
             spec["healthCheckNodePort"] = self._free_port(used)
-        elif why := _port_refusal(asked, used, dry_run=caller.dry_run):
-            text = f"failed to allocate requested HealthCheck NodePort {asked}: {why}"
+        elif why := _port_refusal(requested, used, dry_run=caller.dry_run):
+            text = f"failed to allocate requested HealthCheck NodePort {requested}: {why}"
             raise internal_error(text)
 
     def _used_ports(self) -> set[int]:
@@ -263,6 +273,11 @@ _AFFINITY_SECONDS = 10800
 class ServiceStrategy(Strategy):
     """Services."""
 
+    warns_on_update = True
+    validate_create = staticmethod(validate_service)
+    validate_update = staticmethod(validate_service_update)
+    validate_status = staticmethod(validate_service_status_update)
+
     def default(self, obj: Obj) -> None:
         """Set the defaults of type, affinity, ports and traffic policies."""
         super().default(obj)
@@ -320,27 +335,10 @@ class ServiceStrategy(Strategy):
         if not balanced and "status" in new:
             new["status"] = {**new["status"], "loadBalancer": {}}
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate the service."""
-        return validate_service(obj)
-
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Validate the service and its immutable fields."""
-        return validate_service_update(new, old)
-
-    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Validate the load balancer's status."""
-        return validate_service_status_update(new, old)
-
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and ignored fields."""
         for text in get_service_warnings(obj):
             caller.warn(text)
-
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """Validate or warn as for a new object."""
-        del old
-        self.warn_create(new, caller)
 
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
@@ -382,6 +380,9 @@ class EndpointsStrategy(Strategy):
 class EndpointSliceStrategy(Strategy):
     """Endpoint slices."""
 
+    validate_create = staticmethod(validate_endpoint_slice)
+    validate_update = staticmethod(validate_endpoint_slice)
+
     def prepare_create(self, obj: Obj) -> None:
         """Drop the topology of v1beta1."""
         super().prepare_create(obj)
@@ -396,14 +397,6 @@ class EndpointSliceStrategy(Strategy):
     def counts(self, new: Obj, old: Obj) -> bool:
         """Count labels, too."""
         return super().counts(new, old) or labels_of(new) != labels_of(old)
-
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate addresses, ports and hints."""
-        return validate_endpoint_slice(obj)
-
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
-        """Validate; the address type must not change."""
-        return validate_endpoint_slice(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and suspicious fields."""

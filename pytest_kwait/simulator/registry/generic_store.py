@@ -12,22 +12,27 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.apimachinery.times import format_time, parse_time
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
-    FieldError,
     StatusError,
     already_exists,
     bad_request,
     conflict,
     invalid,
-    invalid_value,
 )
-from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_manager import VersionConverter, record_update
-from pytest_kwait.simulator.objects import clone, generate_name, name_of, namespace_of, new_uid
+from pytest_kwait.simulator.objects import (
+    clone,
+    copy_fields,
+    generate_name,
+    name_of,
+    namespace_of,
+    new_uid,
+)
 from pytest_kwait.simulator.registry.subresources import (
     restore_other_fields,
     validate_pod_subresource,
@@ -63,6 +68,7 @@ __all__ = [
     "is_deletion_complete",
     "plan_deletion",
     "retry_on_conflict",
+    "run_write",
 ]
 
 FOREGROUND = "foregroundDeletion"
@@ -136,30 +142,35 @@ def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> No
 def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
     """Mark for graceful deletion; returns whether that changed `obj`, and whether it is pending."""
     metadata = obj["metadata"]
-    asked = options.get("gracePeriodSeconds")
-    if asked is not None and asked < 0:
-        asked = 1
-    if strategy.grace(obj, asked) is None:
+    grace_seconds = options.get("gracePeriodSeconds")
+    if grace_seconds is not None and grace_seconds < 0:
+        grace_seconds = 1
+    if strategy.grace(obj, grace_seconds) is None:
         return False, False
     if "deletionTimestamp" in metadata:
         before = metadata.get("deletionGracePeriodSeconds", 0)
         if before == 0:
             return False, False
-        if asked is None or asked >= before:
+        if grace_seconds is None or grace_seconds >= before:
             return False, True
-        start = parse_time(metadata["deletionTimestamp"]) - before
-        end = start + asked
+        start = parse_time(metadata["deletionTimestamp"]) - _go_duration(before)
+        end = start + _go_duration(grace_seconds)
         if end < now:
-            end, asked = now, min(asked, 1)
+            end, grace_seconds = now, min(grace_seconds, 1)
         metadata["deletionTimestamp"] = format_time(end)
-        metadata["deletionGracePeriodSeconds"] = asked
+        metadata["deletionGracePeriodSeconds"] = grace_seconds
         return True, False
-    seconds = strategy.grace(obj, asked) or 0
-    metadata["deletionTimestamp"] = format_time(now + seconds)
+    seconds = strategy.grace(obj, grace_seconds) or 0
+    metadata["deletionTimestamp"] = format_time(now + _go_duration(seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
     if metadata.get("generation"):
         metadata["generation"] += 1
     return True, False
+
+
+def _go_duration(seconds: int) -> float:
+    """Return the length of `time.Second * seconds` in Go, whose 64 bits wrap after 292 years."""
+    return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 10**9
 
 
 def _mark_deleted(metadata: Obj, now: float) -> bool:
@@ -317,7 +328,7 @@ class GenericStore:
         _drop_repeated_owner_references(metadata, caller)
         if metadata.get("resourceVersion") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        asked = Attributes(
+        attributes = Attributes(
             "CREATE",
             kind,
             namespace_of(new) or (name_of(new) if kind.bucket == "namespaces" else ""),
@@ -328,10 +339,10 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
-        self._api.admission.admit(asked)
-        new = asked.obj or new
+        self._api.admission.admit(attributes)
+        new = attributes.obj or new
         metadata = new["metadata"]
-        check_escalation(self._api.rbac, kind, new, None, namespace, caller)
+        strategy.check_escalation(self._api.rbac, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = new_uid()
@@ -339,11 +350,11 @@ class GenericStore:
         if metadata.get("generateName") and not metadata.get("name"):
             metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
             strategy.default(new)
-        name = asked.name = name_of(new)
+        name = attributes.name = name_of(new)
         if kind.bucket == "services":
             reservations.callback(self._api.addresses.begin_create(new, caller))
         strategy.prepare_create(new)
-        strategy.record_creator(new, caller)
+        strategy.prepare_by_caller(new, caller)
         # Validation is that of the requested version.
         rules = self._api.strategy(requested)
         errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
@@ -353,7 +364,7 @@ class GenericStore:
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         strategy.warn_create(new, caller)
-        self._api.admission.validate(asked)
+        self._api.admission.validate(attributes)
         for hook in self._api.before_write:
             hook(kind, new, None)
         if record is None:
@@ -361,23 +372,27 @@ class GenericStore:
             record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
         else:
             record(new)
-        stored = self._stored_form(kind, new)
+        stored, written = self._stored_form(kind, new)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
         if caller.dry_run:
             return stored
-        asked.notify_stored()
-        if asked.on_store:
+        for callback in attributes.on_store:
+            callback()
+        if attributes.on_store:
             self._check_free(kind, key, name)  # a plugin's own write may have waited
-        return self._store.put(kind.bucket, key, stored).obj
+        return self._store.put(kind.bucket, key, stored, written).obj
 
-    def _stored_form(self, kind: Kind, new: Obj) -> Obj:
-        """Return a custom object in its storage version."""
-        if kind.structure is None or kind.stored:
-            return new
-        storage = self._api.kinds[kind.bucket]
+    def _stored_form(self, kind: Kind, new: Obj) -> tuple[Obj, Obj]:
+        """Return an object in its storage version as it is read, and as it is written.
+
+        They differ for custom objects: what a strategy has removed, as a status, has defaults.
+        """
+        if kind.structure is None:
+            return new, new
+        storage = kind if kind.stored else self._api.kinds[kind.bucket]
         form = to_version(storage, new)
-        return form if storage.structure is None else storage.structure.with_defaults(form)
+        return (form if storage.structure is None else storage.structure.with_defaults(form)), form
 
     def _versions(self, kind: Kind) -> VersionConverter | None:
         return VersionConverter(self._api.kinds, kind) if kind.custom else None
@@ -415,11 +430,11 @@ class GenericStore:
         old = to_version(kind, entry.obj) if kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
-        check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
+        strategy.check_escalation(self._api.rbac, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
         _drop_repeated_owner_references(metadata, caller)
         check_resource_version(strategy, metadata, before, dry_run=caller.dry_run)
-        asked = Attributes(
+        attributes = Attributes(
             "UPDATE",
             kind,
             namespace_of(old) or (name if kind.bucket == "namespaces" else ""),
@@ -430,8 +445,8 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
-        self._api.admission.admit(asked)
-        new = asked.obj or new
+        self._api.admission.admit(attributes)
+        new = attributes.obj or new
         metadata = new["metadata"]
         _keep_server_fields(metadata, before)
         errors: list[FieldError]
@@ -473,7 +488,7 @@ class GenericStore:
             strategy.warn_update(new, old, caller)
         elif subresource == "status":
             strategy.warn_status(new, old, caller)
-        self._api.admission.validate(asked)
+        self._api.admission.validate(attributes)
         for hook in self._api.before_write:
             hook(kind, new, old)
         if record is None:
@@ -483,17 +498,18 @@ class GenericStore:
             record(new)
         if new == old:
             return old
-        stored = self._stored_form(kind, new)
+        stored, written = self._stored_form(kind, new)
         if caller.dry_run:
             return stored
         _check_unchanged(self._store, kind, entry)
-        asked.notify_stored()
-        if asked.on_store:
+        for callback in attributes.on_store:
+            callback()
+        if attributes.on_store:
             _check_unchanged(self._store, kind, entry)  # a plugin's own write may have waited
         if is_deletion_complete(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return stored
-        return self._store.put(kind.bucket, entry.key, stored).obj
+        return self._store.put(kind.bucket, entry.key, stored, written).obj
 
     def delete(
         self,
@@ -519,17 +535,17 @@ class GenericStore:
             StatusError: 404 not found, 409 a precondition fails.
         """
         where = name if kind.bucket == "namespaces" else namespace
-        asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
+        attributes = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
         entry = self._api.entry(kind, name, namespace)
-        asked.old = to_version(kind, entry.obj) if kind.custom else entry.obj
+        attributes.old = to_version(kind, entry.obj) if kind.custom else entry.obj
         if not admitted:
-            self._api.admission.admit(asked)
+            self._api.admission.admit(attributes)
         strategy = self._api.strategy(kind)
         marked = strategy.marked(entry.obj, self._api.clock.stamp())
         start = strategy.prepare_delete(entry.obj)
         outcome = plan_deletion(strategy, start, options, self._api.clock.time())
         if not admitted:
-            self._api.admission.validate(asked)
+            self._api.admission.validate(attributes)
         _check_unchanged(self._store, kind, entry)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
@@ -630,11 +646,7 @@ def _check_unchanged(store: Store, kind: Kind, entry: Entry) -> None:
 
 def _keep_server_fields(metadata: Obj, before: Obj) -> None:
     """Restore the fields that only the server sets."""
-    for field in ("creationTimestamp", "generation", "selfLink"):
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
+    copy_fields(metadata, before, "creationTimestamp", "generation", "selfLink")
     metadata.setdefault("uid", before["uid"])
     if "deletionTimestamp" in before:
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
@@ -712,3 +724,26 @@ def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
     """Return the storage path of a kind, as upstream's errors show it."""
     plain = f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
     return f"{'' if dry_run else '/registry'}/{_STORAGE_PREFIXES.get(kind.bucket, plain)}"
+
+
+async def run_write(api: Cluster, write: Callable[[], Result], *, retry: bool = False) -> Result:
+    """Return what `write` returns; other requests are served while it waits for webhooks.
+
+    Args:
+        api: the cluster.
+        write: the write.
+        retry: run it again if the object changes meanwhile; it must read the object itself.
+
+    Raises:
+        StatusError: the write is refused.
+    """
+
+    def work() -> Result:
+        return retry_on_conflict(write) if retry else write()
+
+    if not api.has_webhooks():
+        return write()
+    # Not at import: few clusters have webhooks.
+    from pytest_kwait.simulator.suspendable import run_suspendable
+
+    return await run_suspendable(work)

@@ -1,4 +1,4 @@
-"""Strategies of volumes, claims, storage classes, volume attachments and CSI drivers.
+"""Strategies of volumes, claims, their classes, volume attachments and CSI drivers.
 
 Source: k8s.io/kubernetes pkg/registry/storage,
 pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go,
@@ -9,42 +9,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
-from pytest_kwait.simulator.validation.core.volumes.claims import (
+from pytest_kwait.simulator.validation.core.persistent_volume_claims import (
     get_persistent_volume_claim_warnings,
     validate_persistent_volume_claim,
     validate_persistent_volume_claim_status_update,
     validate_persistent_volume_claim_update,
 )
-from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
+from pytest_kwait.simulator.validation.core.persistent_volumes import (
     PERSISTENT_VOLUME_SOURCES,
     get_persistent_volume_warnings,
     validate_persistent_volume_spec,
 )
-from pytest_kwait.simulator.validation.field_errors import diff_internal
+from pytest_kwait.simulator.validation.internal_types import diff_internal
 from pytest_kwait.simulator.validation.storage import (
     validate_csi_driver,
     validate_csi_node,
+    validate_csi_storage_capacity,
     validate_immutable_fields,
     validate_storage_class,
     validate_volume_attachment,
+    validate_volume_attributes_class,
+    validate_volume_attributes_class_update,
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
 __all__ = [
     "CSIDriverStrategy",
     "CSINodeStrategy",
+    "CSIStorageCapacityStrategy",
     "PersistentVolumeClaimStrategy",
     "PersistentVolumeStrategy",
     "StorageClassStrategy",
     "VolumeAttachmentStrategy",
+    "VolumeAttributesClassStrategy",
 ]
 
 _SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
@@ -54,13 +59,8 @@ class PersistentVolumeClaimStrategy(Strategy):
     """Persistent volume claims."""
 
     validates_metadata_on_update = True
-
-    def default(self, obj: Obj) -> None:
-        """Set the API group of data sources."""
-        super().default(obj)
-        for field in ("dataSource", "dataSourceRef"):
-            if (source := (obj.get("spec") or {}).get(field)) is not None:
-                source.setdefault("apiGroup", None)
+    warns_on_update = True
+    validate_create = staticmethod(validate_persistent_volume_claim)
 
     def prepare_create(self, obj: Obj) -> None:
         """Set phase Pending and the protection finalizer."""
@@ -75,10 +75,6 @@ class PersistentVolumeClaimStrategy(Strategy):
         """Keep both data source fields equal."""
         super().prepare_update(new, old)
         _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
-
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate access modes, resources and data source."""
-        return validate_persistent_volume_claim(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate; only the requested size of a bound claim may change."""
@@ -95,11 +91,6 @@ class PersistentVolumeClaimStrategy(Strategy):
         """Warn of deprecated and suspicious fields."""
         for text in get_persistent_volume_claim_warnings(obj):
             caller.warn(text)
-
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """As for a new object."""
-        del old
-        self.warn_create(new, caller)
 
 
 def _sync_data_sources(spec: Obj, before: Obj) -> None:
@@ -124,6 +115,7 @@ class PersistentVolumeStrategy(Strategy):
     """Persistent volumes."""
 
     validates_metadata_on_update = True
+    warns_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Default `readOnly` of Azure disks."""
@@ -175,11 +167,6 @@ class PersistentVolumeStrategy(Strategy):
         for text in get_persistent_volume_warnings(obj):
             caller.warn(text)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """As for a new object."""
-        del old
-        self.warn_create(new, caller)
-
 
 def _allow_expansion(now: Obj, then: Obj) -> None:
     """Allow a secret for expansion to be added."""
@@ -192,10 +179,8 @@ class StorageClassStrategy(Strategy):
     """Storage classes."""
 
     validates_metadata_on_update = True
-
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate provisioner, parameters and topology."""
-        return validate_storage_class(obj)
+    warns_on_update = True
+    validate_create = staticmethod(validate_storage_class)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate; only allowed fields may change."""
@@ -210,26 +195,17 @@ class StorageClassStrategy(Strategy):
                     at = f"allowedTopologies[{index}].matchLabelExpressions[{number}].key"
                     caller.warn(f"{at}: {DEPRECATED_NODE_LABELS[rule['key']]}")
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
-        """As for a new object."""
-        del old
-        self.warn_create(new, caller)
-
 
 class VolumeAttachmentStrategy(Strategy):
     """Volume attachments."""
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate attacher, source and node."""
-        return validate_volume_attachment(obj)
+    validate_create = staticmethod(validate_volume_attachment)
 
 
 class CSIDriverStrategy(Strategy):
     """CSI drivers."""
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate policies, token requests and lifecycle modes."""
-        return validate_csi_driver(obj)
+    validate_create = staticmethod(validate_csi_driver)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate; `attachRequired` and lifecycle modes must not change."""
@@ -248,6 +224,29 @@ class CSIDriverStrategy(Strategy):
 class CSINodeStrategy(Strategy):
     """CSI nodes."""
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
-        """Validate the drivers; names must be unique."""
-        return validate_csi_node(obj)
+    validate_create = staticmethod(validate_csi_node)
+
+
+class VolumeAttributesClassStrategy(Strategy):
+    """Volume attributes classes."""
+
+    validates_metadata_on_update = True
+    validate_create = staticmethod(validate_volume_attributes_class)
+    validate_immutable = staticmethod(validate_volume_attributes_class_update)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Add the protection finalizer."""
+        super().prepare_create(obj)
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if "kubernetes.io/vac-protection" not in finalizers:
+            finalizers.append("kubernetes.io/vac-protection")
+
+
+class CSIStorageCapacityStrategy(Strategy):
+    """CSI storage capacities."""
+
+    validate_create = staticmethod(validate_csi_storage_capacity)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Validate; class and topology must not change."""
+        return validate_immutable_fields(new, old, "nodeTopology", "storageClassName")

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Form, learned_defaults, struct_of
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.request_info import Caller, internal_caller
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["Strategy", "decode", "decode_change", "fill_defaults", "strategy_of"]
@@ -89,7 +90,7 @@ def fill_defaults(obj: Obj, defaults: Obj) -> None:
 
 
 class Strategy:
-    """The generic strategy.
+    """The generic strategy; a subclass may set `validate_*` to a function of `validation/`.
 
     Args:
         kind: the kind it is for.
@@ -99,10 +100,13 @@ class Strategy:
     """The default propagation policy of deletions; None decides by the object's finalizers."""
 
     validates_metadata = True
-    """Whether the kind's own validation includes metadata."""
+    """True if the kind's own validation includes metadata."""
 
     validates_metadata_on_update = False
-    """Whether updates are validated by the rules of new metadata, too."""
+    """True if updates are validated by the rules of new metadata, too."""
+
+    warns_on_update = False
+    """True if updates get the warnings of creation."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -128,8 +132,24 @@ class Strategy:
         if self.generation:
             obj["metadata"]["generation"] = 1
 
-    def record_creator(self, obj: Obj, caller: Caller) -> None:
-        """Record the creator in a new object, for kinds that have such fields."""
+    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+        """Set what a new object has by its caller, after `prepare_create`."""
+
+    def check_escalation(
+        self, rbac: Authorizer, new: Obj, old: Obj | None, namespace: str, caller: Caller
+    ) -> None:
+        """Refuse an object that grants more than the caller has.
+
+        Args:
+            rbac: the authorizer.
+            new: the object, decoded.
+            old: the object before, None for a new one.
+            namespace: the object's namespace.
+            caller: the request's caller.
+
+        Raises:
+            StatusError: 403 with the missing rules; 404 if the bound role does not exist.
+        """
 
     def empty_status(self) -> Obj | None:
         """Return the status of a new object; None for a kind without status."""
@@ -169,11 +189,7 @@ class Strategy:
         kept = ["deletionTimestamp", "generation", "ownerReferences"]
         if self.kind.custom:
             kept += ["labels", "annotations", "finalizers"]
-        for field in kept:
-            if field in before:
-                metadata[field] = before[field]
-            else:
-                metadata.pop(field, None)
+        copy_fields(metadata, before, *kept)
 
     def marked(self, obj: Obj, stamp: str) -> Obj | None:
         """Return the object marked for deletion, for kinds with a mark of their own."""
@@ -182,7 +198,7 @@ class Strategy:
     def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
         """Restore the fields that a subresource may not change, and set timestamps."""
 
-    def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+    def validate_subresource(self, new: Obj, old: Obj, subresource: str, /) -> list[FieldError]:
         """Validate a change by another subresource."""
         del subresource
         return self.validate_update(new, old) if self.kind.custom else []
@@ -191,22 +207,22 @@ class Strategy:
         """Return the object to delete, prepared."""
         return obj
 
-    def validate_create(self, obj: Obj) -> list[FieldError]:
+    def validate_create(self, obj: Obj, /) -> list[FieldError]:
         """Validate a new object without its metadata."""
         del obj
         return []
 
-    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj, /) -> list[FieldError]:
         """Validate immutable fields; their errors precede those of metadata."""
         del new, old
         return []
 
-    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_update(self, new: Obj, old: Obj, /) -> list[FieldError]:
         """Validate a change without its metadata."""
         del old
         return self.validate_create(new)
 
-    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_status(self, new: Obj, old: Obj, /) -> list[FieldError]:
         """Validate a change of the status."""
         del new, old
         return []
@@ -216,13 +232,16 @@ class Strategy:
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a change."""
+        del old
+        if self.warns_on_update:
+            self.warn_create(new, caller)
 
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a status."""
 
-    def grace(self, obj: Obj, asked: int | None) -> int | None:
+    def grace(self, obj: Obj, requested: int | None) -> int | None:
         """Return the grace period in seconds; None if the kind has no graceful deletion."""
-        del obj, asked
+        del obj, requested
         return None
 
 
@@ -238,11 +257,11 @@ _STRATEGIES = {
         "ClusterRoleBindingStrategy",
     ),
     "clusterroles.rbac.authorization.k8s.io": ("registry.rbac", "ClusterRoleStrategy"),
-    "configmaps": ("registry.core_config", "ConfigMapStrategy"),
+    "configmaps": ("registry.core", "ConfigMapStrategy"),
     "cronjobs.batch": ("registry.batch", "CronJobStrategy"),
     "csidrivers.storage.k8s.io": ("registry.storage", "CSIDriverStrategy"),
     "csinodes.storage.k8s.io": ("registry.storage", "CSINodeStrategy"),
-    "csistoragecapacities.storage.k8s.io": ("registry.networking", "CSIStorageCapacityStrategy"),
+    "csistoragecapacities.storage.k8s.io": ("registry.storage", "CSIStorageCapacityStrategy"),
     "customresourcedefinitions.apiextensions.k8s.io": (
         "apiextensions.strategy",
         "CustomResourceDefinitionStrategy",
@@ -251,75 +270,81 @@ _STRATEGIES = {
     "deployments.apps": ("registry.apps", "DeploymentStrategy"),
     "endpoints": ("registry.core_services", "EndpointsStrategy"),
     "endpointslices.discovery.k8s.io": ("registry.core_services", "EndpointSliceStrategy"),
-    "events": ("registry.core_config", "EventStrategy"),
+    "events": ("registry.core", "EventStrategy"),
     "horizontalpodautoscalers.autoscaling": (
-        "registry.policy_autoscaling",
+        "registry.apps",
         "HorizontalPodAutoscalerStrategy",
     ),
     "ingressclasses.networking.k8s.io": ("registry.networking", "IngressClassStrategy"),
     "ingresses.networking.k8s.io": ("registry.networking", "IngressStrategy"),
     "ipaddresses.networking.k8s.io": ("registry.networking", "IPAddressStrategy"),
     "jobs.batch": ("registry.batch", "JobStrategy"),
-    "leases.coordination.k8s.io": ("registry.core_config", "LeaseStrategy"),
-    "limitranges": ("registry.core_namespaces", "LimitRangeStrategy"),
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "MutatingAdmissionPolicyStrategy",
-    ),
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "MutatingAdmissionPolicyBindingStrategy",
-    ),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "WebhookConfigurationStrategy",
-    ),
-    "namespaces": ("registry.core_namespaces", "NamespaceStrategy"),
+    "leases.coordination.k8s.io": ("registry.core", "LeaseStrategy"),
+    "limitranges": ("registry.core", "LimitRangeStrategy"),
+    "namespaces": ("registry.core", "NamespaceStrategy"),
     "networkpolicies.networking.k8s.io": ("registry.networking", "NetworkPolicyStrategy"),
-    "nodes": ("registry.node", "NodeStrategy"),
+    "nodes": ("registry.core", "NodeStrategy"),
     "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
     "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
-    "poddisruptionbudgets.policy": ("registry.policy_autoscaling", "PodDisruptionBudgetStrategy"),
+    "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
     "pods": ("registry.core_pods", "PodStrategy"),
     "podtemplates": ("registry.apps", "PodTemplateStrategy"),
-    "priorityclasses.scheduling.k8s.io": ("registry.scheduling", "PriorityClassStrategy"),
+    "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
     "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
     "replicationcontrollers": ("registry.apps", "ReplicationControllerStrategy"),
-    "resourcequotas": ("registry.core_namespaces", "ResourceQuotaStrategy"),
+    "resourcequotas": ("registry.core", "ResourceQuotaStrategy"),
     "rolebindings.rbac.authorization.k8s.io": ("registry.rbac", "RoleBindingStrategy"),
     "roles.rbac.authorization.k8s.io": ("registry.rbac", "RoleStrategy"),
-    "runtimeclasses.node.k8s.io": ("registry.node", "RuntimeClassStrategy"),
-    "secrets": ("registry.core_config", "SecretStrategy"),
-    "serviceaccounts": ("registry.core_config", "ServiceAccountStrategy"),
+    "runtimeclasses.node.k8s.io": ("registry.core", "RuntimeClassStrategy"),
+    "secrets": ("registry.core", "SecretStrategy"),
+    "serviceaccounts": ("registry.core", "ServiceAccountStrategy"),
     "servicecidrs.networking.k8s.io": ("registry.networking", "ServiceCIDRStrategy"),
     "services": ("registry.core_services", "ServiceStrategy"),
     "statefulsets.apps": ("registry.apps", "StatefulSetStrategy"),
     "storageclasses.storage.k8s.io": ("registry.storage", "StorageClassStrategy"),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "ValidatingAdmissionPolicyStrategy",
-    ),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "ValidatingAdmissionPolicyBindingStrategy",
-    ),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": (
-        "registry.admissionregistration",
-        "WebhookConfigurationStrategy",
-    ),
     "volumeattachments.storage.k8s.io": ("registry.storage", "VolumeAttachmentStrategy"),
     "volumeattributesclasses.storage.k8s.io": (
-        "registry.networking",
+        "registry.storage",
         "VolumeAttributesClassStrategy",
     ),
 }
 
 
+# By resource of admission: the function that validates it; its strategy is the generic one else.
+_ADMISSION_VALIDATORS = {
+    "mutatingadmissionpolicies": "validate_mutating_admission_policy",
+    "mutatingadmissionpolicybindings": "validate_mutating_admission_policy_binding",
+    "mutatingwebhookconfigurations": "validate_webhook_configuration",
+    "validatingadmissionpolicies": "validate_validating_admission_policy",
+    "validatingadmissionpolicybindings": "validate_validating_admission_policy_binding",
+    "validatingwebhookconfigurations": "validate_webhook_configuration",
+}
+
+
+class AdmissionStrategy(Strategy):
+    """The strategy of webhook configurations, admission policies and their bindings.
+
+    Source: k8s.io/kubernetes pkg/registry/admissionregistration.
+    """
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """Validate the object by its resource's function, imported with the first one."""
+        from pytest_kwait.simulator.validation import admissionregistration
+
+        errors: list[FieldError] = getattr(
+            admissionregistration, _ADMISSION_VALIDATORS[self.kind.plural]
+        )(obj)
+        return errors
+
+
 def strategy_of(kind: Kind) -> Strategy:
-    """The strategy of `kind`; the generic one where it has none of its own."""
-    module, name = _STRATEGIES.get(kind.bucket, ("registry.strategy", "Strategy"))
+    """Return the strategy of `kind`; the generic one for kinds without their own."""
     if kind.custom:
         module, name = "apiextensions.strategy", "CustomResourceStrategy"
+    elif kind.group == "admissionregistration.k8s.io" and kind.plural in _ADMISSION_VALIDATORS:
+        return AdmissionStrategy(kind)
+    else:
+        module, name = _STRATEGIES.get(kind.bucket, ("registry.strategy", "Strategy"))
     found: type[Strategy] = getattr(import_module(f"pytest_kwait.simulator.{module}"), name)
     return found(kind)
 
@@ -354,14 +379,14 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
     return clean
 
 
-def decode(strategy: Strategy, obj: Obj, caller: Caller) -> Obj:
+def decode(strategy: Strategy, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
     """`obj` as its kind has it: typed, pruned, defaulted.
 
     Raises:
         StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
     """
     kind = strategy.kind
-    decoded = Decoder(kind)
+    decoded = Decoder(kind, keeps_nulls=keeps_nulls)
     if kind.structure is not None:
         metadata = obj.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):

@@ -12,22 +12,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
-from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.field_errors import invalid_value
+from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
     conflict,
     forbidden,
     invalid,
-    invalid_value,
     too_many_requests,
 )
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import clone, copy_fields, name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -145,7 +145,7 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
         pod: the pod.
         node: the node's name.
         stamp: the time.
-        binding: what was asked for; its labels and annotations become the pod's, its UID and
+        binding: the Binding; its labels and annotations become the pod's, its UID and
             resourceVersion must be the pod's.
 
     Raises:
@@ -178,7 +178,7 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
     status = dict(pod.get("status", {}))
     others = [one for one in status.get("conditions", ()) if one["type"] != "PodScheduled"]
     status["conditions"] = [*others, condition]
-    # Where it was to go is where it is, or of no interest any more.
+    # Assigned pods are not nominated.
     status.pop("nominatedNodeName", None)
     return {
         **pod,
@@ -349,11 +349,7 @@ def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:
             spec.pop(_EPHEMERAL_CONTAINERS, None)
         new["spec"] = spec
     before, metadata = old["metadata"], new["metadata"]
-    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
+    copy_fields(metadata, before, "labels", "annotations", "finalizers", "ownerReferences")
     new["status"] = old["status"]
 
 
@@ -370,18 +366,9 @@ def _restore_all_but_resources(new: Obj, old: Obj) -> None:
             spec[field] = sent  # which is refused
             continue
         for container, wanted in zip(kept, sent, strict=True):
-            _copy_fields(container, wanted, "resources", "resizePolicy")
-    _copy_fields(spec, new.get("spec") or {}, "resources")
+            copy_fields(container, wanted, "resources", "resizePolicy")
+    copy_fields(spec, new.get("spec") or {}, "resources")
     new["spec"] = spec
-
-
-def _copy_fields(kept: Obj, sent: Obj, *fields: str) -> None:
-    """Copy these fields from `sent`."""
-    for field in fields:
-        if field in sent:
-            kept[field] = sent[field]
-        else:
-            kept.pop(field, None)
 
 
 def validate_pod_subresource(subresource: str, new: Obj, old: Obj) -> list[FieldError]:

@@ -10,9 +10,8 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, required
 from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, ip_texts
-from pytest_kwait.simulator.api_errors import invalid_value, required
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Container

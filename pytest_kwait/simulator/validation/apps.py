@@ -1,9 +1,9 @@
-"""Validation of deployments, replica sets, daemon sets, stateful sets, replication controllers.
+"""Validation of workloads with replicas, and of pod disruption budgets.
 
-Also their selectors, the pod templates that these select, int-or-percent fields, and the numbers
-in their status.
+Covers deployments, replica sets, daemon sets, stateful sets and replication controllers: their
+selectors, the pod templates that these select, int-or-percent fields, numbers in the status.
 
-Source: k8s.io/kubernetes pkg/apis/apps/validation/validation.go,
+Source: k8s.io/kubernetes pkg/apis/{apps,policy}/validation/validation.go,
 ValidatePodTemplateSpecForReplicaSet, ValidatePositiveIntOrPercent, ValidateDeploymentStatus and
 its like; pkg/apis/core/validation/validation.go, ValidateReplicationControllerSpec.
 """
@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
+from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, percent_texts
-from pytest_kwait.simulator.validation.core.pods.annotations import validate_pod_annotations
-from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
-from pytest_kwait.simulator.validation.core.volumes.claims import (
+from pytest_kwait.simulator.validation.core.persistent_volume_claims import (
     validate_persistent_volume_claim_spec,
 )
-from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
+from pytest_kwait.simulator.validation.core.pods.pod_spec import (
+    validate_pod_annotations,
+    validate_pod_template_spec,
+)
+from pytest_kwait.simulator.validation.internal_types import format_internal
 from pytest_kwait.simulator.validation.objectmeta import (
     validate_annotations,
     validate_label_selector,
@@ -27,7 +30,7 @@ from pytest_kwait.simulator.validation.objectmeta import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import Rendered
+    from pytest_kwait.apimachinery.field_errors import Rendered
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -40,6 +43,8 @@ __all__ = [
     "validate_immutable_selector",
     "validate_non_negative_int_or_percent",
     "validate_not_more_than_100_percent",
+    "validate_pod_disruption_budget_spec",
+    "validate_pod_disruption_budget_status",
     "validate_replica_set_spec",
     "validate_replication_controller_spec",
     "validate_restart_policy_always",
@@ -443,4 +448,33 @@ def validate_replication_controller_spec(spec: Obj) -> ErrorList:
             errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
         errors += validate_pod_template_spec(template, "spec.template")
         errors += validate_restart_policy_always(spec, "ReplicationController")
+    return errors
+
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
+    """Validate a budget's spec: `minAvailable` or `maxUnavailable`, not both."""
+    errors = ErrorList()
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        shown = format_internal("policy.PodDisruptionBudgetSpec", spec)
+        errors.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        if field in spec:
+            errors += validate_non_negative_int_or_percent(spec[field], f"spec.{field}")
+            errors += validate_not_more_than_100_percent(spec[field], f"spec.{field}")
+    if "selector" in spec:
+        errors += validate_label_selector(spec["selector"], "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    errors.require_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
+    return errors
+
+
+def validate_pod_disruption_budget_status(status: Obj) -> ErrorList:
+    """Validate a budget's status."""
+    errors = ErrorList()
+    errors.require_not_negative(
+        status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
+    )
     return errors

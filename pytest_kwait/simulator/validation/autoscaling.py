@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, path_segment_texts
 from pytest_kwait.simulator.validation.core.resources import validate_container_resource_name
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -80,10 +80,7 @@ def _validate_cross_version_reference(
     errors = ErrorList()
     for field in ("kind", "name"):
         value = ref.get(field, "")
-        if not value:
-            errors.required(f"{at}.{field}")
-        else:
-            errors.invalid_each(f"{at}.{field}", value, path_segment_texts(value))
+        errors.require_valid(f"{at}.{field}", value, path_segment_texts)
     version = ref.get("apiVersion", "")
     if kept:
         return errors
@@ -129,10 +126,9 @@ def _validate_metric_source(source: Obj, kind: str, at: str) -> ErrorList:
         )
     if kind in ("object", "external", "pods"):
         name = source.get("metric", {}).get("name", "")
-        if not name:
-            errors.required(f"{at}.metric.name", "must specify a metric name")
-        else:
-            errors.invalid_each(f"{at}.metric.name", name, path_segment_texts(name))
+        errors.require_valid(
+            f"{at}.metric.name", name, path_segment_texts, "must specify a metric name"
+        )
     else:
         errors += _validate_resource_metric(source, kind, at)
     errors += _validate_metric_target(target, f"{at}.target")
@@ -170,10 +166,7 @@ def _validate_resource_metric(source: Obj, kind: str, at: str) -> ErrorList:
     if kind != "containerResource":
         return errors
     container = source.get("container", "")
-    if not container:
-        errors.required(f"{at}.container", "must specify a container")
-    else:
-        errors.invalid_each(f"{at}.container", container, dns_label_texts(container))
+    errors.require_valid(f"{at}.container", container, dns_label_texts, "must specify a container")
     return errors
 
 
@@ -202,8 +195,7 @@ def _validate_scaling_rules(rules: Obj, at: str) -> ErrorList:
         errors.invalid(here, window, "must be greater than or equal to zero")
     if window is not None and window > _MAX_STABILIZATION_WINDOW:
         errors.invalid(here, window, f"must be less than or equal to {_MAX_STABILIZATION_WINDOW}")
-    if selection is not None and selection not in _SELECTIONS:
-        errors.not_supported(f"{at}.selectPolicy", selection, _SELECTIONS)
+    errors.require_supported(f"{at}.selectPolicy", selection, _SELECTIONS)
     policies = rules.get("policies") or []
     if not policies:
         errors.required(f"{at}.policies", "must specify at least one Policy")

@@ -16,18 +16,18 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
-from pytest_kwait.apimachinery.labels import matches_label_selector
+from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
 )
-from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
-from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
+from pytest_kwait.simulator.validation.internal_types import format_internal
 from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
@@ -320,8 +320,7 @@ def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
     if "managedBy" in spec:
         errors += _validate_managed_by(spec["managedBy"], f"{at}.managedBy")
     mode = spec.get("completionMode")
-    if mode is not None and mode not in _MODES:
-        errors.not_supported(f"{at}.completionMode", mode, _MODES)
+    errors.require_supported(f"{at}.completionMode", mode, _MODES)
     if mode == "Indexed":
         errors += _validate_indexed_job(spec, at)
     elif mode in (None, "NonIndexed"):
@@ -338,8 +337,7 @@ def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
             errors += validate_success_policy(spec, f"{at}.successPolicy")
     replacement = spec.get("podReplacementPolicy")
     valid = _REPLACEMENTS[:1] if "podFailurePolicy" in spec else _REPLACEMENTS
-    if replacement is not None and replacement not in valid:
-        errors.not_supported(f"{at}.podReplacementPolicy", replacement, valid)
+    errors.require_supported(f"{at}.podReplacementPolicy", replacement, valid)
     errors += validate_pod_template_spec(spec.get("template", {}), f"{at}.template")
     errors += _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy")
     return errors

@@ -10,21 +10,21 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
-    dns_1035_texts,
-    dns_label_texts,
-    dns_subdomain_texts,
-    port_number_texts,
-)
-from pytest_kwait.simulator.api_errors import (
+from pytest_kwait.apimachinery.field_errors import (
+    ErrorList,
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
+from pytest_kwait.apimachinery.validation import (
+    dns_1035_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    port_number_texts,
+)
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, not_supported, required
 from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     dns_subdomain_texts,
@@ -14,11 +15,6 @@ from pytest_kwait.apimachinery.validation import (
     port_name_texts,
     port_number_texts,
     wildcard_subdomain_texts,
-)
-from pytest_kwait.simulator.api_errors import (
-    invalid_value,
-    not_supported,
-    required,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
@@ -33,7 +29,6 @@ from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     validate_hostname,
 )
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
@@ -288,8 +283,7 @@ def _list_ip_blocks(policy: Obj) -> Iterator[tuple[str, str]]:
 def _validate_network_policy_port(port: Obj, at: str) -> ErrorList:
     protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
     errors = ErrorList()
-    if protocol is not None and protocol not in _PROTOCOLS:
-        errors.not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
+    errors.require_supported(f"{at}.protocol", protocol, _PROTOCOLS)
     if isinstance(number, int):
         texts = port_number_texts(number)
         errors.invalid_each(f"{at}.port", number, texts)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import dns_label_texts
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
 from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
-from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
+from pytest_kwait.simulator.validation.internal_types import format_internal
 from pytest_kwait.simulator.validation.objectmeta import validate_labels
 
 if TYPE_CHECKING:
@@ -36,10 +37,7 @@ def validate_runtime_class(runtime_class: Obj) -> ErrorList:
             shown = format_internal("core.Toleration", toleration)
             errors.duplicate(f"scheduling.tolerations[{index}]", shown)
         seen.append(key)
-    if not handler:
-        errors.required("handler")
-    else:
-        errors.invalid_each("handler", handler, dns_label_texts(handler))
+    errors.require_valid("handler", handler, dns_label_texts)
     return errors
 
 

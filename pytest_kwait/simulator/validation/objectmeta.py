@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, render_json
 from pytest_kwait.apimachinery.validation import (
     NEGATIVE,
     canonical_ip_texts,
@@ -22,11 +23,6 @@ from pytest_kwait.apimachinery.validation import (
     label_value_texts,
     path_segment_texts,
 )
-from pytest_kwait.simulator.api_errors import (
-    invalid_value,
-    render_json,
-)
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,10 +31,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
+    "STANDARD_FINALIZER_NAMES",
     "dedup_owner_references",
     "label_value_texts",
     "name_texts",
-    "qualified_name_texts",
     "validate_annotations",
     "validate_common_fields",
     "validate_common_fields_update",
@@ -51,13 +47,13 @@ __all__ = [
     "validate_owner_references",
 ]
 
-_STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
+STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def validate_finalizer_name(name: str, path: str) -> ErrorList:
     """Validate the name of a finalizer."""
     texts = label_key_texts(name)
-    if "/" not in name and name not in _STANDARD_FINALIZER_NAMES:
+    if "/" not in name and name not in STANDARD_FINALIZER_NAMES:
         texts.append("name is neither a standard finalizer name nor is it fully qualified")
     return ErrorList([invalid_value(path, name, text) for text in texts])
 
@@ -160,9 +156,6 @@ def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[
         # The generated suffix follows the dash, so the character before it is not checked either.
         name = name[:-2] + "a"
     return name_texts(name, label=kind.bucket in _LABEL_KINDS)
-
-
-qualified_name_texts = label_key_texts
 
 
 def validate_labels(labels: dict[str, str], path: str) -> ErrorList:

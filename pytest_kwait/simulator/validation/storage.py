@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.apimachinery.validation import NEGATIVE, dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.api_errors import (
+from pytest_kwait.apimachinery.field_errors import (
+    ErrorList,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -17,11 +16,12 @@ from pytest_kwait.simulator.api_errors import (
     required,
     too_long,
 )
-from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import NEGATIVE, dns_subdomain_texts, label_key_texts
+from pytest_kwait.simulator.validation.core.persistent_volumes import (
     validate_persistent_volume_spec,
 )
-from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_driver_name
-from pytest_kwait.simulator.validation.field_errors import ErrorList
+from pytest_kwait.simulator.validation.core.volumes import validate_csi_driver_name
 from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def validate_csi_driver(driver: Obj) -> ErrorList:
     spec = driver.get("spec") or {}
     policy, requests = spec.get("fsGroupPolicy"), spec.get("tokenRequests") or []
     errors = ErrorList()
-    if policy is not None and policy not in _FS_GROUP_POLICIES:
-        errors.not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES)
+    errors.require_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES)
     audiences: set[str] = set()
     for index, request in enumerate(requests):
         at, audience = f"spec.tokenRequests[{index}]", request.get("audience", "")
@@ -194,9 +193,7 @@ def validate_csi_node(node: Obj) -> ErrorList:
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
             errors.invalid(f"{at}.allocatable.count", count, NEGATIVE)
-        if name in names:
-            errors.duplicate(f"{at}.name", name)
-        names.add(name)
+        errors.require_unique(f"{at}.name", name, names)
         errors += _validate_topology_keys(driver.get("topologyKeys") or [], at)
     return errors
 
@@ -219,10 +216,7 @@ def validate_volume_attributes_class(attributes_class: Obj) -> ErrorList:
         attributes_class.get("parameters") or {},
     )
     errors = ErrorList()
-    if not driver:
-        errors.required("driverName")
-    else:
-        errors.invalid_each("driverName", driver, label_key_texts(driver))
+    errors.require_valid("driverName", driver, label_key_texts)
     if "" in parameters:
         errors.invalid("parameters", "", "field can not be empty.")
     if not parameters:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, required
 from pytest_kwait.apimachinery.validation import dns_subdomain_texts
-from pytest_kwait.simulator.api_errors import invalid_value, required
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -47,9 +46,15 @@ def validate_webhook_url(url: str, at: str) -> ErrorList:
 
 
 def validate_webhook_service(service: Obj, at: str) -> ErrorList:
-    """Validate the service reference of a webhook."""
-    unnamed = [field for field in ("name", "namespace") if not service.get(field)]
-    errors = ErrorList([required(f"{at}.{field}") for field in unnamed])
+    """Validate the service reference of a webhook.
+
+    Upstream's callers pass name and namespace in the other order: the error of a missing one is at
+    the other.
+    """
+    errors = ErrorList()
+    for given, reported in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(given):
+            errors.append(required(f"{at}.{reported}"))
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         text = "port is not valid: must be between 1 and 65535, inclusive"

@@ -25,8 +25,8 @@ from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.client.transport import JSON
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.container_states import report_containers
-from pytest_kwait.engine.failure.redaction import make_redactor, redact_object
+from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_object
+from pytest_kwait.engine.pod_fields import report_containers
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder, create_folder, make_portable_name
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
 
 __all__ = [
     "ContainerRun",
@@ -306,13 +306,13 @@ def _format_event(event: Obj) -> str:
     count = (event.get("series") or {}).get("count") or event.get("count") or 1
     times = f" (x{count})" if count > 1 else ""
     source = event.get("source") or {}
-    told = event.get("reportingComponent") or source.get("component") or ""
+    component = event.get("reportingComponent") or source.get("component") or ""
     time = _event_time(event).partition(".")[0]
     message = " ".join(str(event.get("message") or "").split())
-    teller = f" [{told}]" if told else ""
+    source_text = f" [{component}]" if component else ""
     return (
         f"{time + 'Z' if time else '?':20}  {event.get('type') or '?':7}  {subject}  "
-        f"{event.get('reason') or '?'}{times}: {message}{teller}"
+        f"{event.get('reason') or '?'}{times}: {message}{source_text}"
     )
 
 
@@ -358,6 +358,7 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
         in the folder's `problems.txt`.
     """
     session = Session.of(client)
+    learn_secrets(session, [SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE])
     files = ArtifactFolder(folder, make_redactor(session.credentials()))
     system = NamespaceDump(session, SYSTEM_NAMESPACE, files, SYSTEM_NAMESPACE, deadline)
     with _WorkerPool() as crew:
@@ -417,6 +418,7 @@ def dump_namespaces(
         deadline: when it must be finished; anything missing by then is left out.
     """
     session = Session.of(client)
+    learn_secrets(session, namespaces)
     with _WorkerPool() as crew:
         snapshots = {
             name: NamespaceDump(session, name, files, name, deadline) for name in namespaces

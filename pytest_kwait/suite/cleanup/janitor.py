@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.durations import format_duration
-from pytest_kwait.apimachinery.times import format_time
+from pytest_kwait.apimachinery.times import format_duration, format_time
 from pytest_kwait.client.resource import LEASES, NAMESPACES
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
@@ -134,13 +133,13 @@ class RunFindings:
         if self.now is not None:
             ago = format_duration(max(round(self.now - self.lease.renewed), 0))
             age = f" (renewed {ago} ago, lasts {format_duration(self.lease.duration)})"
-        said = {
-            Liveness.LIVES: f"lives{age}: left alone",
+        descriptions = {
+            Liveness.ALIVE: f"lives{age}: left alone",
             Liveness.UNDECIDED: f"may live{age}: left alone",
             Liveness.DEAD: f"is dead{age}",
             Liveness.ENDED: "has ended",
         }
-        return f"run {self.lease.run} (lease {self.lease.place}) {said[self.life]}"
+        return f"run {self.lease.run} (lease {self.lease.place}) {descriptions[self.life]}"
 
 
 @dataclass(slots=True)
@@ -172,7 +171,7 @@ class SweepResult:
     def revived(self, place: str) -> None:
         """Record that a run showed life after it was taken for dead."""
         self.runs = [
-            RunFindings(each.lease, Liveness.LIVES, each.now) if each.lease.place == place else each
+            RunFindings(each.lease, Liveness.ALIVE, each.now) if each.lease.place == place else each
             for each in self.runs
         ]
 
@@ -183,13 +182,14 @@ class SweepResult:
 
     def summary(self) -> str:
         """Return a summary in one line; empty if there was nothing to do."""
-        if not (self.going or self.leases or self.problems):
+        removed = [each for each in self.going if not each.terminating]
+        if not (removed or self.leases or self.problems):
             return ""
-        spaces = sum(each.resource == NAMESPACES for each in self.going)
-        runs = {each.provenance.owner.run for each in self.going}
+        spaces = sum(each.resource == NAMESPACES for each in removed)
+        runs = {each.provenance.owner.run for each in removed}
         parts = [
             _format_count(spaces, "namespace"),
-            _format_count(len(self.going) - spaces, "other object"),
+            _format_count(len(removed) - spaces, "other object"),
         ]
         if self.leases:
             parts.append(_format_count(self.leases, "Lease"))
@@ -341,9 +341,9 @@ class Scanner:
             ),
             deadline,
         )
-        told = read_server_time(answer.headers)
-        if told is not None:
-            self.now = told
+        server_time = read_server_time(answer.headers)
+        if server_time is not None:
+            self.now = server_time
         items: list[dict[str, Any]] = decode_object(answer.data).get("items") or []
         return items
 
@@ -363,7 +363,7 @@ class Janitor:
         run: the id of a single run; None for all.
         dry_run: whether to change nothing.
         kept: whether to delete kept objects of dead runs before they expire.
-        tell: called with progress messages.
+        report: called with progress messages.
     """
 
     def __init__(
@@ -374,14 +374,14 @@ class Janitor:
         run: str | None = None,
         dry_run: bool = False,
         kept: bool = False,
-        tell: Callable[[str], object] = lambda line: None,
+        report: Callable[[str], object] = lambda line: None,
     ) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
         self._scan = Scanner(client, namespace, run)
         self._dry_run = dry_run
         self._kept = kept
-        self._tell = tell
+        self._report = report
 
     def sweep(
         self, deadline: Deadline, *, watch: bool = False, all_kinds: bool = False
@@ -404,9 +404,9 @@ class Janitor:
         leases = {lease.place: lease for lease in self._scan.leases(deadline)}
         for place in {each.heartbeat for each in found if each.heartbeat} - set(leases):
             self._scan.look_up(place, leases, sweep, deadline)
-        lives = self._decide(leases, sweep, watch, deadline)
+        liveness = self._decide(leases, sweep, watch, deadline)
         looked_up = {each.heartbeat for each in found} | set(leases)
-        for resource, namespace in self._places(leases, lives, all_kinds, sweep, deadline):
+        for resource, namespace in self._places(leases, liveness, all_kinds, sweep, deadline):
             for leftover in self._scan.find(resource, namespace, sweep, deadline):
                 found.append(leftover)
                 place = leftover.heartbeat
@@ -415,8 +415,8 @@ class Janitor:
                     looked_up.add(place)
                     self._scan.look_up(place, leases, sweep, deadline)
                     if place in leases:
-                        lives[place] = leases[place].liveness_at(self._scan.now)
-        self._remove(found, leases, lives, sweep, deadline)
+                        liveness[place] = leases[place].liveness_at(self._scan.now)
+        self._remove(found, leases, liveness, sweep, deadline)
         return sweep
 
     def sweep_own(
@@ -470,14 +470,16 @@ class Janitor:
     def _decide(
         self, leases: dict[str, RunLease], sweep: SweepResult, watch: bool, deadline: Deadline
     ) -> dict[str, Liveness]:
-        lives = {place: lease.liveness_at(self._scan.now) for place, lease in leases.items()}
-        open_ones = [leases[place] for place, life in lives.items() if life is Liveness.UNDECIDED]
+        liveness = {place: lease.liveness_at(self._scan.now) for place, lease in leases.items()}
+        open_ones = [
+            leases[place] for place, life in liveness.items() if life is Liveness.UNDECIDED
+        ]
         if watch and open_ones:
             clock = deadline.clock
             watchman = LivenessWatch(open_ones, clock.monotonic())
             limit = deadline.at_most(watchman.duration + _POLL_INTERVAL)
             watched = "1 Lease" if len(open_ones) == 1 else f"{len(open_ones)} Leases"
-            self._tell(
+            self._report(
                 f"watching {watched} for up to {watchman.duration:g}s: "
                 "those of runs that live change"
             )
@@ -487,24 +489,33 @@ class Janitor:
                 clock.sleep(pause)
                 # The time of the request counts: later changes are not seen.
                 seen = clock.monotonic()
-                watchman.look(self._scan.leases(deadline))
-            lives |= {each.place: watchman.decide(each, seen) for each in open_ones}
+                watchman.observe(self._scan.leases(deadline))
+            liveness |= {each.place: watchman.decide(each, seen) for each in open_ones}
+        living = {
+            leases[place].run
+            for place, life in liveness.items()
+            if life in (Liveness.ALIVE, Liveness.UNDECIDED)
+        }
+        for place, lease in leases.items():
+            if lease.shared and lease.run in living:
+                # Other shards of the run may use its objects.
+                liveness[place] = Liveness.ALIVE
         sweep.runs = [
-            RunFindings(leases[place], life, self._scan.now) for place, life in lives.items()
+            RunFindings(leases[place], life, self._scan.now) for place, life in liveness.items()
         ]
-        return lives
+        return liveness
 
     def _places(
         self,
         leases: dict[str, RunLease],
-        lives: dict[str, Liveness],
+        liveness: dict[str, Liveness],
         all_kinds: bool,
         sweep: SweepResult,
         deadline: Deadline,
     ) -> list[tuple[Resource, str]]:
         """Return the kinds to list, and their namespaces if not all can be listed."""
         kinds: dict[Resource, str] = {}
-        for place, life in lives.items():
+        for place, life in liveness.items():
             lease = leases[place]
             for kind in lease.kinds if life in (Liveness.DEAD, Liveness.ENDED) else ():
                 resource = self._scan.resolve(kind, sweep, deadline)
@@ -525,24 +536,26 @@ class Janitor:
         self,
         found: list[Leftover],
         leases: dict[str, RunLease],
-        lives: dict[str, Liveness],
+        liveness: dict[str, Liveness],
         sweep: SweepResult,
         deadline: Deadline,
     ) -> None:
         # Runs with nothing but a Lease are decided as well.
-        dead = {place for place, life in lives.items() if life in (Liveness.DEAD, Liveness.ENDED)}
+        dead = {
+            place for place, life in liveness.items() if life in (Liveness.DEAD, Liveness.ENDED)
+        }
         gone = {
             each.heartbeat
             for each in found
             if each.heartbeat
-            and each.heartbeat not in lives
+            and each.heartbeat not in liveness
             and each.heartbeat not in sweep.unknown
         }
         going: list[Leftover] = []
         staying: set[str] = set()
         for each in found:
-            asked = self._kept and each.provenance.kept and each.heartbeat in dead | gone
-            if (each.provenance.kept and not asked) or not each.heartbeat:
+            delete_kept = self._kept and each.provenance.kept and each.heartbeat in dead | gone
+            if (each.provenance.kept and not delete_kept) or not each.heartbeat:
                 past = self._scan.now is not None and each.provenance.expires < self._scan.now
                 (going if past else sweep.kept).append(each)
                 if not past:
@@ -588,7 +601,7 @@ class Janitor:
             }
         }
         try:
-            told = request_with_retry(
+            updated = request_with_retry(
                 lambda deadline: self._session.patch(
                     LEASES, lease.name, change, lease.namespace, deadline=deadline
                 ),
@@ -601,7 +614,7 @@ class Janitor:
                 # The Lease cannot be written, so it cannot be marked.
                 return lease.version
             raise
-        return str(told["metadata"]["resourceVersion"])
+        return str(updated["metadata"]["resourceVersion"])
 
     def _delete(self, leftover: Leftover, deadline: Deadline) -> str | None:
         if self._dry_run or leftover.terminating:

@@ -22,7 +22,7 @@ from pytest_kwait.apimachinery.times import format_time, parse_time_or_none
 from pytest_kwait.client.resource import NAMESPACES, REPLICATION_CONTROLLERS
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

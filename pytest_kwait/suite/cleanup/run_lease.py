@@ -44,7 +44,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     run_lease_name,
     shard_label_value,
 )
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,6 +80,12 @@ LEASE_NAMESPACE = "default"
 
 _REQUEST_TIMEOUT = 15.0
 """Seconds for the first request; after that the run continues without a Lease."""
+
+_RENEWAL_TIMEOUT = 5.0
+"""Maximum seconds of one renewal, during which the end of the run waits."""
+
+_SHARED = "shared"
+"""The value of the annotation `ended` while other shards may use the run's objects."""
 
 _MAX_CLOCK_SKEW = 2.0
 """Maximum difference of two clocks before the Lease is written again."""
@@ -161,28 +167,32 @@ class RunLeaseRenewer:
                     f"the Lease {self._namespace}/{self._name} cannot be changed: {error}"
                 )
 
-    def end(self, *, leave: bool = False) -> None:
+    def end(self, *, leave: bool = False, shared: bool = False) -> None:
         """Stop renewing, and delete the Lease.
 
         Args:
             leave: whether to keep it, as a list of kinds for the janitor.
+            shared: whether to keep it until all shards of the run have ended, with the objects
+                that they may still use.
         """
         self._ended.set()
+        limit = self._session.availability.limit_cleanup(_REQUEST_TIMEOUT)
         if self._thread is not None:
-            self._thread.join(_REQUEST_TIMEOUT)
+            self._thread.join(limit)
         with self._lock:
             if not self._exists:
                 return
             self._exists = False
             try:
-                if leave:
+                if leave or shared:
+                    ended = _SHARED if shared else "true"
                     self._patch(
-                        {"metadata": {"annotations": {ANNOTATION_PREFIX + "ended": "true"}}},
-                        _REQUEST_TIMEOUT,
+                        {"metadata": {"annotations": {ANNOTATION_PREFIX + "ended": ended}}},
+                        limit,
                     )
                 else:
                     path = LEASES.path(self._namespace, self._name)
-                    self._ask("DELETE", path, {}, _REQUEST_TIMEOUT)
+                    self._request("DELETE", path, {}, limit)
             except (ApiError, DeadlineExceeded) as error:
                 if not (isinstance(error, ApiError) and error.status == 404):
                     self.problem = f"the Lease {self._namespace}/{self._name} stays: {error}"
@@ -218,7 +228,8 @@ class RunLeaseRenewer:
             if self._ended.is_set():
                 return
             try:
-                lease = self._patch({"spec": {"renewTime": self._now()}}, self._interval)
+                limit = min(self._interval, _RENEWAL_TIMEOUT)
+                lease = self._patch({"spec": {"renewTime": self._now()}}, limit)
             except ApiError as error:
                 if error.status != 404:
                     raise
@@ -232,7 +243,7 @@ class RunLeaseRenewer:
 
     def _create(self) -> None:
         try:
-            self._ask("POST", LEASES.path(self._namespace), self._manifest(), _REQUEST_TIMEOUT)
+            self._request("POST", LEASES.path(self._namespace), self._manifest(), _REQUEST_TIMEOUT)
         except ApiError as error:
             # An earlier attempt whose response was lost: the name is unique.
             if error.reason != "AlreadyExists":
@@ -240,9 +251,9 @@ class RunLeaseRenewer:
 
     def _patch(self, change: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         path = LEASES.path(self._namespace, self._name)
-        return decode_object(self._ask("PATCH", path, change, seconds, MERGE_PATCH).data)
+        return decode_object(self._request("PATCH", path, change, seconds, MERGE_PATCH).data)
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -256,9 +267,9 @@ class RunLeaseRenewer:
             ),
             Deadline.after(seconds, self._session.clock),
         )
-        told = read_server_time(answer.headers)
-        if told is not None:
-            self._offset = told - self._session.clock.time()
+        server_time = read_server_time(answer.headers)
+        if server_time is not None:
+            self._offset = server_time - self._session.clock.time()
         return answer
 
     def _manifest(self) -> dict[str, Any]:
@@ -306,7 +317,7 @@ OVERDUE_FACTOR = 2.0
 class Liveness(Enum):
     """The liveness of a run."""
 
-    LIVES = "lives"
+    ALIVE = "alive"
     """Its Lease was renewed while watched."""
 
     UNDECIDED = "undecided"
@@ -330,6 +341,7 @@ class RunLease:
         renewed: the last renewal: seconds since the epoch, by the server's clock.
         ended: whether the run has marked it as ended.
         kinds: kinds of objects outside of its namespaces: `plural.version.group`.
+        shared: whether other shards of the run may still use its objects.
     """
 
     namespace: str
@@ -341,6 +353,7 @@ class RunLease:
     renewed: float
     ended: bool
     kinds: tuple[str, ...]
+    shared: bool = False
 
     @property
     def place(self) -> str:
@@ -385,8 +398,9 @@ def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
         run,
         float(duration),
         renewed,
-        notes.get(ANNOTATION_PREFIX + "ended") == "true",
+        notes.get(ANNOTATION_PREFIX + "ended") in ("true", _SHARED),
         tuple(filter(None, str(notes.get(ANNOTATION_PREFIX + "kinds", "")).split(","))),
+        notes.get(ANNOTATION_PREFIX + "ended") == _SHARED,
     )
 
 
@@ -400,14 +414,14 @@ class LivenessWatch:
     def __init__(self, leases: list[RunLease], started: float) -> None:
         self._first = {lease.place: lease for lease in leases}
         self._started = started
-        self._lives: set[str] = set()
+        self._alive: set[str] = set()
 
     @property
     def duration(self) -> float:
         """Maximum seconds to watch."""
         return max((lease.duration for lease in self._first.values()), default=0.0)
 
-    def look(self, leases: list[RunLease]) -> None:
+    def observe(self, leases: list[RunLease]) -> None:
         """Record which Leases have changed since they were first read.
 
         Args:
@@ -416,7 +430,7 @@ class LivenessWatch:
         for lease in leases:
             first = self._first.get(lease.place)
             if first is not None and (first.uid, first.version) != (lease.uid, lease.version):
-                self._lives.add(lease.place)
+                self._alive.add(lease.place)
 
     def decide(self, lease: RunLease, now: float) -> Liveness:
         """Return the liveness of a run.
@@ -424,8 +438,8 @@ class LivenessWatch:
         Args:
             now: when all were last read, by the monotonic clock.
         """
-        if lease.place in self._lives:
-            return Liveness.LIVES
+        if lease.place in self._alive:
+            return Liveness.ALIVE
         seen = now - self._started
         return Liveness.DEAD if seen >= lease.duration else Liveness.UNDECIDED
 
@@ -483,7 +497,7 @@ def find_duplicate_run(
     shard: str,
     place: str,
     deadline: Deadline,
-    tell: Callable[[str], object] = lambda line: None,
+    report: Callable[[str], object] = lambda line: None,
 ) -> DuplicateRun | None:
     """Return an earlier, living run of the same id and shard, or None.
 
@@ -494,7 +508,7 @@ def find_duplicate_run(
         shard: our shard; other shards of a run share its id.
         place: namespace/name of our own Lease.
         deadline: a run without a sign of life by then counts as dead.
-        tell: called with one line if a Lease must be watched.
+        report: called with one line if a Lease must be watched.
     """
     clock = deadline.clock
     try:
@@ -506,7 +520,7 @@ def find_duplicate_run(
             for each, duplicate in duplicates.items()
             if not duplicate.lease.ended and (own is None or duplicate.created <= own.created)
         }
-        started, told = clock.monotonic(), False
+        started, reported = clock.monotonic(), False
         while True:
             elapsed = clock.monotonic() - started
             for each, duplicate in list(open_ones.items()):
@@ -515,9 +529,9 @@ def find_duplicate_run(
                     del open_ones[each]
             if not open_ones or deadline.remaining <= _POLL_INTERVAL:
                 return None
-            if not told:
-                tell(f"a run {run} was here a moment ago: looking whether it lives")
-                told = True
+            if not reported:
+                report(f"a run {run} was here a moment ago: looking whether it lives")
+                reported = True
             clock.sleep(_POLL_INTERVAL)
             seen, _ = _list_runs(session, run, shard, place, deadline)
             for each, duplicate in list(open_ones.items()):

@@ -120,6 +120,24 @@ _ALL = (
         "commands are never changed",
     ),
     SettingDefinition(
+        "api_only",
+        "bool",
+        False,
+        "{true,false}",
+        "whether the embedded cluster is an API server alone, as in envtest: no controllers but "
+        "those of kube-apiserver, no scheduler, no nodes",
+    ),
+    SettingDefinition(
+        "image",
+        "images",
+        (),
+        "PATTERN=COMMAND",
+        "run COMMAND, a program of this machine, in containers of the images that match PATTERN "
+        "on the embedded cluster, for example shop/web:*=python -m shop.web; repeatable, as "
+        "environment and ini one per line",
+        repeatable=True,
+    ),
+    SettingDefinition(
         "poll",
         "positive_duration",
         2.0,
@@ -287,7 +305,7 @@ _ALL = (
     ),
     SettingDefinition(
         "heartbeat",
-        "positive_duration",
+        "heartbeat",
         30.0,
         "DURATION",
         "interval at which this run renews its Lease; it counts as dead after four intervals",

@@ -12,19 +12,26 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pytest_kwait.engine.options import Timeouts
+    from pytest_kwait.simulator.image_mapping import ImageMapping
 
 __all__ = [
     "LEVELS",
     "PodSecurity",
     "Reader",
+    "complete_timeouts",
     "parse_pod_security",
     "read_bool",
     "read_choice",
     "read_dns_label",
     "read_duration",
+    "read_heartbeat",
+    "read_images",
     "read_limit",
     "read_path",
     "read_patterns",
@@ -39,6 +46,9 @@ __all__ = [
     "read_timeouts",
     "suggest_name",
 ]
+
+_LONGEST_HEARTBEAT = 24 * 3600.0
+"""Seconds; the janitor removes the objects of a dead run after four intervals."""
 
 LEVELS = ("privileged", "baseline", "restricted")
 
@@ -105,16 +115,23 @@ def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
 def read_duration(value: Any, what: str, source: str | None) -> float:
     """Parse a duration of zero or more; return seconds."""
     # Imported on use: most runs set no duration, and loading the plugin must be cheap.
-    from pytest_kwait.apimachinery.durations import to_seconds
+    from pytest_kwait.apimachinery.times import to_seconds
 
     return to_seconds(value, what=what, source=source)
 
 
 def read_positive_duration(value: Any, what: str, source: str | None) -> float:
     """Parse a duration above zero; return seconds."""
-    from pytest_kwait.apimachinery.durations import to_seconds
+    from pytest_kwait.apimachinery.times import to_seconds
 
     return to_seconds(value, what=what, source=source, allow_zero=False)
+
+
+def read_heartbeat(value: Any, what: str, source: str | None) -> float:
+    """Parse a duration above zero, at most a day; return seconds."""
+    from pytest_kwait.apimachinery.times import to_seconds
+
+    return to_seconds(value, what=what, source=source, allow_zero=False, at_most=_LONGEST_HEARTBEAT)
 
 
 def read_choice(*valid: str) -> Reader:
@@ -220,6 +237,21 @@ def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(paths))
 
 
+def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping, ...]:
+    """Parse image mappings, `PATTERN=COMMAND` each: a list, or a text with one per line."""
+    from pytest_kwait.simulator.image_mapping import parse_image_mapping
+
+    texts = value.splitlines() if isinstance(value, str) else value
+    found = [parse_image_mapping(one, source) for one in texts if not _is_blank(one)]
+    if not found and isinstance(value, str):
+        parse_image_mapping(value, source)  # a blank text is refused
+    return tuple(found)
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
 def read_text(value: Any, what: str, source: str | None) -> str:
     """Parse a text that is not empty."""
     if not isinstance(value, str) or not value.strip():
@@ -252,7 +284,7 @@ def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]
             pairs.append((name.strip(), duration.strip()))
     else:
         raise InvalidArgument(what, value, 'use a mapping, for example {"job": "5m"}', source)
-    from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.engine.options import Timeouts
 
     table = Timeouts()
     return {
@@ -261,6 +293,32 @@ def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]
         )
         for name, duration in pairs
     }
+
+
+def complete_timeouts(given: Any, table: Timeouts) -> Timeouts:
+    """Return the table that a conftest's fixture `kwait_timeouts` gives, completed from `table`.
+
+    Args:
+        given: a table, or a mapping of names to durations; names of a suite's own are kept.
+        table: the table of the settings.
+
+    Raises:
+        InvalidArgument: it is no mapping, or one of its values is no duration.
+    """
+    from pytest_kwait.engine.options import TimeoutEntry, Timeouts
+
+    if isinstance(given, Timeouts):
+        return given
+    fixture = "fixture kwait_timeouts"
+    if not isinstance(given, Mapping):
+        valid = 'it returns a mapping of names to durations, for example {"job": "5m"}'
+        raise InvalidArgument(fixture, given, valid)
+    entries = {name: table.entry(name) for name in table}
+    for name, duration in given.items():
+        seconds = read_positive_duration(duration, f"timeout {name}", fixture)
+        kind = entries[name].kind if name in entries else "limit"
+        entries[name] = TimeoutEntry(name, seconds, fixture, kind)
+    return Timeouts(entries)
 
 
 def _join_alternatives(valid: Sequence[str]) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_kwait.engine.timeouts import Timeouts
+    from pytest_kwait.engine.options import Timeouts
+    from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.suite.config.parsers import PodSecurity
     from pytest_kwait.suite.shards.split import RequestedShard
 
@@ -34,14 +35,15 @@ DEFAULT_SOURCE = "default"
 
 
 class Setting:
-    """A value, its source, and its text for messages."""
+    """A value, its source, its text for messages, and the number of its layer."""
 
-    __slots__ = ("given", "source", "value")
+    __slots__ = ("given", "layer", "source", "value")
 
-    def __init__(self, value: Any, source: str, given: str = "") -> None:
+    def __init__(self, value: Any, source: str, given: str = "", layer: int = 0) -> None:
         self.value = value
         self.source = source
         self.given = given
+        self.layer = layer
 
 
 class Settings:
@@ -50,15 +52,18 @@ class Settings:
     Args:
         values: given values by name.
         timeouts: given seconds by name of the timeout table.
+        layers: the number of layers that were merged.
     """
 
     def __init__(
         self,
         values: Mapping[str, Setting] | None = None,
         timeouts: Mapping[str, Setting] | None = None,
+        layers: int = 0,
     ) -> None:
         self._values = dict(values or {})
         self._timeouts = dict(timeouts or {})
+        self._layers = layers
 
     def merged(
         self,
@@ -77,6 +82,7 @@ class Settings:
             InvalidArgument: an unknown name or an invalid value.
         """
         values, limits = dict(self._values), dict(self._timeouts)
+        layer = self._layers + 1
         for name, raw in given.items():
             if raw is None:
                 continue
@@ -88,15 +94,15 @@ class Settings:
                 )
             origin = source(definition)
             shown = ", ".join(raw) if isinstance(raw, list) else str(raw)
-            values[name] = Setting(definition.read(raw, name, origin), origin, shown)
+            values[name] = Setting(definition.read(raw, name, origin), origin, shown, layer)
         several = timeouts if isinstance(timeouts, (list, tuple)) else [timeouts]
         for raw in several:
             if raw is None:
                 continue
             origin = source(TIMEOUTS)
             for name, seconds in read_timeouts(raw, "timeout", origin).items():
-                limits[name] = Setting(seconds, origin, _format_seconds(seconds))
-        return Settings(values, limits)
+                limits[name] = Setting(seconds, origin, _format_seconds(seconds), layer)
+        return Settings(values, limits, layer)
 
     def setting(self, name: str) -> Setting:
         """Return the value in force with its source.
@@ -155,6 +161,16 @@ class Settings:
     def timing(self) -> Literal["fast", "real"]:
         """The timing of the embedded cluster."""
         return cast('Literal["fast", "real"]', self.setting("timing").value)
+
+    @property
+    def api_only(self) -> bool:
+        """True if the embedded cluster is an API server alone."""
+        return cast("bool", self.setting("api_only").value)
+
+    @property
+    def image(self) -> tuple[ImageMapping, ...]:
+        """The images that are mapped to programs."""
+        return cast("tuple[ImageMapping, ...]", self.setting("image").value)
 
     @property
     def poll(self) -> float:
@@ -282,9 +298,45 @@ class Settings:
         """The paths of reports."""
         return cast("tuple[Path, ...]", self.setting("report").value)
 
+    def wait_timeout(self, name: str) -> float | None:
+        """Return the seconds of waits that a `timeout` sets; None where the table applies.
+
+        A named timeout of the same layer as `timeout`, or of a later one, applies instead.
+
+        Args:
+            name: the name of the wait's timeout in the table.
+        """
+        every, named = self._values.get("timeout"), self._timeouts.get(name)
+        if every is None or (named is not None and named.layer >= every.layer):
+            return None
+        return cast("float", every.value)
+
+    def wait_options(self, timeout: str, poll: str) -> dict[str, Any]:
+        """Return the options of a wait that differ from the defaults.
+
+        Args:
+            timeout: the name of its limit in the timeout table.
+            poll: the name of its pause there.
+        """
+        from pytest_kwait.engine.options import TIMEOUTS as DEFAULTS
+
+        options = {
+            name: self.setting(name).value
+            for name in ("mode", "fail_fast", "grace", "stable_for")
+            if self.source(name) != DEFAULT_SOURCE
+        }
+        table = self.timeouts()
+        limit = self.wait_timeout(timeout) or table[timeout]
+        if limit != DEFAULTS[timeout].seconds:
+            options["timeout"] = limit
+        pause = table[poll] if self.source("poll") == DEFAULT_SOURCE else self.poll
+        if pause != DEFAULTS[poll].seconds:
+            options["poll"] = pause
+        return {name: value for name, value in options.items() if value is not None}
+
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""
-        from pytest_kwait.engine.timeouts import Timeouts
+        from pytest_kwait.engine.options import Timeouts
 
         limits = {name: setting.value for name, setting in self._timeouts.items()}
         table = Timeouts().merged(limits).scaled(self.timeout_scale)
@@ -292,6 +344,6 @@ class Settings:
 
 
 def _format_seconds(seconds: float) -> str:
-    from pytest_kwait.apimachinery.durations import format_duration
+    from pytest_kwait.apimachinery.times import format_duration
 
     return format_duration(seconds)

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from pytest_kwait import wait
+from pytest_kwait.client.transport import pin_settings
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.clusters.connected_cluster import ConnectedCluster
+from pytest_kwait.clusters.cluster import Cluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 
@@ -39,17 +40,21 @@ class _CandidateProgram:
     """One candidate.
 
     Args:
-        told: the configuration from `Candidates`.
+        configuration: the configuration from `Candidates`.
     """
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, configuration: dict[str, Any]) -> None:
         self._lock = threading.Lock()
         self._until = 0.0
-        client = _make_client(Path(told["kubeconfig"]), told["context"], told["port"])
-        lock = LeaseLock(client, told["namespace"], told["lease"], told["identity"])
+        client = _make_client(
+            Path(configuration["kubeconfig"]), configuration["context"], configuration["port"]
+        )
+        lock = LeaseLock(
+            client, configuration["namespace"], configuration["lease"], configuration["identity"]
+        )
         self._elector = LeaderElector(
             lock,
-            **told["options"],
+            **configuration["options"],
             on_started_leading=self._lead,
             on_stopped_leading=lambda: None,
             on_new_leader=lambda name: self._print_message(sees=name),
@@ -100,27 +105,18 @@ def _make_client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
     from kubernetes.client import ApiClient
 
     target = read_kubeconfig(kubeconfig).target(context)
-    configuration: Any = ConnectedCluster(target, provider="existing").client().configuration
+    configuration: Any = Cluster(target, provider="existing").client().configuration
     local = f"127.0.0.1:{port}"
     if _is_proxied(configuration):
-        way = {"proxy": urlunsplit(urlsplit(configuration.proxy)._replace(netloc=local))}
+        way: dict[str, Any] = {
+            "proxy": urlunsplit(urlsplit(configuration.proxy)._replace(netloc=local))
+        }
     else:
         address = urlsplit(configuration.host)
         name = configuration.tls_server_name or address.hostname
         way = {"host": urlunsplit(address._replace(netloc=local)), "tls_server_name": name}
-    refresh = configuration.refresh_api_key_hook
-
-    def divert(_: Any = None) -> None:
-        # The loader's own hook resets the address and the hook with fresh credentials.
-        if refresh is not None:
-            refresh(configuration)
-        configuration.refresh_api_key_hook = divert
-        for name, value in way.items():
-            setattr(configuration, name, value)
-        if "host" in way:
-            configuration.proxy = None  # the environment's, which the address has brought back
-
-    divert()
+        way["proxy"] = None  # the environment's, which the address has brought back
+    pin_settings(configuration, way)
     return ApiClient(configuration)
 
 

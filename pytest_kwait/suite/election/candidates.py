@@ -19,16 +19,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitTimeout
-from pytest_kwait.leaderelection import LeaderElector, LeaseLock
+from pytest_kwait.leaderelection import MAX_LEASE_SECONDS, LeaderElector, LeaseLock
 from pytest_kwait.suite.election.candidate_main import server_endpoint
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.bound_wait import TimeBudget
+    from pytest_kwait.client.session import TimeBudget
+    from pytest_kwait.clusters.cluster import Cluster
 
 __all__ = ["PROGRAM", "Candidate", "Candidates", "CuttableProxy", "LeaderTerm"]
 
@@ -175,7 +175,7 @@ class Candidate:
 
     Args:
         identity: its name in the Lease.
-        told: the configuration of all candidates.
+        configuration: the configuration of all candidates.
         client: the client for the server; each candidate connects through its own proxy.
         changed: notified of every change.
     """
@@ -183,13 +183,13 @@ class Candidate:
     def __init__(
         self,
         identity: str,
-        told: Mapping[str, Any],
+        configuration: Mapping[str, Any],
         client: ApiClient,
         changed: threading.Condition,
     ) -> None:
         self.identity = identity
         """Its name in the Lease."""
-        self.said: deque[str] = deque(maxlen=_MAX_OUTPUT_LINES)
+        self.output: deque[str] = deque(maxlen=_MAX_OUTPUT_LINES)
         """The last lines of its log, mostly errors."""
         self.acts: list[float] = []
         """The times of its acts as leader, in seconds of the monotonic clock."""
@@ -200,7 +200,7 @@ class Candidate:
         self._paused = self._cut = self._stopping = False
         self._killed_at: float | None = None
         self._relay = CuttableProxy(*server_endpoint(client.configuration))
-        arguments = json.dumps({**told, "identity": identity, "port": self._relay.port})
+        arguments = json.dumps({**configuration, "identity": identity, "port": self._relay.port})
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module and checked values
                 [*PROGRAM, arguments],
@@ -366,7 +366,7 @@ class Candidate:
                 if text.startswith(_MESSAGE_PREFIXES):
                     self._handle_message(json.loads(text))
                 elif text:
-                    self.said.append(text)
+                    self.output.append(text)
                 self._changed.notify_all()
         with self._changed:
             self._changed.notify_all()
@@ -444,7 +444,9 @@ class Candidates:
         if not isinstance(release_on_cancel, bool):
             raise InvalidArgument("release_on_cancel", release_on_cancel, "use True or False")
         durations: dict[str, Any] = {
-            "lease_duration": to_seconds(lease_duration, what="lease_duration"),
+            "lease_duration": to_seconds(
+                lease_duration, what="lease_duration", at_most=MAX_LEASE_SECONDS
+            ),
             "renew_deadline": to_seconds(renew_deadline, what="renew_deadline"),
             "retry_period": to_seconds(retry_period, what="retry_period"),
         }
@@ -458,7 +460,7 @@ class Candidates:
         self._session = Session.of(client)
         self._time_budget = time_budget
         self._changed = threading.Condition()
-        told: dict[str, Any] = {
+        configuration: dict[str, Any] = {
             "kubeconfig": str(cluster.kubeconfig),
             "context": cluster.context,
             "namespace": namespace,
@@ -469,7 +471,7 @@ class Candidates:
         """The candidates, ended ones too."""
         try:
             for index in range(number):
-                candidate = Candidate(f"candidate-{index}", told, client, self._changed)
+                candidate = Candidate(f"candidate-{index}", configuration, client, self._changed)
                 self.candidates = (*self.candidates, candidate)
         except BaseException:  # leave no processes behind on an interrupt
             self.stop()
@@ -508,26 +510,26 @@ class Candidates:
         return str(self._read().get("holderIdentity") or "")
 
     def leader(
-        self, timeout: Duration = _LEADER_TIMEOUT, *, besides: Candidate | None = None
+        self, timeout: Duration = _LEADER_TIMEOUT, *, ignoring: Candidate | None = None
     ) -> Candidate:
         """Wait until a candidate leads, and return it.
 
         Args:
-            besides: a candidate to ignore, e.g. the previous leader, which leads as long as its
+            ignoring: a candidate to ignore, e.g. the previous leader, which leads as long as its
                 lease runs, paused or not.
 
         Raises:
             KwaitError: all candidates have ended.
             WaitTimeout: none led within the limit; lists the state of each.
         """
-        limit = asked = to_seconds(timeout, what="timeout", allow_zero=False)
+        limit = timeout_seconds = to_seconds(timeout, what="timeout", allow_zero=False)
         time_budget = self._time_budget()
-        if time_budget is not None and time_budget.seconds < asked:
+        if time_budget is not None and time_budget.seconds < timeout_seconds:
             # In tenths, for a readable message.
             limit = max(math.floor(time_budget.seconds * 10) / 10, _MIN_TIMEOUT)
         deadline = Deadline.after(limit)
-        meant = [each for each in self.candidates if each is not besides]
-        found = self._wait_for_leader(meant, deadline)
+        eligible = [each for each in self.candidates if each is not ignoring]
+        found = self._wait_for_leader(eligible, deadline)
         if found is not None:
             return found
         if not deadline.expired:
@@ -536,21 +538,23 @@ class Candidates:
             f"no candidate of lease {self.lease} led within {format_duration(limit)}: "
             f"{self._state()}"
         )
-        if time_budget is not None and limit < asked:
+        if time_budget is not None and limit < timeout_seconds:
             error.add_note(
-                f"its limit of {format_duration(asked)} was cut to {format_duration(limit)} to "
-                f"end before {time_budget.reason}"
+                f"its limit of {format_duration(timeout_seconds)} was cut to "
+                f"{format_duration(limit)} to end before {time_budget.reason}"
             )
         raise error
 
-    def _wait_for_leader(self, meant: Sequence[Candidate], deadline: Deadline) -> Candidate | None:
+    def _wait_for_leader(
+        self, eligible: Sequence[Candidate], deadline: Deadline
+    ) -> Candidate | None:
         """Return the leader; None after the time limit, or if all candidates have ended."""
         timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
         pending = ActiveWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
         with ACTIVE_WAITS.entered(pending):
-            while not deadline.expired and any(each.alive for each in meant):
+            while not deadline.expired and any(each.alive for each in eligible):
                 with self._changed:
-                    for each in meant:
+                    for each in eligible:
                         if each.leads:
                             return each
                     timeline.record(
@@ -574,7 +578,9 @@ class Candidates:
             raise InvalidArgument("holder", holder, "use a name")
         stolen: dict[str, Any] = {"holderIdentity": holder}
         if lease_duration is not None:
-            seconds = to_seconds(lease_duration, what="lease_duration", allow_zero=False)
+            seconds = to_seconds(
+                lease_duration, what="lease_duration", allow_zero=False, at_most=MAX_LEASE_SECONDS
+            )
             stolen["leaseDurationSeconds"] = math.ceil(seconds)
         request_with_retry(
             lambda left: self._session.patch(
@@ -599,8 +605,8 @@ class Candidates:
             held = self.holder
         except KwaitError as error:
             return f"{states}; the lease cannot be read: {error}"
-        said = [each.said[-1] for each in self.candidates if each.said]
-        last = f"; {said[0]}" if said else ""
+        output = [each.output[-1] for each in self.candidates if each.output]
+        last = f"; {output[0]}" if output else ""
         return f"{states}; the lease is held by {held or 'nobody'}{last}"
 
     def _read(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MA
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pytest_kwait.client.availability import Availability
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Clock, Deadline
 
@@ -64,19 +65,19 @@ class Ticket:
         id: its unique id.
         member: the UID of its holder's Lease, without which it is void.
         name: the name of that Lease.
-        who: the readable name of the holder.
+        holder: the readable name of the holder.
         shared: whether other shared tickets may hold the lock at the same time.
     """
 
     id: str
     member: str
     name: str
-    who: str
+    holder: str
     test: str
     shared: bool
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.test}" if self.test else self.who
+        return f"{self.holder}: {self.test}" if self.test else self.holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Member:
         duration: seconds after which it has expired if it is unchanged.
         out: whether it runs no test on the cluster and asks before the next; otherwise it
             may run one at any time.
-        who: its readable name.
+        holder: its readable name.
         test: its test at the last renewal; may be empty.
         lease: the whole object.
     """
@@ -100,12 +101,12 @@ class Member:
     version: str
     duration: float
     out: bool
-    who: str
+    holder: str
     test: str
     lease: Mapping[str, Any] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.test}" if self.test else self.who
+        return f"{self.holder}: {self.test}" if self.test else self.holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ def build_lock_lease(
 
 def build_member_lease(
     name: str,
-    who: str,
+    holder: str,
     test: str,
     duration: int,
     now: str,
@@ -227,7 +228,7 @@ def build_member_lease(
     """Return the Lease of a new member.
 
     Args:
-        who: its readable name.
+        holder: its readable name.
         duration: seconds after which it has expired if it is unchanged.
         now: the time, for readers.
         out: see `Member`.
@@ -243,7 +244,7 @@ def build_member_lease(
             **({"ownerReferences": [build_owner_reference(**owner)]} if owner else {}),
         },
         "spec": {
-            "holderIdentity": who,
+            "holderIdentity": holder,
             "leaseDurationSeconds": duration,
             "acquireTime": now,
             "renewTime": now,
@@ -318,7 +319,7 @@ class LockLeases:
     been made nevertheless.
 
     Args:
-        who: the readable name of this process.
+        holder: the readable name of this process.
         duration: seconds after which an unrenewed member has expired; rounded up.
         owner: name and UID of the run's Lease; None for none.
     """
@@ -327,16 +328,21 @@ class LockLeases:
         self,
         session: Session,
         namespace: str,
-        who: str,
+        holder: str,
         duration: float,
         owner: Mapping[str, str] | None = None,
     ) -> None:
         self._session = session
         self._namespace = namespace
         self._owner = owner
-        self.who = who
+        self.holder = holder
         self.duration = math.ceil(duration)
         self.place = f"{namespace}/{LOCK_NAME}"
+
+    @property
+    def availability(self) -> Availability:
+        """The availability of the server."""
+        return self._session.availability
 
     @property
     def clock(self) -> Clock:
@@ -354,7 +360,7 @@ class LockLeases:
         """Create a member with a new name."""
         name = f"kwait-member-{os.urandom(5).hex()}"
         lease = build_member_lease(
-            name, self.who, test, self.duration, self._now(), out=out, owner=self._owner
+            name, self.holder, test, self.duration, self._now(), out=out, owner=self._owner
         )
         made = self._session.create(LEASES, lease, self._namespace, deadline=self._soon(deadline))
         return self._member(made)

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.shared_informer import SharedInformer
+from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
@@ -59,7 +60,7 @@ from pytest_kwait.suite.lock.leases import (
     read_queue,
     shorten_text,
 )
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -133,7 +134,7 @@ class LockMember:
         doubtful = member is not None and member.version == self._uncertain
         return doubtful or self._clock.monotonic() >= self._renew_at
 
-    def look(self, deadline: Deadline) -> LockState:
+    def read_state(self, deadline: Deadline) -> LockState:
         """Return the state; records our member, and since when the others are unchanged."""
         snapshot = self._leases.snapshot(deadline)
         now = self._clock.monotonic()
@@ -214,6 +215,18 @@ class LockTimeout(KwaitError):
     """The lock was not acquired in time; the text names its holders."""
 
 
+class LockOutage(KwaitError):
+    """The API server has not answered for so long that the lock cannot be acquired.
+
+    Args:
+        place: namespace and name of the lock.
+        outage: since when the server has not answered, as a sentence.
+    """
+
+    def __init__(self, place: str, outage: str) -> None:
+        super().__init__(f"lock {place} cannot be read: {outage}")
+
+
 class _Step(Enum):
     GRANTED = "granted"
     ACTED = "acted"
@@ -251,14 +264,17 @@ class ClusterLock:
         """Seconds after which an unrenewed member has expired."""
         return self._leases.duration
 
-    def acquire_shared(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
+    def acquire_shared(
+        self, test: str, deadline: Deadline, report: Callable[[str], object]
+    ) -> None:
         """Hold the lock with others; without a request unless a process wants it alone.
 
         Args:
-            tell: called with the names of the holders after each look.
+            report: called with the names of the holders after each look.
 
         Raises:
             LockTimeout: it was not acquired in time.
+            LockOutage: the server has not answered for half a minute.
             ApiError: the server refuses what this needs.
         """
         with self._own.guard:
@@ -267,14 +283,14 @@ class ClusterLock:
                 self._hold = Hold(test, member.uid, None)
                 return
         with self._own.writing():
-            self._acquire(True, test, deadline, tell)
+            self._acquire(True, test, deadline, report)
 
     def acquire_exclusive(
-        self, test: str, deadline: Deadline, tell: Callable[[str], object]
+        self, test: str, deadline: Deadline, report: Callable[[str], object]
     ) -> None:
         """Hold the lock alone; arguments and errors as for `acquire_shared`."""
         with self._own.writing():
-            self._acquire(False, test, deadline, tell)
+            self._acquire(False, test, deadline, report)
 
     def lost(self) -> bool:
         """Return whether the lock was lost since it was acquired, or that is unknown.
@@ -287,17 +303,20 @@ class ClusterLock:
         member = self._own.member
         if member is not None and member.uid == hold.member and self._own.valid:
             return False
-        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
+        seconds = self._leases.availability.limit_cleanup(_REQUEST_TIMEOUT)
+        limit = Deadline.after(seconds, self._clock)
         with self._own.writing():
             while not limit.expired:
                 try:
-                    snapshot = self._look(limit)
+                    snapshot = self._read_state(limit)
                     member = self._own.member
                     if member is None or member.uid != hold.member:
                         return True
                     if hold.ticket and hold.ticket not in {each.id for each in snapshot.queue}:
                         return True
                     self._own.change(member, hold.test, limit, out=member.out)
+                except ClusterEnded:
+                    return False
                 except (ApiError, DeadlineExceeded):
                     self._pause(self._random.uniform(0, _POLL_INTERVAL))
                 else:
@@ -322,17 +341,17 @@ class ClusterLock:
         self._woken.set()
         return todo
 
-    def maintain(self, *, look: bool = False) -> None:
+    def maintain(self, *, read_state: bool = False) -> None:
         """Renew the Lease; between tests go out for processes that want the lock alone.
 
         Args:
-            look: whether to look without an event of the watch.
+            read_state: whether to look without an event of the watch.
         """
         if not self._own.acquire_write_lock():
             # Its holder renews as well.
             return
         try:
-            self._maintain(Deadline.after(_REQUEST_TIMEOUT, self._clock), look)
+            self._maintain(Deadline.after(_REQUEST_TIMEOUT, self._clock), read_state)
         except (ApiError, DeadlineExceeded):
             # Retried at the next renewal; without one the Lease expires.
             return
@@ -351,7 +370,7 @@ class ClusterLock:
             self._own.leave(deadline)
 
     def _acquire(
-        self, shared: bool, test: str, deadline: Deadline, tell: Callable[[str], object]
+        self, shared: bool, test: str, deadline: Deadline, report: Callable[[str], object]
     ) -> None:
         self._open = False
         ticket = os.urandom(6).hex()
@@ -361,7 +380,8 @@ class ClusterLock:
             self._woken.clear()
             pause = _POLL_INTERVAL
             try:
-                step = self._advance(self._look(deadline), shared, test, ticket, deadline)
+                limit = deadline.at_most(_REQUEST_TIMEOUT)
+                step = self._advance(self._read_state(limit), shared, test, ticket, limit)
             except ApiError as error:
                 if is_conflict(error) and self._own.member is not None:
                     pause = self._random.uniform(0, CONFLICT_PAUSE)
@@ -377,9 +397,11 @@ class ClusterLock:
                     return
                 if isinstance(step, str):
                     reason = step
-                    tell(reason)
+                    report(reason)
                 else:
                     pause = 0.0
+            if self._leases.availability.is_out:
+                raise LockOutage(self.place, self._leases.availability.describe_outage())
             if deadline.expired:
                 if self._own.member is not None:
                     self._give_back(ticket, self._own.member.uid, None)
@@ -416,7 +438,7 @@ class ClusterLock:
                 self._leases.write(snapshot, rest, deadline)
             return self._granted(Hold(test, me.uid, None))
         if place is None:
-            own = Ticket(ticket, me.uid, me.name, self._leases.who, test, shared)
+            own = Ticket(ticket, me.uid, me.name, self._leases.holder, test, shared)
             self._leases.write(snapshot, [*queue, own], deadline)
             return _Step.ACTED
         if ahead:
@@ -444,9 +466,9 @@ class ClusterLock:
             self._open = hold.ticket is None
         return _Step.GRANTED
 
-    def _maintain(self, limit: Deadline, look: bool) -> None:
+    def _maintain(self, limit: Deadline, read_state: bool) -> None:
         with self._own.guard:
-            todo = look or self._needs_cleanup or self._in_the_way
+            todo = read_state or self._needs_cleanup or self._in_the_way
             test = "" if self._hold is None else self._hold.test
             me = self._own.member
         if me is not None and self._own.due:
@@ -457,9 +479,9 @@ class ClusterLock:
                     raise
                 todo = True
         if todo:
-            self._make_room(self._look(limit), limit)
+            self._leave_or_clean_up(self._read_state(limit), limit)
 
-    def _make_room(self, snapshot: LockState, limit: Deadline) -> None:
+    def _leave_or_clean_up(self, snapshot: LockState, limit: Deadline) -> None:
         me, kept = self._own.member, self._kept
         if me is None:
             return
@@ -475,24 +497,27 @@ class ClusterLock:
         if leaving:
             self._own.change(me, "", limit, out=True)
 
-    def _look(self, deadline: Deadline) -> LockState:
-        snapshot = self._own.look(deadline)
+    def _read_state(self, deadline: Deadline) -> LockState:
+        snapshot = self._own.read_state(deadline)
         with self._own.guard:
             self._queue = snapshot.queue
         return snapshot
 
     def _give_back(self, ticket: str, holder: str, seen: LockState | None) -> bool:
         """Return a ticket, or leave that to `maintain`; False if it was no longer queued."""
-        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
+        seconds = self._leases.availability.limit_cleanup(_REQUEST_TIMEOUT)
+        limit = Deadline.after(seconds, self._clock)
         unsure = False
         while not limit.expired:
             try:
-                snapshot = seen or self._look(limit)
+                snapshot = seen or self._read_state(limit)
                 rest = [each for each in snapshot.queue if each.id != ticket]
                 if len(rest) == len(snapshot.queue):
                     member = self._own.member
                     return unsure and member is not None and member.uid == holder
                 self._leases.write(snapshot, rest, limit)
+            except ClusterEnded:
+                return True
             except (ApiError, DeadlineExceeded) as error:
                 unsure |= not is_conflict(error)
                 if seen is None:
@@ -546,7 +571,7 @@ class LockRenewer:
 
     Args:
         client: used by this object alone.
-        who: the readable name of this process.
+        holder: the readable name of this process.
         duration: seconds after which this process has expired if it is not renewed.
         owner: name and UID of the run's Lease; None for none.
     """
@@ -555,14 +580,14 @@ class LockRenewer:
         self,
         client: ApiClient,
         namespace: str,
-        who: str,
+        holder: str,
         duration: float,
         owner: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
-        session = Session.of(client)
+        self._session = session = Session.of(client)
         self._clock = session.clock
-        self.lock = ClusterLock(LockLeases(session, namespace, who, duration, owner))
+        self.lock = ClusterLock(LockLeases(session, namespace, holder, duration, owner))
         self._wake = threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="kwait lock", daemon=True)
@@ -591,7 +616,10 @@ class LockRenewer:
         self._thread.join(_LEAVE_TIMEOUT)
         problem = None
         try:
-            self.lock.leave(Deadline.after(_LEAVE_TIMEOUT, self._clock))
+            seconds = self._session.availability.limit_cleanup(_LEAVE_TIMEOUT)
+            self.lock.leave(Deadline.after(seconds, self._clock))
+        except ClusterEnded:
+            pass
         except (ApiError, DeadlineExceeded) as error:
             problem = (
                 f"a Lease of the lock {self.lock.place} stays, and holds serial tests up for "
@@ -611,4 +639,4 @@ class LockRenewer:
             if self._ended:
                 return
             # Without the right to watch, the queue is polled.
-            self.lock.maintain(look=self._informer.permanent_error is not None)
+            self.lock.maintain(read_state=self._informer.permanent_error is not None)

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition
-from pytest_kwait.apimachinery.durations import format_duration
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.retry import create_once, request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 from pytest_kwait.framework.cluster.namespaces import describe_remaining
@@ -36,14 +36,14 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     kept_annotations,
     run_label_value,
 )
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sized
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.suite.bound_wait import TimeBudget
+    from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.parsers import PodSecurity
 
@@ -67,10 +67,18 @@ class NamespaceQuota:
         limit: the maximum number at a time.
         rate: the maximum number created per second, which is also the burst.
         sources: the sources of limit and rate.
+        has_controllers: whether namespaces that are being deleted will be gone, and count.
     """
 
     def __init__(
-        self, session: Session, run: str, *, limit: int, rate: float, sources: tuple[str, str]
+        self,
+        session: Session,
+        run: str,
+        *,
+        limit: int,
+        rate: float,
+        sources: tuple[str, str],
+        has_controllers: bool = True,
     ) -> None:
         self._session = session
         self._clock = session.clock
@@ -78,8 +86,9 @@ class NamespaceQuota:
         self._limit = limit
         self._rate = rate
         self._sources = sources
+        self._has_controllers = has_controllers
         self._lock = threading.Lock()
-        self._taken: dict[str, float] = {}
+        self._created: dict[str, float] = {}
         self._seen: set[str] = set()
         self._going = 0
         self._burst = max(1.0, rate)
@@ -97,12 +106,12 @@ class NamespaceQuota:
         """
         deadline = Deadline.after(seconds, self._clock)
         # The lock is released within its holder's limit.
-        if not self._lock.acquire(timeout=deadline.remaining):
+        if not self._lock.acquire(timeout=min(deadline.remaining, threading.TIMEOUT_MAX)):
             return self._reason()
         try:
-            while len(self._taken) >= self._limit and self.problem is None:
+            while len(self._created) >= self._limit and self.problem is None:
                 self._count(deadline)
-                if len(self._taken) < self._limit or self.problem is not None:
+                if len(self._created) < self._limit or self.problem is not None:
                     break
                 if deadline.remaining <= _QUOTA_POLL_INTERVAL:
                     return self._reason()
@@ -110,7 +119,7 @@ class NamespaceQuota:
             if not self._paced(deadline):
                 return self._reason()
             if self.problem is None:
-                self._taken[name] = self._clock.monotonic()
+                self._created[name] = self._clock.monotonic()
             return ""
         finally:
             self._lock.release()
@@ -119,7 +128,7 @@ class NamespaceQuota:
         """Forget namespaces that are gone or kept."""
         if deadline.expired:
             return
-        asked = self._clock.monotonic()
+        listed_at = self._clock.monotonic()
         try:
             answer = request_with_retry(
                 lambda deadline: self._session.request(
@@ -143,18 +152,20 @@ class NamespaceQuota:
             each["metadata"]["name"]: each["metadata"]
             for each in decode_object(answer.data).get("items") or []
         }
-        self._seen |= listed.keys() & self._taken.keys()
+        self._seen |= listed.keys() & self._created.keys()
         there = {
             name: metadata
             for name, metadata in listed.items()
             if (metadata.get("annotations") or {}).get(ANNOTATION_PREFIX + "kept") != "true"
+            and (self._has_controllers or not metadata.get("deletionTimestamp"))
         }
-        self._taken = {
-            name: taken
-            for name, taken in self._taken.items()
-            if name in there or (name not in self._seen and asked - taken < _UNLISTED_SECONDS)
+        self._created = {
+            name: created_at
+            for name, created_at in self._created.items()
+            if name in there
+            or (name not in self._seen and listed_at - created_at < _UNLISTED_SECONDS)
         }
-        self._seen &= self._taken.keys()
+        self._seen &= self._created.keys()
         self._going = sum(bool(there[name].get("deletionTimestamp")) for name in self._seen)
 
     def _paced(self, deadline: Deadline) -> bool:
@@ -172,8 +183,8 @@ class NamespaceQuota:
     def _reason(self) -> str:
         limit, rate = self._sources
         return (
-            f"the run has {len(self._taken)} namespaces, {self._going} of them being deleted, and "
-            f"may have {self._limit} at a time (--kwait-namespace-limit from {limit}) and make "
+            f"the run has {len(self._created)} namespaces, {self._going} of them being deleted, "
+            f"and may have {self._limit} at a time (--kwait-namespace-limit from {limit}) and make "
             f"{self._rate:g} a second (--kwait-namespace-rate from {rate}); to see them: "
             f"kubectl get namespaces -l {self._selector}"
         )
@@ -207,27 +218,30 @@ class NamespaceDeletions:
         self._going = dict(going)
         self._listed = True
 
-    def wait(self, limit: float, tell: Callable[[str], object]) -> list[str]:
+    def wait(self, limit: float, report: Callable[[str], object]) -> list[str]:
         """Wait until they are gone; return lines about those that remain at the limit.
 
         Args:
             limit: seconds.
-            tell: called with one line if it takes long.
+            report: called with one line if it takes long.
 
         Returns:
             a line for each remaining namespace.
         """
         clock = self._session.clock
         started = clock.monotonic()
+        limit = self._session.availability.limit_cleanup(limit)
         deadline = Deadline.after(limit, clock)
-        told = False
+        reported = False
         try:
             left = self._left(deadline)
             while left and deadline.remaining > _POLL_INTERVAL:
                 waited = clock.monotonic() - started
-                if not told and waited >= _REPORT_AFTER:
-                    tell(f"waiting up to {format_duration(limit)} until {_format_count(left)} gone")
-                    told = True
+                if not reported and waited >= _REPORT_AFTER:
+                    report(
+                        f"waiting up to {format_duration(limit)} until {_format_count(left)} gone"
+                    )
+                    reported = True
                 clock.sleep(
                     _POLL_INTERVAL if waited < 10 * _SLOW_POLL_INTERVAL else _SLOW_POLL_INTERVAL
                 )
@@ -310,14 +324,14 @@ class NamespaceDeletions:
             yield describe_remaining(namespace)
 
     def _objects(self, kind: str, namespace: str, deadline: Deadline) -> list[str]:
-        def ask(deadline: Deadline) -> list[dict[str, Any]]:
+        def get_pods(deadline: Deadline) -> list[dict[str, Any]]:
             resource = self._session.resolve(kind, deadline=deadline)
             if not resource.namespaced:
                 raise InvalidArgument("kind", kind, "a kind that is in namespaces")
             listed = self._session.list(resource, namespace, deadline=deadline)
             return [{**each.object, "kind": resource.kind} for each in listed.items]
 
-        return [_finalizers_of(each) for each in request_with_retry(ask, deadline)]
+        return [_finalizers_of(each) for each in request_with_retry(get_pods, deadline)]
 
 
 def _finalizers_of(obj: Mapping[str, Any]) -> str:
@@ -347,8 +361,8 @@ def _has_deletion_problem(namespace: Mapping[str, Any]) -> bool:
     )
 
 
-def _format_count(things: Sized) -> str:
-    number = len(things)
+def _format_count(items: Sized) -> str:
+    number = len(items)
     return "1 namespace is" if number == 1 else f"{number} namespaces are"
 
 
@@ -372,6 +386,7 @@ class Namespaces:
         timeouts: seconds by name of the timeout table.
         pod_security: the enforced level; None for the cluster's default.
         time_budget: returns the time left to the current test; None without a limit.
+        has_controllers: whether the cluster gives each namespace its default objects.
     """
 
     def __init__(
@@ -380,12 +395,15 @@ class Namespaces:
         timeouts: Mapping[str, float],
         pod_security: PodSecurity | None = None,
         time_budget: Callable[[], TimeBudget | None] = lambda: None,
+        *,
+        has_controllers: bool = True,
     ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
         self._time_budget = time_budget
+        self._has_controllers = has_controllers
         self._made: dict[str, CreatedObject] = {}
         self.going: dict[str, str] = {}
         """The UIDs, by name, of namespaces created here whose deletion was requested."""
@@ -433,13 +451,13 @@ class Namespaces:
         note = ""
         try:
             # Without them pods are refused, or cannot trust the API server.
-            if not self._has_default_objects(name):
+            if self._has_controllers and not self._has_default_objects(name):
                 for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
                     limit, note = self._limit("service_account_provision")
                     provided(self._client, name, **{**options, "timeout": limit})
         except KwaitError as error:
-            for said in filter(None, (note, self.delete(name))):
-                error.add_note(said)
+            for note_line in filter(None, (note, self.delete(name))):
+                error.add_note(note_line)
             raise
         return name
 
@@ -482,12 +500,19 @@ class Namespaces:
         if belonging is None:
             return None
         limit = max(self._limit("pod_get")[0], _DELETION_TIMEOUT)
+        limit = self._session.availability.limit_cleanup(limit)
         problem = delete_by_uid(
             self._session, belonging, Deadline.after(limit, self._session.clock)
         )
         if problem is None:
             self.going[name] = belonging.uid
+        if problem and problem == self._session.availability.problem:
+            return problem
         return f"namespace {name} could not be deleted: {problem}" if problem else None
+
+    def release(self, name: str) -> None:
+        """Leave a namespace created here to the end of the run."""
+        self._made.pop(name, None)
 
     def keep(self, name: str) -> str:
         """Keep a namespace created here; return the command to inspect it.
@@ -603,8 +628,8 @@ class Namespaces:
 
     def _limit(self, timeout: str) -> tuple[float, str]:
         """Return a limit of the timeout table, cut to end before the test's own, with a note."""
-        time_budget, asked = self._time_budget(), self._timeouts[timeout]
-        return (asked, "") if time_budget is None else time_budget.fit(asked)
+        time_budget, limit = self._time_budget(), self._timeouts[timeout]
+        return (limit, "") if time_budget is None else time_budget.fit(limit)
 
     def _deadline(self, timeout: str) -> Deadline:
         return Deadline.after(self._limit(timeout)[0], self._session.clock)

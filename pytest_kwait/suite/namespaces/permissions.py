@@ -28,7 +28,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
 from pytest_kwait.suite.readiness import SYSTEM_NAMESPACE
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -175,7 +175,7 @@ def needed_rights(settings: Settings) -> tuple[Right, ...]:
 
 def _namespace_rights(settings: Settings) -> list[Right]:
     # A watch begins with a list.
-    looks = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
+    read_verbs = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
     return [
         Right("create", NAMESPACES),
         Right("delete", NAMESPACES, need=Need.LATER),
@@ -183,7 +183,7 @@ def _namespace_rights(settings: Settings) -> list[Right]:
         *(
             Right(verb, resource, need=Need.LATER)
             for resource in (SERVICE_ACCOUNTS, CONFIG_MAPS)
-            for verb in looks
+            for verb in read_verbs
         ),
     ]
 

@@ -22,7 +22,7 @@ import msgspec
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.report.records import JOURNAL_SUFFIX, read_entries
-from pytest_kwait.suite.report.report import (
+from pytest_kwait.suite.report.run_report import (
     assemble_report,
     decode_report,
     encode_report,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.suite.report.records import JournalEntry, RunRecord, TestRecord, WaitRecord
-    from pytest_kwait.suite.report.report import RunReport
+    from pytest_kwait.suite.report.run_report import RunReport
 
 __all__ = [
     "check_writable",
@@ -113,11 +113,13 @@ def _page_data(report: RunReport) -> dict[str, Any]:
                 evidence[number] = known
             else:
                 cut += 1
-    said = list_omissions(report)
+    notes = list_omissions(report)
     if cut:
-        said.append(f"the evidence of {cut} waits is left out of this page; the JSON report has it")
+        notes.append(
+            f"the evidence of {cut} waits is left out of this page; the JSON report has it"
+        )
     return {
-        "notes": said,
+        "notes": notes,
         "base": base,
         "runs": [_run_data(run) for run in report.runs],
         "waits": [_wait_row(wait, runs, base, texts) for wait in report.waits],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.engine.failure.report import WaitReport
+    from pytest_kwait.engine.failure.wait_report import WaitReport
 
 __all__ = [
     "JOURNAL_SUFFIX",
@@ -410,6 +410,9 @@ class WaitRecorder:
         begun = self._begun.pop(id(wait), None)
         if begun is None:
             return
+        if wait.outcome != "met":
+            # The verdicts of one that is met show no output of a container.
+            wait.learn_secrets(1.0)
         record = record_ended_wait(wait, begun.id, self._run, begun.started)
         record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
         self.journal.write(JournalEntry(wait=record))

@@ -71,9 +71,11 @@ def read_ci_shard(
             "shard", given, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source
         )
     system = speaking[0]
-    asked = f"{system.name}, as {source} asks for {given}"
-    jobs = _read_total(system, environ, total, given, source, asked)
-    index = _read_number(system.index, environ, asked, f"{system.name} counts from {system.first}")
+    source_text = f"{system.name}, as {source} asks for {given}"
+    jobs = _read_total(system, environ, total, given, source, source_text)
+    index = _read_number(
+        system.index, environ, source_text, f"{system.name} counts from {system.first}"
+    )
     if not system.first <= index < system.first + jobs:
         named = f"{system.total}={jobs}" if environ.get(system.total) else given
         raise InvalidArgument(
@@ -81,7 +83,7 @@ def read_ci_shard(
             environ[system.index],
             f"{system.name} counts from {system.first}, which makes "
             f"{system.first + jobs - 1} the last of {named}",
-            asked,
+            source_text,
         )
     return Shard(
         index - system.first + 1, jobs
@@ -114,14 +116,14 @@ def _read_total(
     total: int | None,
     given: str,
     source: str,
-    asked: str,
+    source_text: str,
 ) -> int:
     if not environ.get(system.index):
         raise InvalidArgument(
             system.total,
             environ[system.total],
             f"{system.index} is not set, so that nobody knows which of them this job is",
-            asked,
+            source_text,
         )
     if not (system.total and environ.get(system.total)):
         if total is not None:
@@ -131,12 +133,12 @@ def _read_total(
             system.index,
             environ[system.index],
             f"{missing}, so that nobody knows of how many jobs; use auto/N",
-            asked,
+            source_text,
         )
-    jobs = _read_number(system.total, environ, asked, "the number of jobs is at least 1")
+    jobs = _read_number(system.total, environ, source_text, "the number of jobs is at least 1")
     if jobs < 1:
         raise InvalidArgument(
-            system.total, environ[system.total], "the number of jobs is at least 1", asked
+            system.total, environ[system.total], "the number of jobs is at least 1", source_text
         )
     if total is not None and jobs != total:
         raise InvalidArgument(
@@ -148,8 +150,8 @@ def _read_total(
     return jobs
 
 
-def _read_number(name: str, environ: Mapping[str, str], asked: str, rule: str) -> int:
+def _read_number(name: str, environ: Mapping[str, str], source_text: str, rule: str) -> int:
     text = environ[name].strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise InvalidArgument(name, environ[name], f"use a whole number; {rule}", asked)
+        raise InvalidArgument(name, environ[name], f"use a whole number; {rule}", source_text)
     return int(text)

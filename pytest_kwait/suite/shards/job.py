@@ -21,7 +21,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     run_label_value,
 )
 from pytest_kwait.suite.shards.pod import ShardResults, unpack_results
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,7 +151,7 @@ class ShardJob:
     Args:
         namespace: the namespace of the Job.
         suite: the suite to run.
-        tell: called with a line when a shard starts.
+        report: called with a line when a shard starts.
         done: called with each finished shard, one at a time.
     """
 
@@ -161,14 +161,14 @@ class ShardJob:
         namespace: str,
         suite: ShardSuite,
         *,
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
         done: Callable[[ShardOutcome], object],
     ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._namespace = namespace
         self._suite = suite
-        self._tell = tell
+        self._report = report
         self._done = done
         self._lock = threading.Lock()
         self._started: set[int] = set()
@@ -193,18 +193,18 @@ class ShardJob:
         except ApiError as error:
             raise ClusterError(f"the Job could not be made: {error}") from error
         name = made["metadata"]["name"]
-        self._tell(f"job {self._namespace}/{name} runs {self._suite.shards} shards")
+        self._report(f"job {self._namespace}/{name} runs {self._suite.shards} shards")
         factory = SharedInformerFactory(
             self._client, namespace=self._namespace, label_selector=f"{_JOB_LABEL}={name}"
         )
         pods = factory.informer_for("pods")
-        pods.add_event_handler(add=self._seen, update=lambda _, pod: self._seen(pod))
+        pods.add_event_handler(add=self._report_pod, update=lambda _, pod: self._report_pod(pod))
         try:
             with factory:
                 factory.wait_for_cache_sync(timeout=deadline.remaining)
                 wait_for_job_finish(self._client, self._namespace, name, timeout=deadline.remaining)
             for pod in self._pods(name, deadline):
-                self._seen(pod)
+                self._report_pod(pod)
         finally:
             self._missing_outcomes()
             if not keep:
@@ -238,17 +238,17 @@ class ShardJob:
         )
         return [each.object for each in listed.items]
 
-    def _seen(self, pod: Mapping[str, Any]) -> None:
+    def _report_pod(self, pod: Mapping[str, Any]) -> None:
         metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
-        said = str((metadata.get("annotations") or {}).get(_INDEX_ANNOTATION, ""))
-        if not said.isdecimal():
+        index_text = str((metadata.get("annotations") or {}).get(_INDEX_ANNOTATION, ""))
+        if not index_text.isdecimal():
             return
-        number, name, phase = int(said) + 1, str(metadata.get("name")), status.get("phase")
+        number, name, phase = int(index_text) + 1, str(metadata.get("name")), status.get("phase")
         with self._lock:
             if phase == "Running" and number not in self._started:
                 self._started.add(number)
                 node = (pod.get("spec") or {}).get("nodeName")
-                self._tell(f"shard {number}/{self._suite.shards} runs on {node} (pod {name})")
+                self._report(f"shard {number}/{self._suite.shards} runs on {node} (pod {name})")
             if phase not in ("Succeeded", "Failed") or number in self._over:
                 return
             self._over.add(number)
@@ -292,7 +292,7 @@ class ShardJob:
                 Deadline.after(30.0),
             )
         except (KwaitError, DeadlineExceeded) as error:
-            self._tell(f"job {self._namespace}/{name} stays: {error}")
+            self._report(f"job {self._namespace}/{name} stays: {error}")
 
 
 def _container(pod: Mapping[str, Any]) -> str:

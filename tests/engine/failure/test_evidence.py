@@ -4,18 +4,19 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.container_states import report_containers
 from pytest_kwait.engine.failure.evidence import (
     EventGroup,
     ExistingObjects,
     LogTail,
+    UnboundClaim,
     gather_evidence,
 )
-from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.object_sinks import SingleObject
+from pytest_kwait.engine.pod_fields import report_containers
 from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, pod
 
 SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
@@ -107,7 +108,7 @@ def test_logs_of_failing_containers_that_have_run() -> None:
     assert findings.errors == ()
 
 
-def test_what_cannot_be_gathered_is_a_line() -> None:
+def test_failed_parts_of_evidence_are_lines() -> None:
     session = FakeSession()
     session.put(PODS, crashed("a", state={"terminated": {"exitCode": 1}}))
     session.fail("list", EVENTS, ApiError("events is forbidden", status=403, reason="Forbidden"))
@@ -124,7 +125,7 @@ def test_what_cannot_be_gathered_is_a_line() -> None:
     assert gather_evidence(session, SCOPE).errors == ("pods: context deadline exceeded",)
 
 
-def test_nothing_is_asked_for_a_subject_without_pods_and_namespace() -> None:
+def test_subject_without_pods_and_namespace_sends_no_requests() -> None:
     session = FakeSession()
 
     gather_evidence(session, EvidenceScope(None))
@@ -159,7 +160,7 @@ def test_container_states(status: dict[str, Any], facts: tuple[object, ...]) -> 
     assert (report.state, report.reason, report.exit_code, report.failing) == facts
 
 
-def test_what_there_is_instead_of_a_name() -> None:
+def test_existing_objects_are_listed_for_a_missing_name() -> None:
     session = FakeSession()
     for number in range(12):
         session.put(PODS, pod(f"p-{number:02}"))
@@ -174,7 +175,7 @@ def test_what_there_is_instead_of_a_name() -> None:
     )
 
 
-def test_what_there_is_may_not_be_known() -> None:
+def test_refused_list_of_existing_objects_is_an_error_line() -> None:
     session = FakeSession()
     web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
     session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
@@ -182,3 +183,48 @@ def test_what_there_is_may_not_be_known() -> None:
     findings = gather_evidence(session, EvidenceScope(None), [web])
 
     assert (findings.existing, findings.errors) == ((), ("pods: 403 Forbidden: pods is forbidden",))
+
+
+def test_labels_are_listed_for_a_selector_that_matches_nothing() -> None:
+    session = FakeSession()
+    for name, labels in (("a", {"app": "web"}), ("b", {"app": "web"}), ("c", {"app": "db"})):
+        session.put(PODS, pod(name, labels={**labels, "pod-template-hash": name}))
+    source = Source(PODS, "ci-1", SingleObject(PODS, "x"), selector="app=wbe")
+
+    assert gather_evidence(session, EvidenceScope("ci-1"), [source]).existing == (
+        ExistingObjects("pods", "ci-1", "app=wbe", ("app=web", "app=db"), 3, labels=True),
+    )
+
+
+def test_unbound_claims_of_unscheduled_pods_are_named_with_their_event_and_the_classes() -> None:
+    session = FakeSession()
+    why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    why["message"] = "pod has unbound immediate PersistentVolumeClaims"
+    waiting = pod("a", "Pending", node=None, conditions=[why])
+    named = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("d", "no")]
+    waiting["spec"]["volumes"] = named
+    session.put(PODS, waiting)
+    spec = {"storageClassName": "fast"}
+    session.put(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "d", "uid": "uid-d"}, "spec": spec})
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"}
+    session.put(STORAGE_CLASSES, {"metadata": {"name": "standard", "annotations": notes}})
+    about = "PersistentVolumeClaim/d"
+    session.put(EVENTS, event("1", about, "ProvisioningFailed", "no class"))
+
+    assert gather_evidence(session, SCOPE).claims == (
+        UnboundClaim("d", "fast", "ProvisioningFailed: no class", ("standard (default)",)),
+        UnboundClaim("no", "", "it does not exist", ()),
+    )
+
+
+def test_logs_of_pods_that_are_being_stopped() -> None:
+    """The Job controller deletes the pods of a Job past its deadline."""
+    session = FakeSession()
+    stopped = crashed("a", state={"running": {}})
+    stopped["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    session.put(PODS, stopped)
+    session.log_texts = {"a/main": "still at work\n"}
+
+    assert gather_evidence(session, SCOPE).logs == (
+        LogTail("a", "main", False, ("still at work",)),
+    )

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import base64
 import json
+import logging
+from typing import Any
 
 import pytest
 
 from pytest_kwait.client.resource import EVENTS, JOBS, PODS, SECRETS
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.failure.redaction import make_redactor, redact_object
+from pytest_kwait.engine.failure import redaction
+from pytest_kwait.engine.failure.redaction import (
+    SECRET_VALUES,
+    SecretValues,
+    learn_secrets,
+    make_redactor,
+    redact_object,
+)
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
@@ -55,7 +66,7 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
         ("it used my-own-secret twice: my-own-secret", "it used (hidden) twice: (hidden)"),
     ],
 )
-def test_what_must_not_be_shown(text: str, shown: str) -> None:
+def test_secrets_are_redacted(text: str, shown: str) -> None:
     assert make_redactor({"my-own-secret", "short"})(text) == shown
 
 
@@ -79,7 +90,7 @@ def test_of_a_credential_within_another_nothing_is_left() -> None:
         "https://registry.example:5000/v2/x@sha256:abc",
     ],
 )
-def test_what_says_what_is_wrong_stays(text: str) -> None:
+def test_texts_without_secrets_stay_unchanged(text: str) -> None:
     assert make_redactor({"short"})(text) == text
 
 
@@ -214,3 +225,156 @@ def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> 
 )
 def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
     assert redact_object(obj, make_redactor(())) == obj
+
+
+def _secret(**data: str) -> dict[str, Any]:
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"kind": "Secret", "type": "Opaque", "data": encoded}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("gr8-p@ss", "login with gr8-p@ss failed", "login with (hidden) failed"),
+        ("gr8-p@ss\n", "gr8-p@ss", "(hidden)"),
+        ("gr8-p@ss", "http://db?a=gr8-p%40ss&b=1", "http://db?a=(hidden)&b=1"),
+        ("gr8/p ss", "a=gr8%2fp+ss a=gr8%2Fp%20ss", "a=(hidden) a=(hidden)"),
+        ("gr8-p@ss", "Z3I4LXBAc3M=", "(hidden)"),
+        # `echo $PW | base64`, and user:password.
+        ("gr8-p@ss", base64.b64encode(b"gr8-p@ss\n").decode(), "(hidden)MK"),
+        ("gr8-p@ss", base64.b64encode(b"me:gr8-p@ss").decode(), "bWU6(hidden)"),
+        ("gr8-p@ss", base64.b64encode(b"you:gr8-p@ss").decode(), "eW91Om(hidden)"),
+        ("??>>??>>", "Pz8-Pj8_Pj4= Pz8+Pj8/Pj4=", "(hidden) (hidden)"),
+        ('say "gr8"', r'{"a": "say \"gr8\""}', '{"a": "(hidden)"}'),
+        ("gr8-one\ngr8-two\n", "> gr8-two\n> gr8-one", "> (hidden)\n> (hidden)"),
+        ("overlapping", "overlappingoverlapping.", "(hidden)."),
+        ("short", "a short one", "a short one"),
+        ("x" * 3000, f"<{'x' * 3000}>", "<(hidden)>"),
+        ("kurzwörter", "das kurzwörter: kurzw%C3%B6rter", "das (hidden): (hidden)"),
+    ],
+)
+def test_values_of_secrets_are_masked(value: str, text: str, shown: str) -> None:
+    values = SecretValues()
+    values.learn(_secret(key=value))
+    assert values.mask(text) == shown
+
+
+def test_a_wrapped_base64_text_is_masked() -> None:
+    value = "".join(f"{number:x}" for number in range(100))
+    values = SecretValues()
+    values.learn(_secret(key=value))
+    assert values.mask(base64.encodebytes(value.encode()).decode()) == "(hidden)\n" * 4
+
+
+def test_data_that_is_no_text_is_masked_in_base64() -> None:
+    values = SecretValues()
+    values.learn({"data": {"key": "/////////w=="}})
+    assert values.mask("got /////////w==") == "got (hidden)"
+
+
+def test_string_data_is_masked_and_invalid_data_is_left_out() -> None:
+    values = SecretValues()
+    values.learn({"stringData": {"a": "gr8-p@ss", "b": 5}, "data": {"c": "no base64!", "d": None}})
+    values.learn({"data": "text"})
+    assert values.mask("gr8-p@ss no base64!") == "(hidden) no base64!"
+
+
+def test_public_data_of_service_account_tokens_is_shown() -> None:
+    values = SecretValues()
+    token = _secret(token="opaque-token", namespace="team-blue")
+    values.learn({**token, "type": "kubernetes.io/service-account-token"})
+    assert values.mask("team-blue uses opaque-token") == "team-blue uses (hidden)"
+
+
+def test_value_is_masked_in_names_of_objects() -> None:
+    values = SecretValues()
+    values.learn(_secret(user="postgres", password="postgres2"))
+    assert values.mask("pod postgres-0: postgres2") == "pod (hidden)-0: (hidden)"
+
+
+def test_values_beyond_the_bound_are_not_masked(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_MAX_SIZE", 1000)
+    values = SecretValues()
+    values.learn(_secret(a="gr8-p@ss", b="b" * 1000, c="c" * 1000))
+    assert values.mask("gr8-p@ss " + "b" * 1000) == "(hidden) " + "b" * 1000
+    assert caplog.messages == ["values of further Secrets are not masked: there are too many"]
+
+
+def test_log_records_are_masked(caplog: pytest.LogCaptureFixture) -> None:
+    SECRET_VALUES.learn(_secret(key="logged-gr8-p@ss"))
+    logging.getLogger("pytest_kwait.wait").warning("it says %s", "logged-gr8-p@ss")
+    logging.getLogger("pytest_kwait.wait").warning("it says %s", "hello")
+    assert caplog.messages == ["it says (hidden)", "it says hello"]
+
+
+def test_large_logs_are_masked_in_one_pass() -> None:
+    values = SecretValues()
+    for number in range(300):
+        values.learn(_secret(key=f"value-{number:04}-of-a-secret"))
+    text = "an ordinary line of a log\n" * 20_000 + "value-0299-of-a-secret"
+    assert values.mask(text) == "an ordinary line of a log\n" * 20_000 + "(hidden)"
+
+
+def test_secrets_of_the_namespace_are_masked_in_messages_and_evidence() -> None:
+    session = FakeSession()
+    session.put(SECRETS, {"metadata": {"name": "db"}, **_secret(pw="waited-gr8-p@ss")})
+    session.put(JOBS, job())
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "waited-gr8-p@ss"}}
+    statuses = [{"name": "main", "state": ended}]
+    session.put(PODS, pod("sleepers-a", containerStatuses=statuses))
+    session.log_texts["sleepers-a/main"] = "login with waited-gr8-p@ss\n"
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_condition(
+            session,
+            condition_of(wait_for_job_complete)("ci-1", "sleepers"),
+            WaitSettings(1.0, fail_fast=False),
+        )
+
+    shown = str(caught.value) + json.dumps(caught.value.evidence)
+    assert "waited" not in shown.replace("awaited", "")
+    assert "login with (hidden)" in shown
+    assert session.requests.count("list secrets") == 1
+
+
+def test_forbidden_lists_of_secrets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    session = FakeSession()
+    for _ in range(2):
+        session.fail("list", SECRETS, ApiError("no", status=403, reason="Forbidden"))
+    learn_secrets(session, ["ci-1", None, "ci-2", "ci-1"])
+    assert caplog.messages == [
+        "values of Secrets are masked only where this run has read or written them: Secrets "
+        "cannot be listed (forbidden)"
+    ]
+    assert session.requests == ["list secrets", "list secrets"]
+
+
+def test_lists_of_secrets_are_cached() -> None:
+    session = FakeSession()
+    learn_secrets(session, ["ci-1"])
+    learn_secrets(session, ["ci-1"])
+    learn_secrets(session, ["ci-1"], None)
+    session.clock.sleep(1.5)
+    learn_secrets(session, ["ci-1"], None)
+    assert session.requests == ["list secrets"]
+    learn_secrets(session, ["ci-1"])
+    assert session.requests == ["list secrets", "list secrets"]
+
+
+def test_lists_of_secrets_end_by_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeSession()
+    given: list[float] = []
+
+    def time_out(*_: object, deadline: Any) -> None:
+        given.append(deadline.remaining)
+        session.clock.sleep(0.75)
+        raise DeadlineExceeded
+
+    monkeypatch.setattr(session, "list", time_out)
+    learn_secrets(session, ["ci-1", "ci-2", "ci-3"], limit=1.0)
+    assert given == pytest.approx([1.0, 0.25, 0.0])
+    given.clear()
+    learn_secrets(session, ["ci-4"], limit=60.0)
+    assert given == pytest.approx([2.0])

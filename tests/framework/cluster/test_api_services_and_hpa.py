@@ -8,7 +8,7 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import HORIZONTAL_POD_AUTOSCALERS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.cluster.api_server import AvailableService
 from pytest_kwait.framework.cluster.hpa import ScaledReplicas
@@ -44,11 +44,11 @@ MISSING = 'service/api in "ci-1" is not present'
         ),
         (
             [available("False", "ServiceNotFound", MISSING)],
-            Failed(f"Available is False: ServiceNotFound: {MISSING}", Patience.LONG),
+            Failed(f"Available is False: ServiceNotFound: {MISSING}", Grace.LONG),
         ),
         (
             [available("False", "ServicePortError", "not 443")],
-            Failed("Available is False: ServicePortError: not 443", Patience.LONG),
+            Failed("Available is False: ServicePortError: not 443", Grace.LONG),
         ),
     ],
 )
@@ -86,7 +86,7 @@ OFF = condition("ScalingActive", "False", reason="ScalingDisabled", message="zer
         (hpa(), Pending("it has not looked at its target yet")),
         (
             hpa(conditions=[LOST]),
-            Failed("AbleToScale is False: FailedGetScale: deployments not found", Patience.LONG),
+            Failed("AbleToScale is False: FailedGetScale: deployments not found", Grace.LONG),
         ),
         (
             hpa(generation=2, currentReplicas=3, desiredReplicas=3, observedGeneration=1),
@@ -101,15 +101,15 @@ OFF = condition("ScalingActive", "False", reason="ScalingDisabled", message="zer
         ),
         (
             hpa(currentReplicas=1, conditions=[OFF]),
-            Failed("ScalingActive is False: ScalingDisabled: zero replicas", Patience.LONG),
+            Failed("ScalingActive is False: ScalingDisabled: zero replicas", Grace.LONG),
         ),
         (
             hpa({"maxReplicas": 2}, currentReplicas=1, desiredReplicas=1),
-            Failed("it keeps 1 to 2 replicas", Patience.LONG),
+            Failed("it keeps 1 to 2 replicas", Grace.LONG),
         ),
         (
             hpa({"minReplicas": 5, "maxReplicas": 9}, currentReplicas=5, desiredReplicas=5),
-            Failed("it keeps 5 to 9 replicas", Patience.LONG),
+            Failed("it keeps 5 to 9 replicas", Grace.LONG),
         ),
         (
             {"metadata": {"name": "web", "uid": "u"}, "status": None},

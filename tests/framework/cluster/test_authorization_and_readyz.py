@@ -13,7 +13,7 @@ from pytest_kwait.framework.cluster.authorization import (
     wait_for_authz_update,
 )
 from pytest_kwait.framework.registry import condition_of
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.framework.fake_server import FakeServer
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ def test_rights_that_come(
         ("*.apps", {}, {"namespace": "ci-1", "group": "apps", "resource": "*"}),
     ],
 )
-def test_what_is_reviewed(resource: str, options: Any, attributes: Any) -> None:
+def test_the_review_holds_user_and_attributes(resource: str, options: Any, attributes: Any) -> None:
     condition = condition_of(wait_for_authorization_update)(
         "ci-1", "jane", "get", resource, **options
     )
 
-    asked = condition.questions()[0]["spec"]["resourceAttributes"]
+    asked = condition.probe_targets()[0]["spec"]["resourceAttributes"]
     assert asked == {**attributes, "verb": "get"}
 
 
@@ -119,7 +119,8 @@ def test_rights_that_do_not_come(
 
     assert caught.value.args == (text,)
     assert str(caught.value).endswith("get rolebindings,clusterrolebindings")
-    assert len(server.asked) == 50
+    # Each 100 ms, and when the time is up.
+    assert len(server.asked) == 51
 
 
 def test_reviews_that_are_refused(client: ApiClient, server: FakeServer) -> None:
@@ -212,7 +213,7 @@ def test_health_that_is_refused(client: ApiClient, server: FakeServer) -> None:
 
 
 @MODES
-def test_a_page_of_whoever_stands_before_the_server_is_no_health(
+def test_a_page_of_a_proxy_is_not_a_healthy_answer(
     client: ApiClient, server: FakeServer, mode: Any
 ) -> None:
     server.answers["/readyz"] = b"<html>It works!</html>"

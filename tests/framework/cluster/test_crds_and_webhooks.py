@@ -126,7 +126,7 @@ def test_definitions_that_are_not_served(
         ),
     ],
 )
-def test_definitions_that_are_doomed(
+def test_definitions_that_fail_early(
     client: ApiClient, session: FakeSession, server: FakeServer, obj: Any, after: float, reason: str
 ) -> None:
     session.put(CUSTOM_RESOURCE_DEFINITIONS, obj)
@@ -140,7 +140,7 @@ def test_definitions_that_are_doomed(
     assert session.clock.monotonic() == after
 
 
-def test_a_version_that_is_added_is_asked_for(
+def test_a_version_added_to_a_definition_is_requested(
     client: ApiClient, session: FakeSession, server: FakeServer
 ) -> None:
     one = definition(*ESTABLISHED)
@@ -423,7 +423,7 @@ RULE = {
         ({"apiVersions": ["v2"]}, None),
     ],
 )
-def test_what_is_made_up(rule: Any, kind: str | None) -> None:
+def test_generated_probes(rule: Any, kind: str | None) -> None:
     found = build_probe([{"rules": [{**RULE, **rule}]}])
 
     assert (found[1]["kind"] if found else None) == kind

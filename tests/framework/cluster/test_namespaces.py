@@ -16,7 +16,7 @@ from pytest_kwait.client.resource import (
     PODS,
     SERVICE_ACCOUNTS,
 )
-from pytest_kwait.engine.verdicts import Pending
+from pytest_kwait.engine.condition import Pending
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.cluster.namespaces import (
     describe_remaining,
@@ -42,7 +42,7 @@ def namespace(name: str, *conditions: Any, own: tuple[str, ...] = (), **metadata
 
 
 KEPT = [
-    (namespace("a"), "still there, nobody is deleting it"),
+    (namespace("a"), "still there, not being deleted"),
     (namespace("a", **GOING), "being deleted"),
     ({"metadata": {"name": "a", **GOING}}, "being deleted"),
     (
@@ -86,7 +86,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("obj", "text"), KEPT)
-def test_what_keeps_a_namespace(obj: Any, text: str) -> None:
+def test_reasons_that_a_namespace_remains(obj: Any, text: str) -> None:
     assert describe_remaining(obj) == text
 
 
@@ -131,8 +131,8 @@ def test_namespaces_that_stay(client: ApiClient, session: FakeSession) -> None:
         kw.wait_for_namespaces_deleted(client, ["a", "b", "c", "d", "gone"], timeout=2)
 
     assert caught.value.args == (
-        "namespaces a, b, c and 2 more did not get deleted within 2s: a is still there, nobody is "
-        "deleting it; b is being deleted; c is still there, nobody is deleting it; 1 more are "
+        "namespaces a, b, c and 2 more did not get deleted within 2s: a is still there, not being "
+        "deleted; b is being deleted; c is still there, not being deleted; 1 more are "
         "still there",
     )
     assert caught.value.evidence["seen"] == "1 of 5 gone"
@@ -142,20 +142,21 @@ def test_namespaces_that_stay(client: ApiClient, session: FakeSession) -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (3, "namespaces=3 is not valid: use a list of namespaces, or of their names"),
-        ([{"metadata": 3}], "is not valid: use namespaces, or their names"),
-        (["A"], "namespaces='A' is not valid: use a DNS label"),
-        ([None], "namespaces=None is not valid: use a DNS label"),
+        (3, "namespaces=3 is not valid: use names or objects of kind Namespace, or a list"),
+        ([{"metadata": 3}], "=<object without a name> is not valid: use names or objects of kind"),
+        (["A"], "namespaces='A' is not valid: use a DNS name"),
+        (["a.b"], "namespaces='a.b' is not valid: use a DNS label"),
+        ([None], "namespaces=None is not valid: use names or objects of kind Namespace"),
     ],
 )
-def test_what_names_no_namespace(given: Any, text: str) -> None:
+def test_arguments_that_name_no_namespace(given: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         condition_of(wait_for_namespaces_deleted)(given)
 
     assert text in str(caught.value)
 
 
-def test_what_a_namespace_gets(client: ApiClient, session: FakeSession) -> None:
+def test_default_objects_of_a_namespace(client: ApiClient, session: FakeSession) -> None:
     session.at(1, session.put, SERVICE_ACCOUNTS, {"metadata": {"name": "default"}})
     session.at(2, session.put, CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt"}})
 
@@ -247,9 +248,9 @@ def test_an_event_that_is_forgotten_is_not_counted() -> None:
     condition = condition_of(wait_for_event)("ci-1", "Evicted")
     condition.put({**told("1", "Scheduled"), "metadata": {"name": "1", "uid": "u"}}, b"{}", 0.0)
 
-    assert condition.seen() == "1 Scheduled (pod)"
+    assert condition.summarize() == "1 Scheduled (pod)"
     condition.drop("u")
-    assert (condition.seen(), condition.verdict()) == ("", Pending("no event yet"))
+    assert (condition.summarize(), condition.verdict()) == ("", Pending("no event yet"))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +269,7 @@ def test_an_event_that_is_forgotten_is_not_counted() -> None:
         ),
     ],
 )
-def test_what_names_no_event(given: Any, text: str) -> None:
+def test_arguments_that_name_no_event(given: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         condition_of(wait_for_event)("ci-1", **given)
 
@@ -328,14 +329,16 @@ def test_no_object_of_a_set_comes_either(
         kw.wait_for(client, "ci-1", "pods", "create", selector=selector, count=kw.at_least(2))
 
 
-def test_none_is_what_may_be_awaited(client: ApiClient, session: FakeSession) -> None:
-    """Of a set that is to be empty nothing is missing."""
+def test_zero_pods_may_be_awaited_in_a_terminating_namespace(
+    client: ApiClient, session: FakeSession
+) -> None:
+    """Of a set that is to be empty nothing is missing; without a controller the count holds."""
     session.put(NAMESPACES, namespace("ci-1", **GOING))
     session.put(PODS, {"metadata": {"name": "web"}})
     session.at(40, session.drop, PODS, "web")
 
     assert kw.wait_for_number_of_pods(client, "ci-1", 0) == []
-    assert session.clock.monotonic() == 40.0
+    assert session.clock.monotonic() == 42.0
 
 
 @pytest.mark.parametrize(
@@ -346,7 +349,7 @@ def test_none_is_what_may_be_awaited(client: ApiClient, session: FakeSession) ->
         ("pod/web", kw.any_of("delete", "condition=Ready")),
     ],
 )
-def test_what_goes_with_its_namespace_is_waited_for(
+def test_objects_deleted_with_their_namespace_are_awaited(
     client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch, arguments: Any
 ) -> None:
     monkeypatch.setattr(session, "resolve", lambda *_, **__: PODS)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.deployment.wait import (
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
+from pytest_kwait.framework.deployment import (
     wait_for_deployment_complete,
     wait_for_deployment_revision_and_image,
     wait_for_deployment_updated_replicas_gte,
@@ -22,7 +22,7 @@ from tests.framework.workload_samples import deployment, enter, of, replica_set,
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
 
-NONE, SHORT, LONG = Patience.NONE, Patience.SHORT, Patience.LONG
+NONE, SHORT, LONG = Grace.NONE, Grace.SHORT, Grace.LONG
 LATE = condition(
     "Progressing",
     "False",
@@ -68,8 +68,8 @@ def observed(generation: int) -> Any:
     return condition_of(wait_for_observed_deployment)("ci-1", "web", generation)
 
 
-def doomed(text: str, patience: Patience = SHORT) -> Failed:
-    return Failed(f"{text}: InvalidImageName: nope", patience, 0.0)
+def stuck_verdict(text: str, grace: Grace = SHORT) -> Failed:
+    return Failed(f"{text}: InvalidImageName: nope", grace, 0.0)
 
 
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
@@ -125,14 +125,14 @@ ROWS = {
     ),
     "a pod that is stuck": Row(
         complete(),
-        doomed("pod a"),
+        stuck_verdict("pod a"),
         deployment(2, 2, 1),
         [replica_set()],
         [stuck("web-1", "a"), of("web-1", "b", ready=True)],
     ),
     "two pods that are stuck": Row(
         complete(),
-        doomed("pod a (and 1 more pod)"),
+        stuck_verdict("pod a (and 1 more pod)"),
         deployment(2, 2, 0),
         [replica_set()],
         [stuck("web-1", "a"), stuck("web-1", "b")],
@@ -188,7 +188,7 @@ ROWS = {
     ),
     "its progress deadline missed, and a pod that will not": Row(
         complete(),
-        doomed("pod a"),
+        stuck_verdict("pod a"),
         deployment(2, 2, 1, conditions=[LATE]),
         [replica_set()],
         [stuck("web-1", "a")],
@@ -258,7 +258,7 @@ ROWS = {
     ),
     "updated pods all stuck": Row(
         updated(2),
-        doomed("pod a"),
+        stuck_verdict("pod a"),
         deployment(3, 1, 2),
         [replica_set()],
         [stuck("web-1", "a")],
@@ -357,7 +357,7 @@ ROWS = {
     ),
     "availability as condition, too many stuck": Row(
         reason(*AVAILABLE),
-        doomed("pod a (and 1 more pod)"),
+        stuck_verdict("pod a (and 1 more pod)"),
         deployment(2, 2, 0, strategy=ROLLING),
         [replica_set()],
         [stuck("web-1", "a"), stuck("web-1", "b")],
@@ -430,7 +430,7 @@ def test_verdict(name: str) -> None:
         (reason(*AVAILABLE), ["deployments.apps", "replicasets.apps", "pods"]),
     ],
 )
-def test_what_is_looked_at(awaited: Condition, resources: list[str]) -> None:
+def test_sources_of_a_deployment(awaited: Condition, resources: list[str]) -> None:
     assert [source.resource.qualified for source in awaited.sources()] == resources[:1]
     enter(awaited, deployment())
     sources = awaited.sources()
@@ -455,7 +455,7 @@ def test_a_pod_may_change_hands() -> None:
     enter(awaited, deployment(2, 2, 1))
     enter(awaited, replica_set(), position=1)
     enter(awaited, stuck("web-1", "a"), position=2)
-    assert awaited.verdict() == doomed("pod a")
+    assert awaited.verdict() == stuck_verdict("pod a")
 
     enter(awaited, stuck("nobody", "a"), position=2)
     assert awaited.verdict() == Pending("2 wanted: 2 there, 2 updated, 1 available")
@@ -465,5 +465,5 @@ def test_a_pod_may_change_hands() -> None:
     assert awaited.verdict() == Pending("2 wanted: 2 there, 2 updated, 1 available")
 
     awaited.sources()[1].sink.drop("uid-web-1")
-    assert awaited.seen() == "2 wanted: 2 there, 2 updated, 1 available"
+    assert awaited.summarize() == "2 wanted: 2 there, 2 updated, 1 available"
     assert list(awaited.sources()[1].sink.uids()) == list(awaited.sources()[2].sink.uids()) == []

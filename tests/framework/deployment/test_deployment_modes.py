@@ -12,7 +12,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitFailed, WaitTimeout
-from pytest_kwait.framework.deployment.wait import (
+from pytest_kwait.framework.deployment import (
     wait_for_deployment_complete,
     wait_for_deployment_complete_and_check_rolling,
     wait_for_deployment_revision_and_image,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.deployment.wait import wait_for_deployment_complete_and_check_rolling
+from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
+from pytest_kwait.framework.deployment import wait_for_deployment_complete_and_check_rolling
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.workload.fields import Bounds, rolling_bounds
 from tests.framework.workload_samples import deployment, enter, replica_set
@@ -51,7 +51,7 @@ def test_bounds(replicas: int, surge: Any, unavailable: Any, most: int, least: i
 
 
 @pytest.mark.parametrize("given", [strategy(1, 1, "Recreate"), None, {}])
-def test_what_is_not_updated_by_rolling_may_have_all_pods_gone(given: Any) -> None:
+def test_other_strategies_may_have_all_pods_gone(given: Any) -> None:
     assert rolling_bounds(deployment(replicas=3, strategy=given)) == Bounds(3, 0)
 
 
@@ -111,7 +111,7 @@ def test_too_many_made(rolling: Condition) -> None:
 
 
 def test_none_is_available_at_once(rolling: Condition) -> None:
-    """What was just made has not broken what it has not reached yet."""
+    """A new Deployment has not broken bounds that it has not reached yet."""
     assert isinstance(step(rolling, web(2, 2, 0), made("web-1", 2)), Pending)
     assert isinstance(step(rolling, web(2, 2, 1)), Pending)
     assert step(rolling, web(2, 2, 2)) == Met()

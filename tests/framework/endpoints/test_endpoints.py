@@ -11,9 +11,9 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import ENDPOINT_SLICES, PODS, SERVICES
 from pytest_kwait.client.responses import Response
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.endpoints.wait import (
+from pytest_kwait.framework.endpoints import (
     wait_for_endpoint_count,
     wait_for_endpoint_on_node,
     wait_for_endpoint_pods,
@@ -25,7 +25,7 @@ from tests.engine.fake_session import FakeSession, condition, pod
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 SLICE_OF = {"kubernetes.io/service-name": "web"}
 LABELS = {"app": "web"}
@@ -102,8 +102,8 @@ ROWS = {
     "no selector": Row(
         count(1),
         Pending(
-            "no EndpointSlice yet: the service has no selector, and nobody has made an"
-            " EndpointSlice for it"
+            "no EndpointSlice yet: the service has no selector, so its EndpointSlices "
+            "must be created by hand"
         ),
         service(selector=None),
     ),
@@ -345,9 +345,9 @@ def test_count(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
     assert (found["apiVersion"], found["kind"]) == ("discovery.k8s.io/v1", "EndpointSlice")
     assert found["ports"] == [PORT]
-    assert session.clock.monotonic() == 2.0
+    assert session.clock.monotonic() == 4.0, "no controller says that the number is final"
     if mode == "watch":
-        assert len(session.requests) == 6
+        assert len(session.requests) == 12, "everything is listed once more at the end"
 
 
 @MODES
@@ -443,8 +443,9 @@ BAD: list[tuple[str, Any, str]] = [
     ),
     (
         "wait_for_endpoint_pods",
-        ("a",),
-        "pods='a' is not valid: use a list of pods, or of their names",
+        (3,),
+        "pods=3 is not valid: use names or objects of kind Pod, or a list of these, such as a "
+        "PodList",
     ),
     (
         "wait_for_endpoint_ports",
@@ -552,7 +553,7 @@ def test_responding(client: ApiClient, session: FakeSession, proxy: Proxy, mode:
     assert session.clock.monotonic() == 4.0
 
 
-def test_where_a_service_is_asked(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
+def test_path_of_the_service_proxy(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
     session.put(SERVICES, service({"port": 80}))
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
 
@@ -619,7 +620,7 @@ def test_answers_that_end_the_wait(client: ApiClient, session: FakeSession, prox
         kw.wait_for_service_reachable(client, "ci-1", "web")
 
 
-def test_a_service_that_is_being_deleted_is_still_asked(
+def test_a_terminating_service_is_still_requested(
     client: ApiClient, session: FakeSession, proxy: Proxy
 ) -> None:
     gone = {**service({"port": 80}), "metadata": {"name": "web", "deletionTimestamp": "now"}}

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kwait.engine.verdicts import Failed, Met, Pending
+from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running, wait_for_job_pods_succeeded
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import job, pod
@@ -31,7 +31,7 @@ HISTORIES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(sorted(
 def kind(verdict: Met | Pending | Failed) -> Any:
     """Return a verdict without what depends on the order of events."""
     if isinstance(verdict, Failed):
-        return (Failed, verdict.patience)
+        return (Failed, verdict.grace)
     return type(verdict)
 
 
@@ -64,6 +64,6 @@ def test_history_does_not_matter(
     pods = [make(name) for name, look in last.items() if (make := LOOKS[look]) is not None]
     enter(anew, job(spec={"parallelism": 5, "completions": 5}), pods)
     assert kind(along.verdict()) == kind(anew.verdict())
-    assert sorted(along.seen()) == sorted(anew.seen())
+    assert sorted(along.summarize()) == sorted(anew.summarize())
     if isinstance(along.verdict(), Met):
         assert along.result() == anew.result()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.job.wait import (
     wait_for_job_complete,
     wait_for_job_failed,
@@ -22,7 +22,7 @@ from tests.engine.fake_session import condition, job, pod
 if TYPE_CHECKING:
     from pytest_kwait.framework.job.conditions import JobCondition, JobOutcome, JobPods
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 BACKOFF = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
 STUCK = ("ErrImagePull", "manifest unknown")
 
@@ -76,7 +76,7 @@ def ended(kind: str, **more: Any) -> Any:
     return job(status={"conditions": [condition(kind, **more)]})
 
 
-def doomed(text: str) -> Failed:
+def stuck_verdict(text: str) -> Failed:
     return Failed(f"{text}: ErrImagePull: manifest unknown", SHORT, 0.0)
 
 
@@ -101,9 +101,9 @@ ROWS = {
         Pending("0 of 1 pod Running: 1 of another owner"),
         pods=[pod("a", metadata={"ownerReferences": [{"uid": "x", "controller": True}]})],
     ),
-    "stuck pod": Row(running(3), doomed("pod a"), pods=[stuck("a"), pod("b")]),
+    "stuck pod": Row(running(3), stuck_verdict("pod a"), pods=[stuck("a"), pod("b")]),
     "two stuck pods": Row(
-        running(3), doomed("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
+        running(3), stuck_verdict("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
     ),
     "stuck pod that can be spared": Row(
         running(2),
@@ -111,7 +111,7 @@ ROWS = {
         pods=[stuck("a"), pod("b")],
     ),
     "more stuck pods than can be spared": Row(
-        running(2), doomed("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
+        running(2), stuck_verdict("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
     ),
     "parallelism too small": Row(
         running(5),
@@ -191,7 +191,9 @@ ROWS = {
             LONG,
         ),
     ),
-    "stuck pod of a success that is needed": Row(succeeded(3), doomed("pod a"), pods=[stuck("a")]),
+    "stuck pod of a success that is needed": Row(
+        succeeded(3), stuck_verdict("pod a"), pods=[stuck("a")]
+    ),
     "stuck pod of a success that can be spared": Row(
         succeeded(2), Pending("0 of 2 pods Succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
     ),
@@ -243,7 +245,7 @@ ROWS = {
         complete(), Failed("the job is suspended", LONG), job(spec={"suspend": True})
     ),
     "complete awaited, one pod stuck": Row(
-        complete(), doomed("pod b"), pods=[pod("a"), stuck("b")]
+        complete(), stuck_verdict("pod b"), pods=[pod("a"), stuck("b")]
     ),
     "one pod stuck under a success policy": Row(
         complete(),
@@ -260,7 +262,9 @@ ROWS = {
         failed(), Pending("0 of 3 succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
     ),
     "failed awaited, every slot stuck": Row(
-        failed(), doomed("pod a (and 2 more pods)"), pods=[stuck("a"), stuck("b"), stuck("c")]
+        failed(),
+        stuck_verdict("pod a (and 2 more pods)"),
+        pods=[stuck("a"), stuck("b"), stuck("c")],
     ),
     "failed awaited, every slot stuck, but a deadline will come": Row(
         failed(),
@@ -274,7 +278,7 @@ ROWS = {
         finish(), Pending("0 of 3 succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
     ),
     "finish awaited, every slot stuck": Row(
-        finish(), doomed("pod a"), job(spec={"parallelism": 1}), [stuck("a")]
+        finish(), stuck_verdict("pod a"), job(spec={"parallelism": 1}), [stuck("a")]
     ),
     "finish awaited, about to fail": Row(
         finish(), Pending("0 of 3 succeeded"), ended("FailureTarget")

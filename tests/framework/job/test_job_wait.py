@@ -149,9 +149,7 @@ def test_job_that_never_comes_says_so(client: ApiClient, session: FakeSession) -
     )
 
 
-def test_nothing_is_asked_before_the_arguments_are_good(
-    client: ApiClient, session: FakeSession
-) -> None:
+def test_bad_arguments_send_no_request(client: ApiClient, session: FakeSession) -> None:
     misspelt: Any = {"moed": "poll"}
     calls: list[Any] = [
         lambda: wait_for_job_pods_running(client, "ci-1", "sleepers", -1),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_kwait.client.resource import (
     PODS,
     REPLICATION_CONTROLLERS,
 )
+from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.node.minions import FakePodInfo, wait_for_pods_on_minions
 from tests.engine.fake_session import FakeSession, condition, pod
@@ -58,7 +60,7 @@ def test_pods_of_a_controller(client: ApiClient, session: FakeSession, mode: Any
 
 
 @MODES
-def test_agents_are_asked_again_every_poll(
+def test_agents_are_queried_again_every_poll(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
     info = FakePodInfo()
@@ -82,7 +84,7 @@ def test_agents_are_asked_again_every_poll(
     ]
 
 
-def test_a_pod_that_is_placed_is_asked_for_at_once(client: ApiClient, session: FakeSession) -> None:
+def test_a_placed_pod_is_queried_at_once(client: ApiClient, session: FakeSession) -> None:
     info = FakePodInfo({"node-1": ["a"], "node-2": ["b"]})
     session.put(PODS, web("a", None))
     session.put(PODS, web("b", None))
@@ -94,7 +96,7 @@ def test_a_pod_that_is_placed_is_asked_for_at_once(client: ApiClient, session: F
     assert session.clock.monotonic() == 2.5
 
 
-def test_each_kubelet_is_asked_once_per_look(client: ApiClient, session: FakeSession) -> None:
+def test_each_kubelet_is_queried_once_per_poll(client: ApiClient, session: FakeSession) -> None:
     known = [web(name) for name in "abc"]
     for each in known:
         session.put(PODS, each)
@@ -137,7 +139,7 @@ def test_a_silent_kubelet_is_outlived(client: ApiClient, session: FakeSession) -
         ),
     ],
 )
-def test_the_message_says_what_the_agent_said(
+def test_the_message_quotes_the_agent(
     client: ApiClient, session: FakeSession, answer: Any, text: str
 ) -> None:
     session.put(PODS, web("a"))
@@ -161,7 +163,24 @@ def test_news_of_pods_that_are_placed_is_no_reason_to_ask_again(
     with pytest.raises(WaitTimeout):
         wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=info, poll=2, timeout=3)
 
-    assert info.asked == [("node-1", "a")] * 2
+    # At 0 and 2 s, and when the time is up.
+    assert info.asked == [("node-1", "a")] * 3
+
+
+@MODES
+def test_a_minion_is_queried_once_more_at_the_limit(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    info = FakePodInfo()
+    session.put(PODS, web("a", phase="Running"))
+    session.at(2.5, info.know, "node-1", "a")
+
+    pods = wait_for_pods_on_minions(
+        client, "ci-1", selector=WEB, pod_info=info, mode=mode, poll=10, timeout=3
+    )
+
+    assert names(pods) == ["a"]
+    assert session.clock.monotonic() == 3.0
 
 
 def test_garbage_of_a_kubelet_is_final_when_it_repeats(
@@ -190,16 +209,93 @@ def test_forbidden_to_ask_kubelets_is_final(
     assert caught.value is error
 
 
-def test_what_an_info_of_ones_own_raises_comes_through(
-    client: ApiClient, session: FakeSession
+@MODES
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ZeroDivisionError("twice"), "ZeroDivisionError: twice"),
+        (ConnectionError("refused"), "ConnectionError: refused"),
+        (TimeoutError(), "TimeoutError"),
+        (ApiError("no", status=403), "ApiError: 403: no"),
+    ],
+)
+def test_any_error_of_a_custom_pod_info_is_not_yet(
+    client: ApiClient, session: FakeSession, mode: Any, error: Exception, text: str
 ) -> None:
-    def broken(host: str, pod: Any) -> Any:
-        raise ZeroDivisionError(host)
+    """Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions."""
+    errors: list[Exception] = [error, error]
+
+    def pod_info(host: str, pod: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return pod
 
     session.put(PODS, web("a"))
+    known: dict[str, Any] = {"selector": WEB, "pod_info": pod_info, "mode": mode, "poll": 2}
 
-    with pytest.raises(ZeroDivisionError):
-        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=broken)
+    assert names(wait_for_pods_on_minions(client, "ci-1", **known)) == ["a"]
+    assert session.clock.monotonic() == 4.0
+
+    errors += [error] * 9
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(client, "ci-1", **known, timeout=3)
+    assert reason(caught) == (
+        f"0 of 1 pods known to their hosts: node-1 could not be asked: {text}"
+    )
+
+
+@MODES
+def test_a_pod_info_that_hangs_does_not_outlast_the_limit(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    released = threading.Event()
+    calls: list[str] = []
+
+    def pod_info(host: str, pod: Any) -> Any:
+        calls.append(host)
+        released.wait(20)
+        return pod
+
+    session.put(PODS, web("a"))
+    session.clock = SYSTEM_CLOCK
+    started = SYSTEM_CLOCK.monotonic()
+    try:
+        with pytest.raises(WaitTimeout):
+            wait_for_pods_on_minions(
+                client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode, timeout=0.2
+            )
+        assert SYSTEM_CLOCK.monotonic() - started < 10
+        (abandoned,) = (each for each in threading.enumerate() if each.name == "kwait-user-code")
+        assert abandoned.daemon
+        assert calls == ["node-1"]
+    finally:
+        released.set()
+    abandoned.join(10)
+
+
+def test_a_pod_info_leaves_no_thread(client: ApiClient, session: FakeSession) -> None:
+    session.put(PODS, web("a"))
+    used: list[str] = []
+
+    def pod_info(host: str, pod: Any) -> Any:
+        used.append(threading.current_thread().name)
+        return pod
+
+    wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=pod_info)
+
+    assert used == ["kwait-user-code"]
+    assert used[0] not in {each.name for each in threading.enumerate()}
+
+
+def test_failures_of_pytest_in_a_pod_info_end_the_wait(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, web("a"))
+
+    with pytest.raises(pytest.fail.Exception, match="enough"):
+        wait_for_pods_on_minions(
+            client, "ci-1", selector=WEB, pod_info=lambda host, pod: pytest.fail("enough")
+        )
 
 
 def test_moved_or_deleted_pods_are_not_believed(client: ApiClient, session: FakeSession) -> None:
@@ -277,6 +373,7 @@ def test_a_selector_that_matches_nothing_has_not_arrived(
         "pods with app=web in ci-1 did not arrive on minions within 1s: no pod matches yet\n"
         "  awaited   pods with app=web in ci-1 to arrive on minions\n"
         "  limit     1s, ended after 1s (watch mode)\n"
+        "  there are no pods in ci-1\n"
         "  try: kubectl --namespace ci-1 get events"
     )
 
@@ -328,7 +425,7 @@ def test_given_names_may_still_come(client: ApiClient, session: FakeSession) -> 
     with pytest.raises(WaitTimeout) as caught:
         wait_for_pods_on_minions(client, "ci-1", pods=["a", "b"], timeout=1)
 
-    assert reason(caught) == "1 of 2 pods there: b is missing"
+    assert reason(caught) == "1 of 2 pods there: no b"
 
 
 def test_a_pod_that_no_node_takes_ends_the_wait_after_the_grace(
@@ -379,12 +476,13 @@ def test_a_controller_that_is_deleted_ends_the_wait(
         ({"selector": {}}, "selector={} is not valid: use labels that select something"),
         (
             {"pods": [3]},
-            "pods=3 is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' and "
-            "'.', with a letter or digit at both ends of each part",
+            "pods=3 is not valid: use names or objects of kind Pod, or a list of these, such as a "
+            "PodList",
         ),
         (
             {"pods": [{"metadata": None}]},
-            "pods={'metadata': None} is not valid: use pods as the API has them, or their names",
+            "pods=<object without a name> is not valid: use names or objects of kind Pod, or a "
+            "list of these, such as a PodList",
         ),
         (
             {"selector": "a=b", "pod_info": 3},

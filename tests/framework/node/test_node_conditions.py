@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.node import wait
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, pod

@@ -79,7 +79,7 @@ def test_the_time_runs_out_without_any_event(session: FakeSession, mode: Any) ->
     assert session.clock.monotonic() == 10.0
     assert found["metadata"]["name"] == "a"
     if mode == "watch":
-        # As for every time: before it is believed, everything is listed anew.
+        # An expired timer counts only after everything was listed again.
         assert (session.count("list pods"), session.count("watch pods")) == (2, 2)
 
 
@@ -120,7 +120,7 @@ def test_whichever_comes_first(session: FakeSession, mode: Any) -> None:
 
 @MODES
 def test_a_test_is_used_by_many_waits(session: FakeSession, mode: Any) -> None:
-    """What one has counted is not another's."""
+    """Each wait has its own timers."""
     session.put(PODS, state(True))
     test = all_of(stable_for(10, IS_READY), RUNS)
 
@@ -142,7 +142,7 @@ def test_never_for_so_long(session: FakeSession, mode: Any) -> None:
 
 
 @MODES
-def test_what_holds_from_now_on_stays_so(session: FakeSession, mode: Any) -> None:
+def test_consistently_stays_met_after_its_duration(session: FakeSession, mode: Any) -> None:
     session.put(PODS, state(True, "Pending"))
     session.at(12, session.put, PODS, state(False, "Pending"))
     session.at(20, session.put, PODS, state(False))
@@ -153,7 +153,7 @@ def test_what_holds_from_now_on_stays_so(session: FakeSession, mode: Any) -> Non
 
 
 @MODES
-def test_what_breaks_can_no_longer_come(session: FakeSession, mode: Any) -> None:
+def test_a_broken_consistently_fails(session: FakeSession, mode: Any) -> None:
     session.put(PODS, state(True, "Pending"))
     session.at(4, session.put, PODS, state(False, "Pending"))
 
@@ -217,7 +217,7 @@ def test_an_object_that_is_not_there(session: FakeSession, mode: Any) -> None:
 @MODES
 @pytest.mark.parametrize("user_code", [False, True])
 def test_each_object_has_its_own_time(session: FakeSession, mode: Any, user_code: bool) -> None:
-    """Of a selection: one that starts anew, or comes late, holds up nothing but itself."""
+    """In a selection, an object that restarts its timer or comes late delays only itself."""
     session.put(PODS, state(True, name="a"))
     session.put(PODS, state(True, name="b"))
     session.at(4, session.put, PODS, state(False, name="b"))
@@ -256,7 +256,7 @@ def test_several_targets(session: FakeSession, mode: Any) -> None:
     assert session.clock.monotonic() == 15.0
 
 
-def test_what_is_missing_is_said(session: FakeSession) -> None:
+def test_pending_reasons_name_the_missing_duration(session: FakeSession) -> None:
     session.put(PODS, state(True, "Pending"))
 
     with pytest.raises(WaitTimeout) as caught:
@@ -270,7 +270,7 @@ def test_what_is_missing_is_said(session: FakeSession) -> None:
     )
 
 
-def test_a_pod_that_is_stuck_is_as_hopeless_for_a_time(session: FakeSession) -> None:
+def test_a_stuck_pod_fails_a_held_predicate_too(session: FakeSession) -> None:
     stuck = pod("a", "Pending", waiting=("InvalidImageName", "no"))
     session.put(PODS, stuck)
 

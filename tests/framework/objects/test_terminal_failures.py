@@ -16,13 +16,13 @@ from pytest_kwait.client.resource import (
     REPLICATION_CONTROLLERS,
     Resource,
 )
-from pytest_kwait.engine.verdicts import Failed, Patience
+from pytest_kwait.engine.condition import Failed, Grace
 from pytest_kwait.framework.objects.combinators import all_of, any_of, stable_for
 from pytest_kwait.framework.objects.conditions import detect_terminal_failure
 from pytest_kwait.framework.predicates import parse_predicate
 from tests.engine.fake_session import Obj, condition, job, pod
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 NO_IMAGE = pod("a", "Pending", waiting=("InvalidImageName", "no"))
 RUNNING = "jsonpath={.status.phase}=Running"
 SUCCEEDED = "jsonpath={.status.phase}=Succeeded"
@@ -86,7 +86,7 @@ def test_pods(wanted: str, obj: Obj, verdict: Failed | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "obj", "begins", "patience"),
+    ("wanted", "obj", "begins", "grace"),
     [
         ("condition=Initialized", init_failed(), "init container first", SHORT),
         ("condition=Ready", init_failed(), "init container first", SHORT),
@@ -96,12 +96,10 @@ def test_pods(wanted: str, obj: Obj, verdict: Failed | None) -> None:
         (SUCCEEDED, looping(), "CrashLoopBackOff", LONG),
     ],
 )
-def test_pods_by_the_families_of_doom(
-    wanted: str, obj: Obj, begins: str, patience: Patience
-) -> None:
+def test_terminal_failures_of_pods(wanted: str, obj: Obj, begins: str, grace: Grace) -> None:
     found = prospect(PODS, wanted, obj)
     assert found is not None
-    assert (found.reason[: len(begins)], found.patience) == (begins, patience)
+    assert (found.reason[: len(begins)], found.grace) == (begins, grace)
 
 
 def test_a_pod_that_always_starts_again_does_not_succeed() -> None:
@@ -224,7 +222,7 @@ def test_claims_and_namespaces() -> None:
     assert prospect(NAMESPACES, "jsonpath={.status.phase}=Terminating", going) is None
 
 
-def test_of_what_is_combined_what_is_open_counts() -> None:
+def test_open_parts_of_a_combination_decide() -> None:
     ready, fine = "condition=Ready", "condition=Fine"
     lost = Failed("InvalidImageName: no", SHORT)
     assert prospect(PODS, all_of(fine, ready), NO_IMAGE) == lost

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, CONFIG_MAPS, JOBS, NODES, PODS, Resource
-from pytest_kwait.engine.verdicts import Failed, Met, Pending
+from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.objects.wait import wait_for
 from tests.engine.fake_session import FakeSession, condition, job, pod
@@ -123,15 +123,15 @@ def test_delete(client: ApiClient, session: FakeSession, mode: Any) -> None:
 @pytest.mark.parametrize(
     ("metadata", "text"),
     [
-        ({}, "still there, nobody is deleting it"),
+        ({}, "still there, not being deleted"),
         ({"deletionTimestamp": "now"}, "being deleted"),
         (
             {"deletionTimestamp": "now", "finalizers": ["example.com/a", "b"]},
-            "being deleted, held by example.com/a, b",
+            "being deleted, held by example.com/a and b",
         ),
     ],
 )
-def test_what_holds_a_deletion_up(
+def test_reasons_that_a_deletion_is_delayed(
     client: ApiClient, session: FakeSession, metadata: Any, text: str
 ) -> None:
     session.put(CONFIG_MAPS, {"metadata": {"name": "c", **metadata}})
@@ -172,7 +172,7 @@ def test_pods_that_will_not_be_ready_end_the_wait(
     assert reason(caught) == "the pod has ended: Failed"
 
 
-def test_a_doom_of_one_pod_must_hold_without_a_break(
+def test_the_terminal_state_of_one_pod_must_hold_without_a_break(
     client: ApiClient, session: FakeSession
 ) -> None:
     stuck = pod("a", "Pending", waiting=("InvalidImageName", "no"))
@@ -269,19 +269,90 @@ def test_code_of_the_user_can_end_the_wait(client: ApiClient, session: FakeSessi
 
 
 @MODES
-def test_what_code_of_the_user_raises_comes_through(
+def test_errors_of_user_callables_propagate(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
     session.put(PODS, pod("a"))
 
-    with pytest.raises(KeyError) as caught:
-        wait_for(client, "ci-1", "pod/a", lambda obj: obj["nothing"], mode=mode)
+    with pytest.raises(ZeroDivisionError) as caught:
+        wait_for(client, "ci-1", "pod/a", lambda obj: bool(1 // 0), mode=mode)
 
     assert caught.traceback[-1].name == "<lambda>"
 
 
 @MODES
-def test_what_is_no_answer_is_refused(client: ApiClient, session: FakeSession, mode: Any) -> None:
+@pytest.mark.parametrize(
+    ("callable_", "text"),
+    [
+        (
+            lambda obj: obj["status"]["readyReplicas"] == 3,
+            "condition raised KeyError 'readyReplicas' (left out while 0; use .get)",
+        ),
+        (
+            lambda obj: obj["status"]["hostIP"] != "",
+            "condition raised KeyError 'hostIP' (not there yet; use .get)",
+        ),
+        (
+            lambda obj: obj["status"].get("conditions")[0]["status"] == "True",
+            "condition raised TypeError: 'NoneType' object is not subscriptable (not there yet?)",
+        ),
+        (
+            lambda obj: obj["status"].get("address").startswith("10."),
+            "condition raised AttributeError: 'NoneType' object has no attribute 'startswith' "
+            "(not there yet?)",
+        ),
+        (
+            lambda obj: obj["status"].get("podIPs", [])[0] != "",
+            "condition raised IndexError: list index out of range (not there yet?)",
+        ),
+    ],
+)
+def test_fields_that_are_not_there_yet_are_awaited(
+    client: ApiClient, session: FakeSession, mode: Any, callable_: Any, text: str
+) -> None:
+    session.put(PODS, pod("a"))
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pod/a", callable_, timeout=5, mode=mode)
+
+    assert caught.value.evidence["reason"] == text
+    fields: dict[str, Any] = {
+        "readyReplicas": 3,
+        "hostIP": "10.0.0.1",
+        "conditions": [condition("Ready")],
+        "address": "10.0.0.2",
+        "podIPs": ["10.0.0.3"],
+    }
+    session.at(3, session.put, PODS, pod("a", **fields))
+    assert wait_for(client, "ci-1", "pod/a", callable_, timeout=60, mode=mode)
+
+
+@pytest.mark.parametrize(
+    "callable_", [lambda obj: obj.nothing, lambda obj: obj + 1 > 1, lambda: True]
+)
+def test_type_errors_of_other_objects_propagate(
+    client: ApiClient, session: FakeSession, callable_: Any
+) -> None:
+    session.put(PODS, pod("a"))
+    with pytest.raises((TypeError, AttributeError)):
+        wait_for(client, "ci-1", "pod/a", callable_, timeout=5)
+
+
+def test_a_condition_that_is_not_there_lists_those_that_are(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, pod("a", conditions=[condition("PodScheduled"), condition("Ready")]))
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pod/a", "condition=Redy", timeout=5)
+    assert caught.value.evidence["reason"] == (
+        "no condition Redy yet (there is: PodScheduled, Ready)"
+    )
+
+
+@MODES
+def test_a_callable_must_return_a_bool_or_a_verdict(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
     session.put(PODS, pod("a"))
     answer: Any = len
 

@@ -10,19 +10,21 @@ import pytest
 
 from pytest_kwait.client.resource import (
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
     PODS,
+    REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
-from pytest_kwait.engine.verdicts import Met, Pending
+from pytest_kwait.engine.condition import Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.create import create_and_wait
 from pytest_kwait.framework.operations.delete import DeletedWithPods, delete_and_wait
 from pytest_kwait.framework.operations.rollout import restart
 from tests.engine.fake_session import condition
-from tests.framework.workload_samples import deployment, of
+from tests.framework.workload_samples import deployment, of, replica_set
 from tests.framework.writable_session import WritingSession
 
 if TYPE_CHECKING:
@@ -68,6 +70,66 @@ def test_restart_stamps_the_template_and_waits(client: ApiClient, session: Writi
     assert len(stamps["kubectl.kubernetes.io/restartedAt"]) == len("2026-11-21T07:34:33.000000Z")
 
 
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_restart_waits_until_the_earlier_pods_are_gone(
+    client: ApiClient, session: WritingSession, mode: Any
+) -> None:
+    """The status counts no terminating pods, and an earlier ReplicaSet may be removed before."""
+    session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1))
+    session.put(REPLICA_SETS, replica_set("web-1", "1"))
+    session.put(PODS, of("web-1", "old"))
+    finished = of("web-1", "evicted")
+    session.put(PODS, {**finished, "status": {"phase": "Failed"}})
+
+    def roll(verb: str, name: str, what: Any) -> None:
+        ending = of("web-1", "old")
+        ending["metadata"]["deletionTimestamp"] = "2026-11-21T07:34:33Z"
+        session.put(REPLICA_SETS, replica_set("web-2", "2"))
+        session.put(PODS, of("web-2", "new"))
+        session.put(PODS, ending)
+        made = deployment(1, 1, 1, replicas=1, generation=2, observed=2, revision="2")
+        session.put(DEPLOYMENTS, made)
+        session.at(3, session.drop, REPLICA_SETS, "web-1")
+        session.at(8, session.drop, PODS, "old")
+
+    session.then = roll
+    restart(client, "ci-1", "deploy/web", mode=mode)
+
+    assert session.clock.monotonic() == pytest.approx(8, abs=0.1)
+
+
+def daemon_pod(name: str, generation: str, **metadata: Any) -> Any:
+    labels = {"app": "agent", "pod-template-generation": generation}
+    owners = [{"kind": "DaemonSet", "uid": "uid-agent", "controller": True}]
+    metadata = {"name": name, "labels": labels, "ownerReferences": owners, **metadata}
+    return {"metadata": metadata, "spec": {}, "status": READY}
+
+
+def test_restart_of_a_daemon_set_waits_until_the_earlier_pods_are_gone(
+    client: ApiClient, session: WritingSession
+) -> None:
+    notes = {"deprecated.daemonset.template.generation": "2"}
+    counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+    agent = {
+        "metadata": {"name": "agent", "uid": "uid-agent", "generation": 1, "annotations": notes},
+        "spec": {"selector": {"matchLabels": {"app": "agent"}}},
+        "status": {"observedGeneration": 1, **dict.fromkeys(counts, 1)},
+    }
+    session.put(DAEMON_SETS, agent)
+    session.put(PODS, daemon_pod("new", "2"))
+    session.put(PODS, daemon_pod("old", "1", deletionTimestamp="2026-11-21T07:34:33Z"))
+
+    with pytest.raises(WaitTimeout) as caught:
+        restart(client, "ci-1", "ds/agent", timeout=5)
+    assert caught.value.args == (
+        "daemonset ci-1/agent did not roll out within 5s: "
+        "1 pod of earlier revisions is not gone yet",
+    )
+
+    session.drop(PODS, "old")
+    assert restart(client, "ci-1", "ds/agent")["metadata"]["name"] == "agent"
+
+
 def test_a_workload_that_is_deleted_meanwhile(client: ApiClient, session: WritingSession) -> None:
     session.put(DEPLOYMENTS, deployment(2, 2, 2))
     session.then = lambda *_: session.put(DEPLOYMENTS, deployment(metadata={"uid": "uid-new"}))
@@ -101,7 +163,7 @@ def stateful_set(**spec: Any) -> Any:
         ),
     ],
 )
-def test_what_cannot_be_restarted(
+def test_kinds_that_cannot_be_restarted(
     client: ApiClient, session: WritingSession, target: str, text: str
 ) -> None:
     session.put(DEPLOYMENTS, deployment(paused=True))
@@ -158,7 +220,7 @@ def test_orphans_are_not_awaited(client: ApiClient, session: WritingSession) -> 
     assert session.count("list pods") == 0
 
 
-def test_what_is_left_is_named(client: ApiClient, session: WritingSession) -> None:
+def test_remaining_objects_are_named(client: ApiClient, session: WritingSession) -> None:
     session.put(REPLICATION_CONTROLLERS, rc())
     session.then = lambda *_: session.put(
         REPLICATION_CONTROLLERS, rc(deletionTimestamp="now", finalizers=["example.com/hold"])
@@ -189,7 +251,7 @@ def test_gone_is_by_uid() -> None:
     assert awaited.verdict() == Pending("1 pod left: 1 of another owner, 1 Running")
 
 
-def test_what_is_not_there_is_an_error(client: ApiClient, session: WritingSession) -> None:
+def test_a_missing_object_is_an_error(client: ApiClient, session: WritingSession) -> None:
     with pytest.raises(ApiError, match="not found"):
         delete_and_wait(client, "ci-1", "cm/nothing")
 
@@ -267,7 +329,7 @@ def test_other_kinds(
 
     session.then = lambda *_: None
     session.drop(resource, "web")
-    with pytest.raises(WaitTimeout, match=f"did not {goal} within 2s: not found yet"):
+    with pytest.raises(WaitFailed, match=f"can no longer {goal}: the {kind.lower()} was deleted"):
         create_and_wait(client, "ci-1", manifest, timeout=2)
 
 
@@ -342,7 +404,7 @@ def test_bad_creations(
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_a_deletion_whose_answer_got_lost(
+def test_a_deletion_with_a_lost_response(
     client: ApiClient, session: WritingSession, status: int
 ) -> None:
     session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})
@@ -354,7 +416,7 @@ def test_a_deletion_whose_answer_got_lost(
     assert [verb for verb, *_ in session.written] == ["delete", "delete"]
 
 
-def test_a_deletion_of_what_another_one_has_deleted(
+def test_a_deletion_of_an_object_that_is_already_gone(
     client: ApiClient, session: WritingSession
 ) -> None:
     session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})

@@ -53,7 +53,8 @@ def test_one_by_one(client: ApiClient, session: WritingSession) -> None:
     assert moments == pytest.approx([0, 10], abs=0.1)
     # Deleted at 0 and 10, the second one is back at 43: looks at 20, 25, 30, 35, 40 and 45.
     assert session.clock.monotonic() == pytest.approx(45, abs=0.1)
-    assert session.count("get replicationcontrollers web") == 1
+    # At the start, and before the second pod.
+    assert session.count("get replicationcontrollers web") == 2
     assert session.count("list pods app=web") == 1 + 6
     assert session.count("watch") == 0
 
@@ -72,8 +73,8 @@ def test_pods_that_are_still_being_deleted_are_not_back(
         "replicationcontroller ci-1/web did not have 2 pods again after its rolling update within "
         "5m0s: 0 of 2 pods: 2 being deleted",
     )
-    # 300 s at one look each 5 s, the first one at once.
-    assert 60 <= session.count("list pods app=web") - 1 <= 61
+    # 300 s at one look each 5 s, the first one at once, and one when the time is up.
+    assert 61 <= session.count("list pods app=web") - 1 <= 62
 
 
 def test_watching_ends_with_the_change(client: ApiClient, session: WritingSession) -> None:
@@ -87,7 +88,7 @@ def test_watching_ends_with_the_change(client: ApiClient, session: WritingSessio
     assert session.clock.monotonic() == pytest.approx(2.5, abs=0.1)
 
 
-def test_what_is_gone_already_is_passed_over(client: ApiClient, session: WritingSession) -> None:
+def test_deleted_pods_are_skipped(client: ApiClient, session: WritingSession) -> None:
     session.refuse(ApiError("no such pod", status=404, reason="NotFound"))
 
     def replace(verb: str, name: str, what: Any) -> None:
@@ -102,7 +103,7 @@ def test_what_is_gone_already_is_passed_over(client: ApiClient, session: Writing
     assert [pod["metadata"]["name"] for pod in pods] == ["c", "d"]
 
 
-def test_what_is_refused_is_an_error(client: ApiClient, session: WritingSession) -> None:
+def test_refused_requests_are_errors(client: ApiClient, session: WritingSession) -> None:
     session.refuse(ApiError("you may not", status=403, reason="Forbidden"))
 
     with pytest.raises(ApiError, match="you may not"):
@@ -141,6 +142,25 @@ def test_a_controller_that_is_deleted_makes_no_more(
         "replicationcontroller ci-1/web can no longer have 2 pods again after its rolling update: "
         "the replicationcontroller was deleted",
     )
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_pods_of_a_deleted_controller_are_left_alone(
+    client: ApiClient, session: WritingSession, strict: bool
+) -> None:
+    session.at(20, session.drop, REPLICATION_CONTROLLERS, "web")
+    if strict:
+        session.then = lambda _, name, __: session.put(PODS, ready(f"new-{name}"))
+
+    with pytest.raises(WaitFailed) as caught:
+        rolling_update(client, "ci-1", "rc/web", 60, strict=strict)
+
+    assert caught.value.args == (
+        "replicationcontroller ci-1/web can no longer have its 2 pods replaced one by one: the "
+        "replicationcontroller was deleted",
+    )
+    assert [name for _, _, name, _ in session.written] == ["a"]
+    assert session.clock.monotonic() == pytest.approx(60, abs=0.1)
 
 
 def test_no_pods_are_back_at_once(client: ApiClient, session: WritingSession) -> None:
@@ -253,17 +273,17 @@ def test_a_replacement_that_is_stuck_ends_it(client: ApiClient, session: Writing
     assert session.clock.monotonic() == pytest.approx(5, abs=0.1)
 
 
-def test_what_it_is_at_is_told(
+def test_progress_of_a_rolling_update(
     client: ApiClient, session: WritingSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
+    progress: list[str] = []
 
     class Onlooker:
         def on_start(self, wait: ActiveWait) -> None:
-            told.append(f"{wait.left}: {wait.text}")
+            progress.append(f"{wait.left}: {wait.text}")
 
         def on_end(self, wait: ActiveWait) -> None:
-            told.append(f"{wait.left}: {wait.text}")
+            progress.append(f"{wait.left}: {wait.text}")
 
     caplog.set_level(logging.INFO, "pytest_kwait.wait")
     successors(session, 0.5)
@@ -282,7 +302,7 @@ def test_what_it_is_at_is_told(
         f"{rolling}: after 20s: deleted 2 of 2 pods",
         f"{back}: after 0s: met",
     ]
-    assert told == [
+    assert progress == [
         f"5m20s: {rolling}: nothing seen yet",
         f"5m20s: {rolling}: deleting pod a, 1 of 2",
         f"5m20s: {rolling}: deleting pod a, 1 of 2",
@@ -309,7 +329,7 @@ def test_nothing_is_deleted_where_the_pauses_alone_take_too_long(
     assert session.written == []
 
 
-def test_what_is_left_is_what_the_last_part_may_take(
+def test_the_remaining_time_limits_the_last_step(
     client: ApiClient, session: WritingSession
 ) -> None:
     session.then = lambda verb, name, what: session.drop(PODS, name)

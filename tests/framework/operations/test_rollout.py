@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.registry import condition_of
@@ -16,7 +16,7 @@ from tests.framework.workload_samples import LABELS, deployment, enter, of, repl
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 LATE = condition("Progressing", "False", reason="ProgressDeadlineExceeded", message="too late")
 LATE_TEXT = 'deployment "web" exceeded its progress deadline'
 NO_SET = condition("Progressing", "False", reason="ReplicaSetCreateError", message="no room")
@@ -25,7 +25,7 @@ UNSEEN = Pending("Waiting for deployment spec update to be observed...")
 PARTLY = Pending(
     'Waiting for deployment "web" rollout to finish: 1 of 2 updated replicas are available...'
 )
-DOOMED = Failed("pod a: InvalidImageName: nope", SHORT, 0.0)
+STUCK_POD = Failed("pod a: InvalidImageName: nope", SHORT, 0.0)
 
 
 def show(awaited: Condition, *objects: Any) -> Verdict:
@@ -40,7 +40,7 @@ def show(awaited: Condition, *objects: Any) -> Verdict:
         (deployment(2, 2, 2), [], [], Met()),
         (deployment(2, 2, 2, observed=0), [], [], UNSEEN),
         (deployment(2, 2, 1), [replica_set()], [of("web-1", "a")], PARTLY),
-        (deployment(2, 2, 1), [replica_set()], [stuck("web-1", "a")], DOOMED),
+        (deployment(2, 2, 1), [replica_set()], [stuck("web-1", "a")], STUCK_POD),
         (deployment(2, 2, 1, generation=2), [replica_set()], [stuck("web-1", "a")], UNSEEN),
         (deployment(2, 2, 1), [replica_set("web-0", "0")], [stuck("web-0", "a")], PARTLY),
         (deployment(2, 2, 1, conditions=[LATE]), [], [], Failed(LATE_TEXT, SHORT)),
@@ -135,7 +135,7 @@ def member(revision: str, name: str = "a") -> dict[str, Any]:
     [
         (stateful_set(2, 2), [], Met()),
         (stateful_set(1, 1), [], Pending("Waiting for 1 pods to be ready...")),
-        (stateful_set(1, 1), [member("db-new")], DOOMED),
+        (stateful_set(1, 1), [member("db-new")], STUCK_POD),
         (stateful_set(1, 1), [member("db-old")], Pending("Waiting for 1 pods to be ready...")),
         (
             stateful_set(1, 1, 0),
@@ -184,7 +184,7 @@ LEAD = 'Waiting for daemon set "db" rollout to finish'
             [daemon("1")],
             Pending(f"{LEAD}: 1 out of 2 new pods have been updated..."),
         ),
-        (daemon_set(1, 1), [daemon("2")], DOOMED),
+        (daemon_set(1, 1), [daemon("2")], STUCK_POD),
     ],
 )
 def test_daemon_set(made: Any, pods: Any, verdict: Verdict) -> None:
@@ -193,14 +193,14 @@ def test_daemon_set(made: Any, pods: Any, verdict: Verdict) -> None:
     assert show(awaited, made, pods) == verdict
 
 
-def test_what_was_seen() -> None:
+def test_summaries() -> None:
     for target in ("deployment/web", "ds/web", "sts/web"):
         awaited = condition_of(wait_for_rollout_status)("ci-1", target)
         assert awaited.verdict() == Pending("not found yet")
-        assert awaited.seen() == ""
+        assert awaited.summarize() == ""
     enter(awaited, stateful_set(1, 1))
     enter(awaited, member("db-new"), member("db-old", "b"), position=1)
-    assert awaited.seen() == "pods of the present revision: 1 Pending (InvalidImageName)"
+    assert awaited.summarize() == "pods of the present revision: 1 Pending (InvalidImageName)"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.operations.rollout import (
     daemon_set_rollout,
     deployment_rollout,
@@ -56,7 +56,7 @@ LEAD = 'Waiting for deployment "foo" rollout to finish'
         # and others
         (
             deployment(1, 2, 2, 2, 1, conditions=[LATE]),
-            Failed('deployment "foo" exceeded its progress deadline', Patience.SHORT),
+            Failed('deployment "foo" exceeded its progress deadline', Grace.SHORT),
         ),
         (
             deployment(2, 2, 2, 2, 1, conditions=[LATE]),
@@ -99,16 +99,12 @@ def test_deployment(obj: dict[str, Any], verdict: Verdict) -> None:
         (
             2,
             "2",
-            Failed(
-                "desired revision (3) is different from the running revision (2)", Patience.LONG
-            ),
+            Failed("desired revision (3) is different from the running revision (2)", Grace.LONG),
         ),
         (
             2,
             "",
-            Failed(
-                "desired revision (3) is different from the running revision (0)", Patience.LONG
-            ),
+            Failed("desired revision (3) is different from the running revision (0)", Grace.LONG),
         ),
     ],
 )

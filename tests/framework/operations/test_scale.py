@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.scale import ScaledPods, scale
 from tests.engine.fake_session import condition
@@ -18,7 +18,7 @@ from tests.framework.writable_session import WritingSession
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 CONFLICT = ApiError("somebody was faster", status=409, reason="Conflict")
 WIDGETS = Resource(
     "example.com", "v1", "widgets", "Widget", True, subresources=frozenset({"scale"})
@@ -52,7 +52,7 @@ GOING = {"deletionTimestamp": "now"}
 REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: small")
 ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "all there": (web(), [pod_of("a"), pod_of("b")], Met()),
-    "not there": (None, [], Pending("not found yet")),
+    "not there": (None, [], Failed("the replicaset was deleted")),
     "none yet": (web(), [], Pending("0 of 2 ready: no pods")),
     "one not ready": (
         web(),
@@ -140,7 +140,7 @@ def test_verdicts(obj: Any, pods: list[Any], verdict: Verdict) -> None:
     assert awaited.verdict() == verdict
 
 
-def test_a_custom_resource_is_judged_by_its_pods() -> None:
+def test_a_custom_resource_is_ready_by_its_pods() -> None:
     awaited = ScaledPods(WIDGETS, "ci-1", "web", uid="uid-web", selector="app=web", replicas=1)
     put(awaited, 0, {"metadata": {"name": "web", "uid": "uid-web", "generation": 1}, "spec": None})
     put(awaited, 1, of("anybody", "a", ready=True))

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.pod import containers
 from pytest_kwait.framework.pod import wait as pod_wait
 from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.engine.fake_session import condition, pod
 
-NONE, SHORT, LONG = Patience.NONE, Patience.SHORT, Patience.LONG
+NONE, SHORT, LONG = Grace.NONE, Grace.SHORT, Grace.LONG
 STUCK = ("InvalidImageName", "no such thing")
 BAD_IMAGE = "InvalidImageName: no such thing"
 READY: dict[str, Any] = {"conditions": [condition("Ready")]}
@@ -44,7 +44,7 @@ def two(phase: str = "Running", **status: Any) -> dict[str, Any]:
     return with_spec(pod("web", phase, **status), restartPolicy="Never", containers=names)
 
 
-def judge(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
+def evaluate(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
     awaited = condition_of(WAITS[f"wait_for_{wait}"].function)("ci-1", "web", *arguments)
     if of is not None:
         whole = {**of, "metadata": {"uid": "uid-web", **of["metadata"]}}
@@ -77,6 +77,18 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
     ("pod_running", (), OVER, Failed("the pod has succeeded")),
     ("pod_running", (), EVICTED, Failed("the pod has failed: Evicted: low on memory")),
     ("pod_running", (), pod("web", "Failed"), Failed("the pod has failed: no reason is given")),
+    (
+        "pod_running",
+        (),
+        pod("web", "Failed", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        Failed("the pod is being deleted, and has failed"),
+    ),
+    (
+        "pod_success",
+        (),
+        {**EVICTED, "metadata": {"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        Failed("the pod is being deleted, and has failed: Evicted: low on memory"),
+    ),
     (
         "pod_running",
         (),
@@ -217,9 +229,9 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
         Failed("the pod has failed: no reason is given"),
     ),
     ("pod_terminating", (), pod("web", metadata=GOING), Met()),
-    ("pod_terminating", (), pod("web"), Pending("nobody is deleting it")),
+    ("pod_terminating", (), pod("web"), Pending("it is not being deleted")),
     ("pod_not_found", (), None, Met()),
-    ("pod_not_found", (), pod("web"), Pending("still there, nobody is deleting it")),
+    ("pod_not_found", (), pod("web"), Pending("still there, not being deleted")),
     ("pod_not_found", ("another",), pod("web"), Met()),
     (
         "pod_not_found",
@@ -305,7 +317,7 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
 
 @pytest.mark.parametrize(("wait", "arguments", "obj", "verdict"), ROWS)
 def test_rows(wait: str, arguments: tuple[Any, ...], obj: Any, verdict: Verdict) -> None:
-    assert judge(wait, *arguments, of=obj) == verdict
+    assert evaluate(wait, *arguments, of=obj) == verdict
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -332,7 +344,7 @@ def test_gaps_are_no_crash(module: Any) -> None:
         name = wait.removeprefix("wait_for_")
         if name != wait:
             for obj in broken:
-                verdict = judge(name, *arguments.get(name, ()), of=obj)
+                verdict = evaluate(name, *arguments.get(name, ()), of=obj)
                 assert isinstance(verdict, Met | Pending | Failed)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.pod.list_wait import (
     wait_for_almost_all_pods_ready,
     wait_for_number_of_pods,
@@ -25,7 +25,7 @@ from pytest_kwait.framework.pod.list_wait import (
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, pod
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 OWNED = {"ownerReferences": [{"uid": "rs", "controller": True}]}
 GATED = condition("PodScheduled", "False", reason="SchedulingGated")
 NOWHERE = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes")

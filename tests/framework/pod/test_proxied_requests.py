@@ -113,7 +113,7 @@ def kubelet(*names: str, namespace: str = "ci-1") -> bytes:
 
 
 @MODES
-def test_what_kubelets_run(
+def test_pods_that_kubelets_report(
     client: ApiClient, session: FakeSession, proxy: Proxy, mode: Any
 ) -> None:
     session.put(NODES, UP)
@@ -123,7 +123,7 @@ def test_what_kubelets_run(
     pods = kw.wait_for_pods_running_on_nodes(client, "ci-1", ["node-1"], 2, "web-", mode=mode)
 
     assert [each["metadata"]["name"] for each in pods] == ["web-a", "web-b"]
-    assert session.clock.monotonic() == 4.0
+    assert session.clock.monotonic() == 6.0, "one report may show a number in passing"
     proxy.answers[RUNNING] = kubelet("web-a", namespace="another")
     assert kw.wait_for_pods_running_on_nodes(client, "ci-1", ["node-1"], 0) == []
 
@@ -150,7 +150,7 @@ def test_kubelets_that_run_others(
     )
 
 
-def test_nodes_whose_kubelets_cannot_be_asked(
+def test_nodes_with_unreachable_kubelets(
     client: ApiClient, session: FakeSession, proxy: Proxy
 ) -> None:
     with pytest.raises(WaitTimeout, match="there is no node nowhere"):

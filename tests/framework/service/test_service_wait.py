@@ -9,10 +9,10 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import SERVICES
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import condition_of
-from pytest_kwait.framework.service.wait import (
+from pytest_kwait.framework.service import (
     wait_for_load_balancer,
     wait_for_load_balancer_destroy,
     wait_for_new_ingress_ip,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.engine.fake_session import FakeSession
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 IP, HOST = {"ip": "192.0.2.7"}, {"hostname": "lb.example"}
@@ -131,7 +131,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "not deleted": (
         condition_of(wait_for_service_deleted_with_finalizer),
         balanced(),
-        Pending("still there, nobody is deleting it"),
+        Pending("still there, not being deleted"),
     ),
     "held": (
         condition_of(wait_for_service_deleted_with_finalizer),
@@ -245,9 +245,9 @@ HEADLINES = [
     (
         "wait_for_service_deleted_with_finalizer",
         (),
-        "go away within 2s: still there, nobody is deleting it",
+        "go away within 2s: still there, not being deleted",
     ),
-    ("wait_for_service", (False,), "go away within 2s: still there, nobody is deleting it"),
+    ("wait_for_service", (False,), "go away within 2s: still there, not being deleted"),
 ]
 
 
@@ -263,7 +263,7 @@ def test_headlines(
     assert caught.value.args == (f"service ci-1/web did not {text}",)
 
 
-def test_headlines_of_what_goes(client: ApiClient, session: FakeSession) -> None:
+def test_headlines_of_deleted_services(client: ApiClient, session: FakeSession) -> None:
     session.put(SERVICES, balanced(IP, finalizers=[FINALIZER]))
 
     with pytest.raises(WaitTimeout) as caught:

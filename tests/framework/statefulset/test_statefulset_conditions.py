@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import WAITS, condition_of
-from pytest_kwait.framework.statefulset.conditions import parse_ordinal
-from pytest_kwait.framework.statefulset.wait import (
+from pytest_kwait.framework.statefulset import (
+    parse_ordinal,
     wait_for_stateful_set_pod_ready,
     wait_for_stateful_set_running,
     wait_for_stateful_set_running_and_ready,
@@ -26,7 +26,7 @@ from tests.engine.fake_session import FakeSession, condition, pod
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 BAD = ("InvalidImageName", "no such thing")
 REASON = "InvalidImageName: no such thing"
 UNBOUND = condition(
@@ -91,7 +91,7 @@ def ready_count(count: int) -> Any:
     return condition_of(wait_for_stateful_set_status_ready_replicas)("ci-1", "web", count)
 
 
-def doomed(name: str, after: str = "", others: str = "", reason: str = REASON) -> Failed:
+def stuck_verdict(name: str, after: str = "", others: str = "", reason: str = REASON) -> Failed:
     return Failed(f"pod {name}{others}{after}: {reason}", SHORT, 0.0)
 
 
@@ -154,13 +154,13 @@ ROWS = {
         [ready("web-0", owner="uid-other"), ready("web-x"), ready("web-00"), ready("webs-0")],
     ),
     "a stuck pod keeps the rest from coming": Row(
-        both(3), doomed("web-1", NO_MORE), pods=[ready("web-0"), stuck("web-1")]
+        both(3), stuck_verdict("web-1", NO_MORE), pods=[ready("web-0"), stuck("web-1")]
     ),
     "a stuck pod keeps the rest from coming, from the first ordinal on": Row(
-        both(3), doomed("web-5", NO_MORE), web(ordinals={"start": 5}), [stuck("web-5")]
+        both(3), stuck_verdict("web-5", NO_MORE), web(ordinals={"start": 5}), [stuck("web-5")]
     ),
     "a stuck pod, the last": Row(
-        both(2), doomed("web-1"), web(2), [ready("web-0"), stuck("web-1")]
+        both(2), stuck_verdict("web-1"), web(2), [ready("web-0"), stuck("web-1")]
     ),
     "a stuck pod, and one below it is made first": Row(
         steps(2, 1),
@@ -173,7 +173,7 @@ ROWS = {
     ),
     "stuck pods side by side": Row(
         both(3),
-        doomed("web-0", others=" (and 1 more pod)"),
+        stuck_verdict("web-0", others=" (and 1 more pod)"),
         web(podManagementPolicy="Parallel"),
         [stuck("web-0"), stuck("web-1")],
     ),
@@ -233,7 +233,7 @@ ROWS = {
     "places count from the first ordinal": Row(
         steps(2, 1), Met(), web(ordinals={"start": 3}), [ready("web-3"), member("web-4")]
     ),
-    "a crash loop is no hindrance to run": Row(
+    "a crash loop does not keep it from running": Row(
         steps(1, 0),
         Met(),
         pods=[member("web-0", waiting=("CrashLoopBackOff", "back-off"))],
@@ -257,8 +257,10 @@ ROWS = {
         ),
         pods=[member("web-0"), stuck("web-1")],
     ),
-    "one pod, stuck": Row(one("web-0"), doomed("web-0"), pods=[stuck("web-0")]),
-    "one pod, never made": Row(one("web-2"), doomed("web-0", NO_MORE), pods=[stuck("web-0")]),
+    "one pod, stuck": Row(one("web-0"), stuck_verdict("web-0"), pods=[stuck("web-0")]),
+    "one pod, never made": Row(
+        one("web-2"), stuck_verdict("web-0", NO_MORE), pods=[stuck("web-0")]
+    ),
     "one pod, made beside": Row(
         one("web-2"),
         Pending("pod web-2 is not there yet; all pods: 1 Pending (InvalidImageName)"),
@@ -290,7 +292,7 @@ ROWS = {
         counts(1), Pending("status.replicas is 0"), pods=[stuck("web-0")]
     ),
     "a stuck pod, and no more to count": Row(
-        counts(2), doomed("web-0", NO_MORE), web(status={"replicas": 1}), [stuck("web-0")]
+        counts(2), stuck_verdict("web-0", NO_MORE), web(status={"replicas": 1}), [stuck("web-0")]
     ),
     "a stuck pod, and more beside it": Row(
         counts(3),
@@ -303,7 +305,7 @@ ROWS = {
     ),
     "no more ready": Row(
         ready_count(2),
-        doomed("web-1", NO_MORE),
+        stuck_verdict("web-1", NO_MORE),
         web(status={"readyReplicas": 1}),
         [ready("web-0"), stuck("web-1")],
     ),
@@ -314,7 +316,10 @@ ROWS = {
         [stuck("web-0")],
     ),
     "too few beside": Row(
-        ready_count(3), doomed("web-0"), web(podManagementPolicy="Parallel"), [stuck("web-0")]
+        ready_count(3),
+        stuck_verdict("web-0"),
+        web(podManagementPolicy="Parallel"),
+        [stuck("web-0")],
     ),
     "available": Row(
         condition_of(wait_for_stateful_set_status_available_replicas)("ci-1", "web", 2),
@@ -534,7 +539,7 @@ statefulset ci-1/web can no longer have pod web-2 ready: pod web-1 (the set make
   try: kubectl --namespace ci-1 describe pod/web-1"""
 
 
-def test_a_claim_that_nobody_provides(client: ApiClient, session: FakeSession) -> None:
+def test_a_claim_without_a_provisioner(client: ApiClient, session: FakeSession) -> None:
     session.put(STATEFUL_SETS, web(1, volumeClaimTemplates=[{"metadata": {"name": "data"}}]))
     session.put(PODS, member("web-0", "Pending", node=None, conditions=[UNBOUND]))
 
@@ -556,6 +561,5 @@ statefulset ci-1/web can no longer have exactly 1 pod, Running and ready: pod we
        0.0s  final if it holds for 45s: pod web-0: Unschedulable: 0/1 nodes are available...
       45.0s  pod web-0: Unschedulable: 0/1 nodes are available: pod has unbound immediate...
   pods
-    web-0 Pending, on no node: Unschedulable: 0/1 nodes are available: pod has unbound
-      immediate PersistentVolumeClaims. not found
+    web-0 Pending, on no node: Unschedulable
   try: kubectl --namespace ci-1 describe pod/web-0"""

@@ -9,7 +9,7 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.storage.claims import (
@@ -69,7 +69,7 @@ ROWS: dict[str, tuple[Any, Verdict, Verdict]] = {
     ),
     "refused": (
         claim("silver", "Infeasible", ERROR),
-        Failed(f"{SILVER}: Infeasible: no gold", Patience.LONG),
+        Failed(f"{SILVER}: Infeasible: no gold", Grace.LONG),
         Met(),
     ),
     "none is asked for": (

@@ -9,8 +9,7 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from pytest_kwait.engine.object_counter import TerminalState
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, TerminalState, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.events import EventSource, LastEventStore
 from pytest_kwait.framework.registry import condition_of
@@ -20,7 +19,7 @@ from pytest_kwait.framework.storage.claims import (
     wait_for_persistent_volume_claims_phase,
     wait_for_pvc_finalizer,
 )
-from pytest_kwait.framework.storage.persistent_volumes import (
+from pytest_kwait.framework.storage.volumes import (
     wait_for_pv_and_pvc,
     wait_for_pv_claim_bound_phase,
 )
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Source
     from tests.engine.fake_session import FakeSession
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 PROTECTION = "kubernetes.io/pvc-protection"
 
@@ -83,7 +82,7 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 
 
 @pytest.mark.parametrize(
-    ("obj", "said", "doom"),
+    ("obj", "reported", "terminal"),
     [
         (claim("Bound"), None, None),
         (claim(), None, None),
@@ -150,8 +149,8 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         ),
     ],
 )
-def test_dooms(obj: Any, said: Any, doom: TerminalState | None) -> None:
-    assert detect_claim_failure(obj, event(*said) if said else None) == doom
+def test_terminal_states_of_claims(obj: Any, reported: Any, terminal: TerminalState | None) -> None:
+    assert detect_claim_failure(obj, event(*reported) if reported else None) == terminal
 
 
 def test_classes_and_notes() -> None:
@@ -192,7 +191,7 @@ def test_the_last_event_is_the_one_that_happened_last() -> None:
     events.drop("x")
 
 
-def test_sources_of_events_are_told_apart() -> None:
+def test_field_selectors_of_event_sources() -> None:
     one = EventSource(EVENTS, "ci-1", LastEventStore(), kind="Pod", about="a")
     every = EventSource(EVENTS, "ci-1", LastEventStore(), kind="Pod")
 
@@ -295,7 +294,7 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
         [claim(), claim("Lost", "logs")],
         Pending("data: Pending"),
     ),
-    "any of two, both doomed": (
+    "any of two, both stuck": (
         phases("Bound", match_any=True),
         [claim("Lost"), claim(name="logs", spec={"storageClassName": ""})],
         Failed(f"logs: {NO_CLASS}", LONG),
@@ -345,13 +344,13 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
         ],
         Failed("volume pv-1 is kept for claim ci-1/logs", LONG),
     ),
-    "a pair whose volume and claim are doomed": (
+    "a pair whose volume and claim fail": (
         pair(),
         [claim(spec={"storageClassName": ""}), volume("Released", uid="before")],
         Failed("volume pv-1 is kept for claim ci-1/data of another UID", LONG),
     ),
     "a claim that is gone": (finalizer(False), [], Met()),
-    "a pair whose claim is doomed": (
+    "a pair whose claim fails": (
         pair(),
         [claim(spec={"storageClassName": ""}), volume("Available", uid=None)],
         Failed(NO_CLASS, LONG),
@@ -379,7 +378,7 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "a claim without volume": (binds(), [claim()], Pending("Pending")),
     "gone": (gone(), [], Met()),
     "another": (gone("before"), [claim()], Met()),
-    "there": (gone(), [bound()], Pending("still there, nobody is deleting it")),
+    "there": (gone(), [bound()], Pending("still there, not being deleted")),
     "held": (
         gone(),
         [claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION, "a/b"])],
@@ -526,8 +525,8 @@ def test_a_claim_with_a_class_that_is_missing_says_so(
     client: ApiClient, session: FakeSession
 ) -> None:
     session.put(PERSISTENT_VOLUME_CLAIMS, claim())
-    said = event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
-    session.put(EVENTS, {**said, "type": "Warning"})
+    reported = event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
+    session.put(EVENTS, {**reported, "type": "Warning"})
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     facts = {"message": "pod has unbound immediate PersistentVolumeClaims", **waiting}
     session.put(PODS, {**user("web"), "status": {"phase": "Pending", "conditions": [facts]}})
@@ -551,10 +550,10 @@ def test_a_claim_with_a_class_that_is_missing_says_so(
         "  pods\n"
         "    web Pending, on no node: Unschedulable: pod has unbound immediate "
         "PersistentVolumeClaims\n"
+        "  unbound claims\n"
+        '    data, class fast: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found\n'
         "  warnings\n"
-        '    ProvisioningFailed (persistentvolumeclaim/data): storageclass.storage.k8s.io "fast" '
-        "not\n"
-        "      found\n"
+        "    ProvisioningFailed (persistentvolumeclaim/data)\n"
         "  try: kubectl --namespace ci-1 describe pod/web"
     )
 
@@ -594,8 +593,7 @@ HEADLINES = [
     (
         "wait_for_persistent_volume_claim_deleted",
         ("data",),
-        "persistentvolumeclaim ci-1/data did not go away within 2s: still there, nobody is "
-        "deleting it",
+        "persistentvolumeclaim ci-1/data did not go away within 2s: still there, not being deleted",
     ),
     (
         "wait_for_pvc_finalizer",
@@ -627,7 +625,8 @@ def test_headlines(
     assert caught.value.args == (headline,)
 
 
-LIST = "use a list of objects or names, at least one"
+CLAIM = "PersistentVolumeClaim"
+LIST = f"use names or objects of kind {CLAIM}, or a list of these, such as a {CLAIM}List"
 BAD: list[tuple[str, tuple[Any, ...], str]] = [
     (
         "wait_for_persistent_volume_claim_phase",
@@ -637,12 +636,12 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     (
         "wait_for_persistent_volume_claims_phase",
         ([], "Bound"),
-        f"claims=[] is not valid: {LIST}",
+        f"claims=[] is not valid: at least one {CLAIM} is needed",
     ),
     (
         "wait_for_persistent_volume_claims_phase",
-        ("data", "Bound"),
-        f"claims='data' is not valid: {LIST}",
+        (b"data", "Bound"),
+        f"claims=b'data' is not valid: {LIST}",
     ),
     (
         "wait_for_persistent_volume_claims_phase",
@@ -652,7 +651,7 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     (
         "wait_for_pv_claim_bound_phase",
         ([{"metadata": None}],),
-        "claims={'metadata': None} is not valid: use objects as the API has them, or their names",
+        f"claims=<object without a name> is not valid: {LIST}",
     ),
     (
         "wait_for_pvc_finalizer",

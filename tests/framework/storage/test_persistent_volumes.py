@@ -9,15 +9,13 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import condition_of
-from pytest_kwait.framework.storage.persistent_volumes import (
+from pytest_kwait.framework.storage.volumes import (
     wait_for_persistent_volume_deleted,
     wait_for_persistent_volume_phase,
     wait_for_pv_finalizer,
-)
-from pytest_kwait.framework.storage.volume_attachments import (
     wait_for_volume_attachment_attached,
     wait_for_volume_attachment_created,
     wait_for_volume_attachment_terminated,
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.engine.fake_session import FakeSession
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 PROTECTION = "kubernetes.io/pv-protection"
 
@@ -114,7 +112,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "there": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume(),
-        Pending("still there, nobody is deleting it, its reclaim policy is Retain"),
+        Pending("still there, not being deleted, its reclaim policy is Retain"),
     ),
     "there, bound": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
@@ -124,12 +122,12 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "to be reclaimed": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Released", claim="data", policy="Delete"),
-        Pending("still there, to be deleted by who provides it"),
+        Pending("still there, to be deleted by its provisioner"),
     ),
     "reclaimed in vain": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Failed", policy="Delete", status={"message": "busy"}),
-        Pending("still there, to be deleted by who provides it: busy"),
+        Pending("still there, to be deleted by its provisioner: busy"),
     ),
     "held by its claim": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
@@ -186,7 +184,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "still attached": (
         condition_of(wait_for_volume_attachment_terminated)("va-1"),
         attachment(),
-        Pending("still there, nobody is deleting it"),
+        Pending("still there, not being deleted"),
     ),
     "not detached for a reason": (
         condition_of(wait_for_volume_attachment_terminated)("va-1"),
@@ -265,7 +263,7 @@ HEADLINES = [
     (
         "wait_for_persistent_volume_deleted",
         ("pv-1",),
-        "persistentvolume pv-1 did not go away within 2s: still there, nobody is deleting it, its "
+        "persistentvolume pv-1 did not go away within 2s: still there, not being deleted, its "
         "reclaim policy is Retain",
     ),
     (
@@ -282,7 +280,7 @@ HEADLINES = [
     (
         "wait_for_volume_attachment_terminated",
         ("va-1",),
-        "volumeattachment va-1 did not go away within 2s: still there, nobody is deleting it",
+        "volumeattachment va-1 did not go away within 2s: still there, not being deleted",
     ),
 ]
 

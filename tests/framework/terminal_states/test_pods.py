@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.object_counter import TerminalState
-from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.framework.terminal_states.containers import describe_pod_end, detect_image_failure
-from pytest_kwait.framework.terminal_states.pods import detect_not_starting, detect_not_staying_up
+from pytest_kwait.engine.condition import Grace, TerminalState
+from pytest_kwait.framework.terminal_states.pods import (
+    describe_pod_end,
+    detect_image_failure,
+    detect_not_starting,
+    detect_not_staying_up,
+)
 from tests.engine.fake_session import pod
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 
 
 @pytest.mark.parametrize(
-    ("reason", "message", "patience"),
+    ("reason", "message", "grace"),
     [
         ("InvalidImageName", 'couldn\'t parse image name "UP": invalid reference format', SHORT),
         ("ErrImagePull", 'failed to resolve reference "x:1": x:1: not found', SHORT),
@@ -55,24 +58,24 @@ SHORT, LONG = Patience.SHORT, Patience.LONG
         ("RunContainerError", "failed to mount volume", LONG),
     ],
 )
-def test_waiting_containers(reason: str, message: str, patience: Patience) -> None:
+def test_waiting_containers(reason: str, message: str, grace: Grace) -> None:
     waiting = pod("a", "Pending", waiting=(reason, message))
 
-    doom = detect_not_starting(waiting, None)
+    terminal = detect_not_starting(waiting, None)
 
-    assert doom == TerminalState(f"{reason}: {message}" if message else reason, patience)
+    assert terminal == TerminalState(f"{reason}: {message}" if message else reason, grace)
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", "", None])
-def test_starting_containers_are_not_doomed(reason: str | None) -> None:
+def test_starting_containers_have_no_terminal_state(reason: str | None) -> None:
     assert detect_not_starting(pod("a", "Pending", waiting=(reason, None)), None) is None
 
 
-def test_a_back_off_that_says_nothing_keeps_what_the_last_try_said() -> None:
-    said = TerminalState("ErrImagePull: x: not found", SHORT)
+def test_a_back_off_without_message_keeps_the_last_message() -> None:
+    previous = TerminalState("ErrImagePull: x: not found", SHORT)
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}
 
-    assert detect_image_failure({"state": {"waiting": waiting}}, said) is said
+    assert detect_image_failure({"state": {"waiting": waiting}}, previous) is previous
     other = TerminalState("Unschedulable: 0/2", LONG)
     assert detect_image_failure({"state": {"waiting": waiting}}, other) == TerminalState(
         'ImagePullBackOff: Back-off pulling image "x"', LONG
@@ -109,7 +112,7 @@ def test_init_containers_count() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_have_ended_are_not_doomed(phase: str) -> None:
+def test_finished_pods_have_no_terminal_state(phase: str) -> None:
     ended = pod("a", phase, waiting=("ErrImagePull", "manifest unknown"))
 
     assert detect_not_starting(ended, None) is None
@@ -156,7 +159,7 @@ def test_a_pause_that_the_kubelet_does_not_name_yet() -> None:
     assert detect_not_staying_up(ended, None) is None
 
 
-def test_a_start_that_cannot_succeed_is_told_in_the_words_of_the_runtime() -> None:
+def test_a_failed_start_quotes_the_runtime() -> None:
     message = 'exec: "/nope":\n no such file or directory'
     state = {"terminated": {"exitCode": 128, "reason": "StartError", "message": message}}
     failed = pod("a", "Failed", containerStatuses=[{"name": "main", "state": state}])
@@ -189,5 +192,5 @@ def test_a_back_off_after_a_start_that_cannot_succeed() -> None:
         {"metadata": {"name": "a"}, "status": {"containerStatuses": [{"state": {"waiting": {}}}]}},
     ],
 )
-def test_gaps_are_no_doom_and_no_crash(broken: dict[str, Any]) -> None:
+def test_missing_fields_give_no_terminal_state_and_no_error(broken: dict[str, Any]) -> None:
     assert detect_not_staying_up(broken, None) is None

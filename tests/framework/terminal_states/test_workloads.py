@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.object_counter import TerminalState
-from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.engine.condition import Grace, TerminalState
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_paused,
     detect_progress_deadline_exceeded,
@@ -15,20 +14,22 @@ from pytest_kwait.framework.terminal_states.workloads import (
     detect_replica_set_refusal,
 )
 
-SHORT, LONG = Patience.SHORT, Patience.LONG
+SHORT, LONG = Grace.SHORT, Grace.LONG
 PSA = (
     'pods "web-65f6d67c75-m47v2" is forbidden: violates PodSecurity "restricted:latest": '
     'allowPrivilegeEscalation != false (container "main" must set ...)'
 )
 
 
-def told(kind: str, status: str, reason: str | None, message: str | None) -> dict[str, Any]:
+def with_condition(
+    kind: str, status: str, reason: str | None, message: str | None
+) -> dict[str, Any]:
     condition = {"type": kind, "status": status, "reason": reason, "message": message}
     return {"status": {"conditions": [{"type": "Other"}, condition]}}
 
 
 @pytest.mark.parametrize(
-    ("message", "patience"),
+    ("message", "grace"),
     [
         (PSA, SHORT),
         ('Pod "web-1" is invalid: spec.containers[0].resources: Invalid value', SHORT),
@@ -41,32 +42,37 @@ def told(kind: str, status: str, reason: str | None, message: str | None) -> dic
         ('Internal error occurred: failed calling webhook "w": connection refused', LONG),
     ],
 )
-def test_refused_pods(message: str, patience: Patience) -> None:
-    controller = told("ReplicaFailure", "True", "FailedCreate", message)
+def test_refused_pods(message: str, grace: Grace) -> None:
+    controller = with_condition("ReplicaFailure", "True", "FailedCreate", message)
 
-    assert detect_replica_failure(controller) == TerminalState(f"FailedCreate: {message}", patience)
+    assert detect_replica_failure(controller) == TerminalState(f"FailedCreate: {message}", grace)
 
 
 @pytest.mark.parametrize(
-    ("controller", "doom"),
+    ("controller", "terminal"),
     [
         ({}, None),
         ({"status": None}, None),
         ({"status": {"conditions": None}}, None),
-        (told("ReplicaFailure", "False", "FailedCreate", PSA), None),
-        (told("ReplicaFailure", "True", None, None), TerminalState("ReplicaFailure", LONG)),
+        (with_condition("ReplicaFailure", "False", "FailedCreate", PSA), None),
         (
-            told("ReplicaFailure", "True", "FailedDelete", "no  \n way"),
+            with_condition("ReplicaFailure", "True", None, None),
+            TerminalState("ReplicaFailure", LONG),
+        ),
+        (
+            with_condition("ReplicaFailure", "True", "FailedDelete", "no  \n way"),
             TerminalState("FailedDelete: no way", LONG),
         ),
     ],
 )
-def test_other_refusals(controller: dict[str, Any], doom: TerminalState | None) -> None:
-    assert detect_replica_failure(controller) == doom
+def test_other_refusals(controller: dict[str, Any], terminal: TerminalState | None) -> None:
+    assert detect_replica_failure(controller) == terminal
 
 
 def test_progress_deadline() -> None:
-    late = told("Progressing", "False", "ProgressDeadlineExceeded", "it has timed out progressing.")
+    late = with_condition(
+        "Progressing", "False", "ProgressDeadlineExceeded", "it has timed out progressing."
+    )
 
     assert detect_progress_deadline_exceeded(late) == TerminalState(
         "ProgressDeadlineExceeded: it has timed out progressing.", SHORT
@@ -74,14 +80,16 @@ def test_progress_deadline() -> None:
     # What is left of the time before it was paused.
     assert detect_progress_deadline_exceeded({**late, "spec": {"paused": True}}) is None
     assert (
-        detect_progress_deadline_exceeded(told("Progressing", "True", "ReplicaSetUpdated", ""))
+        detect_progress_deadline_exceeded(
+            with_condition("Progressing", "True", "ReplicaSetUpdated", "")
+        )
         is None
     )
     assert detect_progress_deadline_exceeded({"status": None}) is None
 
 
 @pytest.mark.parametrize(
-    ("paused", "wanted", "updated", "there", "doomed"),
+    ("paused", "wanted", "updated", "there", "fails_early"),
     [
         (True, 2, 0, 0, True),
         (True, None, 0, 0, True),
@@ -92,21 +100,28 @@ def test_progress_deadline() -> None:
         (False, 2, 0, 2, False),
     ],
 )
-def test_paused(paused: bool, wanted: int | None, updated: int, there: int, doomed: bool) -> None:
+def test_paused(
+    paused: bool, wanted: int | None, updated: int, there: int, fails_early: bool
+) -> None:
     spec = {"paused": paused, "replicas": wanted}
     status = {"updatedReplicas": updated, "replicas": there}
 
-    doom = detect_paused({"spec": spec, "status": status})
+    terminal = detect_paused({"spec": spec, "status": status})
 
-    assert doom == (TerminalState("the deployment is paused", LONG) if doomed else None)
+    assert terminal == (TerminalState("the deployment is paused", LONG) if fails_early else None)
 
 
 def test_replica_set_that_is_refused() -> None:
     text = 'replicasets.apps "web-1" is forbidden: exceeded quota: q'
 
-    doom = detect_replica_set_refusal(told("Progressing", "False", "ReplicaSetCreateError", text))
+    terminal = detect_replica_set_refusal(
+        with_condition("Progressing", "False", "ReplicaSetCreateError", text)
+    )
 
-    assert doom == TerminalState(f"ReplicaSetCreateError: {text}", LONG)
+    assert terminal == TerminalState(f"ReplicaSetCreateError: {text}", LONG)
     assert (
-        detect_replica_set_refusal(told("Progressing", "True", "NewReplicaSetCreated", "")) is None
+        detect_replica_set_refusal(
+            with_condition("Progressing", "True", "NewReplicaSetCreated", "")
+        )
+        is None
     )

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import DAEMON_SETS, EVENTS, JOBS, PODS, STATEFUL_SETS
-from pytest_kwait.engine.object_counter import TerminalState
+from pytest_kwait.engine.condition import Grace, TerminalState
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.daemonset import (
@@ -28,13 +27,13 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_suspend,
 )
 from pytest_kwait.framework.registry import condition_of
-from pytest_kwait.framework.statefulset.wait import (
+from pytest_kwait.framework.statefulset import (
     wait_for_stateful_set_pod_ready,
     wait_for_stateful_set_running_and_ready,
     wait_for_stateful_set_status_ready_replicas,
 )
 from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, job, pod
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def wait(found: FakeSession, awaited: Any = None, **options: Any) -> Any:
 
 
 @MODES
-def test_what_nothing_heals(mode: Any) -> None:
+def test_refusals_that_are_permanent(mode: Any) -> None:
     found = session(event("e1", 0, SECURITY))
 
     with pytest.raises(WaitFailed) as caught:
@@ -102,7 +101,7 @@ def test_what_nothing_heals(mode: Any) -> None:
 
 
 @MODES
-def test_what_may_pass(mode: Any) -> None:
+def test_refusals_that_may_pass(mode: Any) -> None:
     """The grace counts from when the pods were missing, as the events do."""
     found = session(event("e1", 0))
 
@@ -115,7 +114,7 @@ def test_what_may_pass(mode: Any) -> None:
 
 
 @MODES
-def test_what_was_there_and_is_refused_later(mode: Any) -> None:
+def test_pods_refused_after_they_existed(mode: Any) -> None:
     """The pods were there, not Running, for 20 s."""
     found = session(event("e1", 25))
     for name in ("a", "b", "c"):
@@ -149,8 +148,8 @@ def test_pods_that_come_by_themselves_cost_no_more() -> None:
     assert asked == ["list jobs", "list pods", "watch jobs", "watch pods"]
 
 
-def test_a_job_without_pods_that_nobody_refuses_is_asked_about_ever_more_seldom() -> None:
-    """What it watches is not listed anew for that."""
+def test_events_of_a_job_without_pods_are_listed_ever_more_rarely() -> None:
+    """The watched objects are not listed again for that."""
     found = session()
 
     with pytest.raises(WaitTimeout):
@@ -158,11 +157,12 @@ def test_a_job_without_pods_that_nobody_refuses_is_asked_about_ever_more_seldom(
 
     # After 5, 10, 20, 40, 80, and then every 60 seconds.
     assert found.count("list events involvedObject.uid") == 8
-    assert (found.count("list jobs"), found.count("list pods")) == (1, 2)
+    # Watched once, and listed once more when the time is up.
+    assert (found.count("list jobs"), found.count("list pods")) == (2, 3)
 
 
 def test_some_pods_and_no_more() -> None:
-    """Where one more is needed than the quota has."""
+    """One more pod is needed than the quota allows."""
     found = session(event("e1", 0), event("e2", 1, reason="SuccessfulCreate"), event("e3", 1))
     found.put(PODS, made("a", 1))
 
@@ -199,13 +199,13 @@ def refused(*events: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> F
         pytest.param(lambda: refused(event("e1", 0, reason=None)), id="without a reason"),
     ],
 )
-def test_what_does_not_tell_of_a_refusal(found: Callable[[], FakeSession]) -> None:
+def test_events_that_are_no_refusal(found: Callable[[], FakeSession]) -> None:
     with pytest.raises(WaitTimeout):
         wait(found())
 
 
 def test_events_that_may_not_be_read() -> None:
-    """What only explains may be forbidden, or fail: the wait goes on without it."""
+    """A source that only explains may be forbidden or fail: the wait continues without it."""
     found = session(event("e1", 0))
     forbidden = ApiError("no", status=403)
     found.fail("list", EVENTS, *(forbidden for _ in range(20)))
@@ -258,7 +258,7 @@ RUNS = made("a", 0)
 
 
 @pytest.mark.parametrize(
-    ("awaited", "of_job", "pods", "doomed"),
+    ("awaited", "of_job", "pods", "fails_early"),
     [
         (lambda: condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 3), {}, (), True),
         (
@@ -320,16 +320,16 @@ RUNS = made("a", 0)
     ],
 )
 def test_whatever_needs_pods(
-    awaited: Callable[[], Any], of_job: dict[str, Any], pods: Any, doomed: bool
+    awaited: Callable[[], Any], of_job: dict[str, Any], pods: Any, fails_early: bool
 ) -> None:
     """Only those end early that cannot come with the pods that there are."""
     found = session(event("e1", 0), **of_job)
     for each in pods:
         found.put(PODS, each)
 
-    with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
+    with pytest.raises(WaitFailed if fails_early else WaitTimeout) as caught:
         wait(found, awaited())
-    assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
+    assert ("exceeded quota" in caught.value.evidence["reason"]) is fails_early
 
 
 def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> FakeSession:
@@ -345,7 +345,7 @@ def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> Fa
 
 @MODES
 @pytest.mark.parametrize(
-    ("awaited", "doomed"),
+    ("awaited", "fails_early"),
     [
         (lambda: condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 2), True),
         (lambda: condition_of(wait_for_stateful_set_status_ready_replicas)("ci-1", "web", 2), True),
@@ -354,14 +354,14 @@ def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> Fa
         (lambda: condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 1), False),
     ],
 )
-def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], doomed: bool) -> None:
+def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], fails_early: bool) -> None:
     """Those that it has may still become ready; what it is refused is missing for good."""
     found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
 
-    with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
+    with pytest.raises(WaitFailed if fails_early else WaitTimeout) as caught:
         wait(found, awaited(), mode=mode, poll=1.0, timeout=100.0)
-    assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
-    assert found.clock.monotonic() == (45.0 if doomed else 100.0)
+    assert ("exceeded quota" in caught.value.evidence["reason"]) is fails_early
+    assert found.clock.monotonic() == (45.0 if fails_early else 100.0)
 
 
 def test_a_younger_pod_of_a_stateful_set() -> None:
@@ -393,17 +393,17 @@ def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "text", "patience"),
+    ("message", "text", "grace"),
     [
-        (QUOTA, QUOTA.removeprefix("Error creating: "), Patience.LONG),
-        (SECURITY, SECURITY.removeprefix("Error creating: "), Patience.SHORT),
-        (f"(combined from similar events): {QUOTA}", QUOTA[16:], Patience.LONG),
-        ("Error creating:  a\n b", "a b", Patience.LONG),
+        (QUOTA, QUOTA.removeprefix("Error creating: "), Grace.LONG),
+        (SECURITY, SECURITY.removeprefix("Error creating: "), Grace.SHORT),
+        (f"(combined from similar events): {QUOTA}", QUOTA[16:], Grace.LONG),
+        ("Error creating:  a\n b", "a b", Grace.LONG),
     ],
 )
-def test_the_words_of_a_refusal(message: str, text: str, patience: Patience) -> None:
-    assert detect_creation_failure(message) == TerminalState(f"FailedCreate: {text}", patience)
+def test_the_words_of_a_refusal(message: str, text: str, grace: Grace) -> None:
+    assert detect_creation_failure(message) == TerminalState(f"FailedCreate: {text}", grace)
 
 
 def test_a_refusal_without_words() -> None:
-    assert detect_creation_failure("") == TerminalState("FailedCreate", Patience.LONG)
+    assert detect_creation_failure("") == TerminalState("FailedCreate", Grace.LONG)

@@ -155,7 +155,7 @@ GOLDEN: list[tuple[Any, list[Any], list[Any], float, str]] = [
 
 
 @pytest.mark.parametrize(("made", "sets", "pods", "after", "headline"), GOLDEN)
-def test_doomed_deployments(
+def test_deployments_that_fail_early(
     client: ApiClient,
     session: FakeSession,
     made: Any,
@@ -173,7 +173,7 @@ def test_doomed_deployments(
     assert session.clock.monotonic() == after
 
 
-def test_doomed_replica_set(client: ApiClient, session: FakeSession) -> None:
+def test_a_replica_set_that_fails_early(client: ApiClient, session: FakeSession) -> None:
     show(session, deployment(), [refused("exceeded quota: q")], [])
 
     with pytest.raises(WaitFailed) as caught:
@@ -186,7 +186,7 @@ def test_doomed_replica_set(client: ApiClient, session: FakeSession) -> None:
     assert session.clock.monotonic() == 45.0
 
 
-def test_doomed_rollout(client: ApiClient, session: FakeSession) -> None:
+def test_a_rollout_that_fails_early(client: ApiClient, session: FakeSession) -> None:
     show(session, deployment(2, 1, 1, conditions=[LATE]), [replica_set()], [])
 
     with pytest.raises(WaitFailed) as caught:
@@ -214,7 +214,7 @@ def test_bounds_broken_at_once(client: ApiClient, session: FakeSession) -> None:
     )
 
 
-def test_a_quota_that_is_freed_dooms_nothing(client: ApiClient, session: FakeSession) -> None:
+def test_a_freed_quota_fails_nothing(client: ApiClient, session: FakeSession) -> None:
     show(session, deployment(1, 1, 1), [refused("exceeded quota: q")], [])
     session.at(44, session.put, REPLICA_SETS, replica_set())
     session.at(60, session.put, DEPLOYMENTS, deployment(2, 2, 2))
@@ -224,7 +224,7 @@ def test_a_quota_that_is_freed_dooms_nothing(client: ApiClient, session: FakeSes
     assert session.clock.monotonic() == 60.0
 
 
-def test_a_deployment_whose_pods_are_refused_says_why(
+def test_refused_pods_of_a_deployment_give_the_reason(
     client: ApiClient, session: FakeSession
 ) -> None:
     text = 'pods "web-1-abcde" is forbidden: violates PodSecurity "restricted:latest": root'
@@ -256,9 +256,7 @@ def test_a_deployment_whose_pods_are_refused_says_why(
     )
 
 
-def test_a_deployment_whose_pods_are_stuck_shows_them_first(
-    client: ApiClient, session: FakeSession
-) -> None:
+def test_stuck_pods_of_a_deployment_come_first(client: ApiClient, session: FakeSession) -> None:
     old = [of("web-0", f"web-0-{n}", ready=True) for n in range(2)]
     sets = [replica_set("web-0", "1", replicas=2), replica_set("web-1", "2", replicas=1)]
     show(session, deployment(3, 1, 2, revision="2"), sets, [*old, stuck("web-1", "web-1-x")])
@@ -369,7 +367,7 @@ BAD: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "options"), BAD)
-def test_nothing_is_asked_before_the_arguments_are_good(
+def test_bad_arguments_send_no_request(
     client: ApiClient, session: FakeSession, name: str, arguments: Any, options: Any
 ) -> None:
     with pytest.raises(InvalidArgument):
@@ -387,7 +385,7 @@ def test_a_condition_that_no_deployment_has(client: ApiClient) -> None:
     )
 
 
-def test_pods_of_older_replica_sets_are_watched_but_doom_nothing(
+def test_pods_of_older_replica_sets_are_watched_but_fail_nothing(
     client: ApiClient, session: FakeSession
 ) -> None:
     show(session, deployment(2, 1, 1, revision="2"), [replica_set("web-0")], [stuck("web-0", "a")])

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.program import (
     make_in_cluster_client,
     make_kubeconfig_client,
@@ -56,6 +60,41 @@ def test_master_overrides_kubeconfig(kubeconfig: str) -> None:
     assert configuration.proxy is None, "no proxy leads back to this machine"
 
 
+class _VersionHandler(BaseHTTPRequestHandler):
+    """Answers each request with a version, and records its path and token."""
+
+    requests: ClassVar[list[tuple[str, str | None]]] = []
+
+    def do_GET(self) -> None:
+        self.requests.append((self.path, self.headers["Authorization"]))
+        body = b'{"major": "1", "minor": "36", "gitVersion": "v1.36.2"}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_requests_go_to_master_with_the_token_of_the_kubeconfig(kubeconfig: str) -> None:
+    _VersionHandler.requests.clear()
+    with HTTPServer(("127.0.0.1", 0), _VersionHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        client = make_scheduler_client(kubeconfig, address)
+        try:
+            for _ in range(2):
+                Session.of(client).server_version(deadline=Deadline.after(10.0))
+        finally:
+            server.shutdown()
+            thread.join()
+            client.close()  # type: ignore[no-untyped-call] # the client has no types here
+    assert _VersionHandler.requests == [("/version", "Bearer secret")] * 2
+    assert client.configuration.host == address
+
+
 def test_master_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_scheduler_client("", "10.0.0.1:8080").configuration.host == "http://10.0.0.1:8080"
     monkeypatch.setenv("KUBERNETES_MASTER", "https://other.example")
@@ -89,4 +128,15 @@ def test_kubeconfig_without_its_context_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"error loading config file {broken}: Invalid kube-config file."
         f" Expected object with name c in {broken}/contexts list"
+    )
+
+
+def test_a_file_of_other_contents_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "hostname"
+    text.write_text("node-1\n")
+    with pytest.raises(CommandError) as caught:
+        make_kubeconfig_client(str(text))
+    assert str(caught.value) == (
+        f"error loading config file {text}: not a kubeconfig: it must be a YAML mapping of kind "
+        "Config, with clusters, users and contexts"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kwait.scheduler.algorithm import DEFAULT_PREDICATES, DEFAULT_PRIORITIES
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.configuration import Configuration
 from pytest_kwait.scheduler.command.configuration_file import (
     load_configuration,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ApiError
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.delegated_auth import (
     ALLOWED,
     ANONYMOUS,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.feature_gates import GATES, FeatureGates, describe_gates
 
 

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 
-from pytest_kwait.scheduler.command.config_errors import CommandError
-from pytest_kwait.scheduler.command.flags import Flags, help_text, parse_flags
+from pytest_kwait.scheduler.command import CommandError
+from pytest_kwait.scheduler.command.flags import (
+    CIPHER_SUITES,
+    COMMAND,
+    NOT_SUPPORTED,
+    Flags,
+    help_text,
+    parse_flags,
+)
 
 HELP = Path(__file__).parent / "help.txt"
 
@@ -27,8 +35,14 @@ def test_defaults_match_kube_scheduler() -> None:
         write_config_to="",
         bind_address="0.0.0.0",
         cert_dir="",
+        disable_http2_serving=False,
+        http2_max_streams_per_connection=0,
+        permit_address_sharing=False,
+        permit_port_sharing=False,
         secure_port=10259,
         tls_cert_file="",
+        tls_cipher_suites=(),
+        tls_min_version="",
         tls_private_key_file="",
         authentication_kubeconfig="",
         authentication_skip_lookup=False,
@@ -40,11 +54,14 @@ def test_defaults_match_kube_scheduler() -> None:
         authorization_webhook_cache_authorized_ttl=10,
         authorization_webhook_cache_unauthorized_ttl=10,
         address="127.0.0.1",
+        contention_profiling=False,
         kube_api_burst=100,
+        kube_api_content_type="application/json",
         kube_api_qps=50,
         kubeconfig="",
         pod_max_in_unschedulable_pods_duration=300,
         port=0,
+        profiling=False,
         leader_elect=True,
         leader_elect_lease_duration=15,
         leader_elect_renew_deadline=10,
@@ -53,6 +70,8 @@ def test_defaults_match_kube_scheduler() -> None:
         leader_elect_resource_namespace="kube-system",
         leader_elect_retry_period=2,
         feature_gates=(),
+        log_flush_frequency=5,
+        logging_format="text",
         v=0,
         help=False,
         version=False,
@@ -99,7 +118,28 @@ def test_valid_flag_is_parsed(argv: list[str], expected: dict[str, object]) -> N
     [
         (["--bogus"], "unknown flag: --bogus"),
         (["--secure_prt=1"], "unknown flag: --secure-prt (did you mean --secure-port?)"),
+        (["--leader-elected"], "unknown flag: --leader-elected (did you mean --leader-elect?)"),
+        (
+            ["--tls-max-version=x"],
+            "unknown flag: --tls-max-version (did you mean --tls-min-version?)",
+        ),
+        (["--tls-anything=x"], "unknown flag: --tls-anything"),
+        (["--kube"], "unknown flag: --kube"),
+        (
+            ["--vmodule=a=2"],
+            "kwait-scheduler does not support kube-scheduler's flag --vmodule: verbosity is the "
+            "same for all modules: use -v",
+        ),
+        (
+            ["--requestheader_client_ca_file", "x"],
+            "kwait-scheduler does not support kube-scheduler's flag "
+            "--requestheader-client-ca-file: user names in headers of a front proxy are ignored",
+        ),
         (["-x"], "unknown shorthand flag: 'x' in -x"),
+        (
+            ["-kubeconfig", "x"],
+            "unknown shorthand flag: 'k' in -kubeconfig (did you mean --kubeconfig?)",
+        ),
         (["--config"], "flag needs an argument: --config"),
         (["-v"], "flag needs an argument: 'v' in -v"),
         (
@@ -173,6 +213,26 @@ def test_invalid_flag_is_refused(argv: list[str], error: str) -> None:
         (["--tls-cert-file=a"], ["missing filename for serving key"]),
         (["--tls-private-key-file=a"], ["missing filename for serving cert"]),
         (
+            ["--tls-min-version=VersionTLS99"],
+            [
+                'unknown tls version "VersionTLS99": use VersionTLS10, VersionTLS11, '
+                "VersionTLS12, VersionTLS13"
+            ],
+        ),
+        (["--tls-min-version=VersionTLS13"], []),
+        (
+            ["--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA,X"],
+            ["Cipher suite X not supported or doesn't exist"],
+        ),
+        (
+            ["--logging-format=xml"],
+            ['format: Invalid value: "xml": Unsupported log format: use json, text'],
+        ),
+        (
+            ["--http2-max-streams-per-connection=-1"],
+            ["--http2-max-streams-per-connection must not be negative"],
+        ),
+        (
             ["--authentication-token-webhook-cache-ttl=-1s"],
             ["--authentication-token-webhook-cache-ttl must not be negative"],
         ),
@@ -180,6 +240,18 @@ def test_invalid_flag_is_refused(argv: list[str], error: str) -> None:
 )
 def test_flags_are_validated(argv: list[str], errors: list[str]) -> None:
     assert parse_flags(argv).errors() == errors
+
+
+def test_all_cipher_suites_are_known_to_the_tls_library() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for name in filter(None, CIPHER_SUITES.values()):
+        context.set_ciphers(f"{name}:@SECLEVEL=0")
+        assert name in {each["name"] for each in context.get_ciphers()}
+
+
+def test_flags_that_are_not_supported_are_no_flags() -> None:
+    own = {option for flag in COMMAND.params for option in flag.opts}
+    assert not own & {f"--{name}" for name in NOT_SUPPORTED}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import logging
 import re
 import signal
@@ -182,6 +183,19 @@ def test_logs_have_klog_format() -> None:
     assert re.fullmatch(
         rf"I{place}started well\nW{place}careful\nE{place}broken\n", stream.getvalue()
     )
+
+
+def test_logs_can_be_json() -> None:
+    stream = io.StringIO()
+    logger = logging.getLogger("pytest_kwait.scheduler")
+    with capture_logs(0, stream, as_json=True):
+        logger.info('started "%s"', "well")
+        logger.error("broken")
+    started, broken = map(json.loads, stream.getvalue().splitlines())
+    assert re.fullmatch(r"test_scheduler_main\.py:\d+", started.pop("caller"))
+    assert isinstance(started.pop("ts"), float)
+    assert started == {"msg": 'started "well"', "v": 0}
+    assert {"ts", "caller", "msg"} == set(broken)
 
 
 def test_help_and_configuration_import_no_client(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import trustme
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
+from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command import server as serving
-from pytest_kwait.scheduler.command.config_errors import CommandError
 from pytest_kwait.scheduler.command.delegated_auth import Authenticator, Authorizer
 from pytest_kwait.scheduler.command.server import (
     HealthCheck,
@@ -297,6 +297,27 @@ def test_all_addresses_of_both_families_are_served() -> None:
             assert fetch(f"http://[::1]:{server.port}/healthz")[0] == 200
     finally:
         server.stop()
+
+
+def test_port_can_be_shared() -> None:
+    endpoints = Routes({"healthz": []}, PAGES)
+    first = Server("127.0.0.1", 0, endpoints, None, share_port=True)
+    second = Server("127.0.0.1", first.port, endpoints, None, share_port=True)
+    assert second.port == first.port
+    first.stop()
+    second.stop()
+
+
+def test_tls_versions_and_cipher_suites_are_limited(tmp_path: Path) -> None:
+    assert context(tmp_path).minimum_version is ssl.TLSVersion.TLSv1_2
+    least = context(tmp_path, min_version="VersionTLS13")
+    assert least.minimum_version is ssl.TLSVersion.TLSv1_3
+    suites = ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256"]
+    limited = context(tmp_path, cipher_suites=suites)
+    older = [each["name"] for each in limited.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    assert older == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
+    newest = context(tmp_path, cipher_suites=suites[1:])
+    assert newest.minimum_version is ssl.TLSVersion.TLSv1_3
 
 
 def test_port_in_use_is_named() -> None:

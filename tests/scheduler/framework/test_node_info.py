@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, NodeInfo
-from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
+from pytest_kwait.scheduler.framework.object_fields import read_label_selector
 from tests.scheduler.nodes import Nodes, node
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

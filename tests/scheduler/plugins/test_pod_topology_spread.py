@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
-from pytest_kwait.scheduler.framework.spread_constraints import (
+from pytest_kwait.scheduler.plugins.pod_topology_spread import (
     collect_spread_selectors,
     find_spreading_controller,
 )

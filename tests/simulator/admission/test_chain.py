@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.objects import Obj, clone
 from pytest_kwait.simulator.request_info import internal_caller
 from tests.simulator.cluster import new_cluster
@@ -26,6 +27,12 @@ def _plugins(admission: AdmissionChain) -> tuple[AdmissionPlugin, ...]:
 
 
 _NAMES = [type(one).__name__ for one in _plugins(new_cluster().admission)]
+
+
+def test_a_disabled_plugin_is_left_out() -> None:
+    api = SimulatedCluster(disabled_plugins=["ServiceAccount"])
+    names = [type(one).__name__ for one in _plugins(api.admission)]
+    assert names == [name for name in _NAMES if name != "ServiceAccount"]
 
 
 @pytest.mark.parametrize("number", range(len(_NAMES)), ids=_NAMES)

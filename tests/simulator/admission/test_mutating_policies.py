@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.cel.object_literals import to_checked_form, to_runtime_form
+from pytest_kwait.simulator.cel.admission_compiler import to_checked_form, to_runtime_form
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.admission.fake_webhooks import Webhooks, configure, patch
 from tests.simulator.cluster import new_cluster

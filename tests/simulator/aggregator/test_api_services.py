@@ -38,7 +38,7 @@ def run(api: SimulatedCluster, seconds: float = 0.0) -> None:
     clock.advance(seconds)
 
 
-def test_the_groups_of_the_server_itself() -> None:
+def test_built_in_groups_are_local() -> None:
     api = new_cluster()
     AutoRegistrationController(api)
     names = [one["metadata"]["name"] for one in api.list(SERVICES)]
@@ -105,7 +105,7 @@ def slice_of(name: str, *, ready: bool, port: str = "") -> Obj:
         ),
     ],
 )
-def test_what_is_wrong_with_a_service(
+def test_unavailable_service_conditions(
     port: int, slices: list[Obj], reason: str, message: str
 ) -> None:
     api = new_cluster()
@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_service(
     assert check_availability(api, service()) == (reason, message)
 
 
-def test_who_answers_is_available() -> None:
+def test_responding_service_is_available() -> None:
     api = new_cluster()
     asked: list[tuple[Backend, Callable[..., None]]] = []
     AvailabilityController(api, lambda backend, _, tell: asked.append((backend, tell)))

@@ -301,7 +301,342 @@ def test_deprecated_versions_warn_and_stable_versions_lead() -> None:
     for name in served:
         structure = (api.kinds.served("example.com", name) or {})["things"].structure
         texts.append(structure.deprecation if structure is not None else None)
-    assert texts == ["not yet", "", "example.com/v1beta1 Thing is deprecated"]
+    newer = "; use example.com/v1 Thing"
+    assert texts == ["not yet", "", f"example.com/v1beta1 Thing is deprecated{newer}"]
+
+
+def test_deprecation_warning_names_no_version_if_none_is_newer() -> None:
+    api = new_cluster()
+    old, stored, new = versions()
+    api.create(CRDS, definition(versions=[old, {**stored, "deprecated": True}, new]))
+    for name in ("v1", "v1beta1"):
+        structure = (api.kinds.served("example.com", name) or {})["things"].structure
+        assert structure is not None
+        assert structure.deprecation == f"example.com/{name} Thing is deprecated"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "status", "reason", "message"),
+    [
+        ("unapproved, of a test", "False", "UnapprovedAnnotation", 'not approved: "{}"'),
+        ("https://example.com/1", "True", "ApprovedAnnotation", "approved in {}"),
+    ],
+)
+def test_definition_of_a_community_group_has_an_approval_condition(
+    annotation: str, status: str, reason: str, message: str
+) -> None:
+    api = new_cluster()
+    new = definition(group="a.k8s.io")
+    annotations = {"api-approved.kubernetes.io": annotation}
+    new["metadata"] = {"name": "things.a.k8s.io", "annotations": annotations}
+    api.create(CRDS, new)
+    conditions = api.get(CRDS, "things.a.k8s.io")["status"]["conditions"]
+    assert [one["type"] for one in conditions] == [
+        "KubernetesAPIApprovalPolicyConformant",
+        "NamesAccepted",
+        "Established",
+    ]
+    assert {key: conditions[0][key] for key in ("status", "reason", "message")} == {
+        "status": status,
+        "reason": reason,
+        "message": message.format(annotation),
+    }
+
+
+def test_approval_condition_follows_the_annotation() -> None:
+    api = new_cluster()
+    new = definition(group="a.k8s.io")
+    new["metadata"] = {
+        "name": "things.a.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved"},
+    }
+    api.create(CRDS, new)
+
+    def annotate(text: str) -> dict[str, Any]:
+        def change(obj: dict[str, Any]) -> None:
+            obj["metadata"]["annotations"]["api-approved.kubernetes.io"] = text
+
+        api.modify(CRDS, "things.a.k8s.io", "", change)
+        condition: dict[str, Any] = api.get(CRDS, "things.a.k8s.io")["status"]["conditions"][0]
+        return condition
+
+    assert annotate("https://example.com/1")["status"] == "True"
+    assert annotate("unapproved again")["message"] == 'not approved: "unapproved again"'
+
+
+def with_schema(**properties: Any) -> list[dict[str, Any]]:
+    schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    return [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "schema": schema,
+        }
+    ]
+
+
+WAITING = {"phase": "Waiting"}
+STATUS = {
+    "type": "object",
+    "default": WAITING,
+    "properties": {"phase": {"type": "string"}, "count": {"type": "integer", "default": 1}},
+}
+
+
+def test_status_that_creation_resets_has_its_defaults() -> None:
+    api = new_cluster()
+    api.create(CRDS, definition(versions=with_schema(status=STATUS)))
+    sent = {**thing(), "spec": {}, "status": {"phase": "Sent"}}
+    for dry_run in (True, False):
+        stored = api.create(THINGS, sent, "default", caller=Caller(dry_run=dry_run))
+        assert stored["status"] == {"phase": "Waiting", "count": 1}
+    assert api.get(THINGS, "a", "default")["status"] == {"phase": "Waiting", "count": 1}
+
+
+def test_later_schema_is_that_of_stored_objects() -> None:
+    api = new_cluster()
+    text = {"type": "string"}
+    spec = {"type": "object", "properties": {"old": text, "kept": text}}
+    api.create(CRDS, definition(versions=with_schema(spec=spec, status=STATUS)))
+    sent = {**thing(), "spec": {"old": "x", "kept": "y"}}
+    revision = api.create(THINGS, sent, "default")["metadata"]["resourceVersion"]
+    seen: list[Any] = []
+    api.store.watch(THINGS, seen.append)
+
+    def change(**properties: Any) -> dict[str, Any]:
+        def replace(obj: dict[str, Any]) -> None:
+            obj["spec"]["versions"] = with_schema(**properties)
+
+        api.modify(CRDS, THINGS, "", replace)
+        return api.get(THINGS, "a", "default")
+
+    new = {"type": "string", "default": "z"}
+    later = change(
+        spec={"type": "object", "properties": {"kept": text, "new": new}},
+        status={"type": "object", "default": {"phase": "Later"}, "properties": {"phase": text}},
+    )
+    assert later["spec"] == {"kept": "y", "new": "z"}
+    assert later["status"] == {"phase": "Later"}
+    assert later["metadata"]["resourceVersion"] == revision
+    assert change(spec=spec, status=STATUS)["spec"] == {"old": "x", "kept": "y"}
+    assert seen == []
+
+
+def test_definition_of_a_built_in_resource_leaves_it_alone() -> None:
+    api = new_cluster()
+    name = "deployments.apps"
+    roles = api.kinds.find("roles.rbac.authorization.k8s.io")
+    new = definition(
+        group="rbac.authorization.k8s.io",
+        names={"plural": "roles", "kind": "Role"},
+        versions=with_schema(spec={"type": "object"}),
+    )
+    new["metadata"] = {
+        "name": "roles.rbac.authorization.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved"},
+    }
+    before = api.list("roles.rbac.authorization.k8s.io")
+    assert before
+    api.create(CRDS, new)
+    assert api.kinds.find("roles.rbac.authorization.k8s.io") is roles
+    assert (api.kinds.served("rbac.authorization.k8s.io", "v1") or {})["roles"] is roles
+    api.delete(CRDS, new["metadata"]["name"])
+    assert api.find(CRDS, new["metadata"]["name"]) is None
+    assert api.kinds.find("roles.rbac.authorization.k8s.io") is roles
+    assert api.list("roles.rbac.authorization.k8s.io") == before
+    assert api.kinds.is_built_in(name)
+
+
+def test_finalizers_without_a_domain_are_warned_of(api: SimulatedCluster) -> None:
+    new = thing()
+    new["metadata"]["finalizers"] = ["plain", "orphan", "a.example.com", "a.example.com/b"]
+    caller = Caller()
+    api.create(THINGS, new, "default", caller=caller)
+    end = "to avoid accidental conflicts with other finalizer writers"
+    assert caller.warnings == [
+        'metadata.finalizers: "a.example.com": prefer a domain-qualified finalizer name '
+        f"including a path (/) {end}",
+        f'metadata.finalizers: "plain": prefer a domain-qualified finalizer name {end}',
+    ]
+    changed = api.get(THINGS, "a", "default")
+    metadata = {**changed["metadata"], "finalizers": ["plain", "more"]}
+    caller = Caller()
+    api.update(THINGS, {**changed, "metadata": metadata}, caller=caller)
+    assert caller.warnings == [
+        f'metadata.finalizers: "more": prefer a domain-qualified finalizer name {end}'
+    ]
+
+
+EMBEDDED = {
+    "type": "object",
+    "x-kubernetes-embedded-resource": True,
+    "properties": {"spec": {"type": "object", "properties": {"x": {"type": "string"}}}},
+}
+
+
+@pytest.fixture
+def boxes() -> SimulatedCluster:
+    api = new_cluster()
+    spec = {
+        "type": "object",
+        "properties": {
+            "one": EMBEDDED,
+            "list": {"type": "array", "items": EMBEDDED},
+            "map": {"type": "object", "additionalProperties": EMBEDDED},
+        },
+    }
+    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+    return api
+
+
+def inner(**metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "A", "metadata": metadata}
+
+
+def test_unknown_fields_are_those_of_metadata_then_of_content_then_of_embedded_objects(
+    boxes: SimulatedCluster,
+) -> None:
+    new = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "a", "zeta": 1, "ownerReferences": [{"odd": 1}]},
+        "zzz": 1,
+        "aaa": 1,
+        "spec": {
+            "map": {"k": inner(odd=1)},
+            "one": {**inner(odd=1, name="b", even=1), "odd": 1, "spec": {"w": 1}},
+            "list": [{**inner(ownerReferences=[{"odd": 1}]), "odd": 1}],
+        },
+    }
+    with pytest.raises(StatusError) as refused:
+        boxes.create(THINGS, new, "default", caller=Caller(field_validation="Strict"))
+    assert refused.value.message.partition("strict decoding error: ")[2].split(", ") == [
+        f'unknown field "{path}"'
+        for path in (
+            "metadata.ownerReferences[0].odd",
+            "metadata.zeta",
+            "aaa",
+            "spec.list[0].odd",
+            "spec.one.odd",
+            "spec.one.spec.w",
+            "zzz",
+            "spec.list[0].metadata.ownerReferences[0].odd",
+            "spec.map[k].metadata.odd",
+            "spec.one.metadata.even",
+            "spec.one.metadata.odd",
+        )
+    ]
+
+
+def test_metadata_of_embedded_objects_is_that_of_objects(boxes: SimulatedCluster) -> None:
+    new = thing()
+    new["spec"] = {
+        "one": inner(name="b", labels={}, annotations={"a": None}, generation=0),
+        "list": [
+            inner(creationTimestamp="2020-01-01T00:00:00+01:00"),
+            {**inner(), "metadata": None},
+        ],
+    }
+    stored = boxes.create(THINGS, new, "default")
+    assert stored["spec"]["one"] == inner(name="b", annotations={"a": ""})
+    assert stored["spec"]["list"] == [inner(creationTimestamp="2019-12-31T23:00:00Z"), inner()]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"map": {"k": inner(labels={"a": 1})}},
+            'spec.map[k].metadata: Invalid value: {"labels":{"a":1}}: json: cannot unmarshal '
+            "number into Go struct field ObjectMeta.labels of type string",
+        ),
+        (
+            {"one": {**inner(), "metadata": [1]}},
+            "spec.one.metadata: Invalid value: [1]: json: cannot unmarshal array into Go value of "
+            "type v1.ObjectMeta",
+        ),
+    ],
+)
+def test_malformed_metadata_of_embedded_objects(
+    boxes: SimulatedCluster, spec: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(StatusError) as refused:
+        boxes.create(THINGS, {**thing(), "spec": spec}, "default")
+    assert refused.value.message == (f'Thing in version "v1" cannot be handled as a Thing: {text}')
+
+
+def test_stored_metadata_of_objects_that_become_embedded_is_repaired() -> None:
+    api = new_cluster()
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    content = {"type": "object", "properties": {"one": free}}
+    api.create(CRDS, definition(versions=with_schema(spec=content)))
+    sent = {**thing(), "spec": {"one": inner(name=1, labels={"a": "b"}, odd=1)}}
+    api.create(THINGS, sent, "default")
+
+    def embed(obj: dict[str, Any]) -> None:
+        content = {"type": "object", "properties": {"one": EMBEDDED}}
+        obj["spec"]["versions"] = with_schema(spec=content)
+
+    api.modify(CRDS, THINGS, "", embed)
+    assert api.get(THINGS, "a", "default")["spec"]["one"] == inner(labels={"a": "b"})
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "!has(self.namespace) || self.namespace == 'a'",
+        "!has(self.__namespace__) || self.__namespace__ == 'a'",
+        "!has(self.package.k) || self.package.k == 'a'",
+        "self.__package__.all(key, self.__package__[key] == 'a')",
+        "self.list.all(one, !has(one.namespace) || one.namespace == 'a')",
+    ],
+)
+def test_properties_that_are_reserved_words_have_two_names(rule: str) -> None:
+    text = {"type": "string", "maxLength": 5}
+    texts = {"type": "object", "maxProperties": 5, "additionalProperties": text}
+    items = {"type": "object", "properties": {"namespace": text}}
+    spec = {
+        "type": "object",
+        "required": ["list"],
+        "properties": {
+            "namespace": text,
+            "package": texts,
+            "list": {"type": "array", "maxItems": 5, "items": items},
+        },
+        "x-kubernetes-validations": [{"rule": rule}],
+    }
+    api = new_cluster()
+    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+
+    def create(name: str, value: str) -> None:
+        fields = {"namespace": value, "package": {"k": value}, "list": [{"namespace": value}]}
+        api.create(THINGS, {**thing(), "metadata": {"name": name}, "spec": fields}, "default")
+
+    create("a", "a")
+    api.create(
+        THINGS,
+        {**thing(), "metadata": {"name": "none"}, "spec": {"list": [{}], "package": {}}},
+        "default",
+    )
+    with pytest.raises(StatusError, match="failed rule"):
+        create("b", "b")
+
+
+def test_properties_that_differ_in_form_alone_stand_side_by_side() -> None:
+    text = {"type": "string"}
+    rule = {"rule": "!(has(self.aB) && has(self.a_b))", "message": "only one"}
+    spec = {
+        "type": "object",
+        "properties": {"aB": text, "a_b": text},
+        "x-kubernetes-validations": [rule],
+    }
+    api = new_cluster()
+    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+    api.create(THINGS, {**thing(), "spec": {"aB": "x"}}, "default")
+    with pytest.raises(StatusError, match="only one"):
+        api.create(THINGS, {**thing(), "spec": {"aB": "x", "a_b": "y"}}, "default")
 
 
 def test_terminating_definition_denies_new_objects(api: SimulatedCluster) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3
+from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
-from pytest_kwait.simulator.apiserver.listener import HEADER_SECONDS
-from pytest_kwait.simulator.apiserver.server import ApiServer
+from pytest_kwait.simulator.apiserver.server import HEADER_SECONDS, ApiServer
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.request_info import User
 
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Generator, Iterator
 
+    from prometheus_client.core import Metric
+
 ADMIN, POWERLESS = "admin-token", "powerless-token"
+
+
+def read_metrics(body: bytes) -> list[Metric]:
+    """Parse metrics as Prometheus does: values compare as numbers."""
+    return [*text_string_to_metric_families(body.decode())]
 
 
 class Served:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -31,15 +32,25 @@ class Backend(BaseHTTPRequestHandler):
             "asked": f"{self.command} {self.path}",
             "user": self.headers.get("X-Remote-User"),
             "groups": self.headers.get_all("X-Remote-Group"),
+            "extra": self.headers.get("X-Remote-Extra-Mine"),
+            "proxy": self._read_client(),
             "token": self.headers.get("Authorization"),
+            "type": self.headers.get("Content-Type"),
             "body": self.rfile.read(length).decode(),
         }
         body = json.dumps(said).encode()
-        self.send_response(418 if "teapot" in self.path else 200)
+        is_known = said["user"] in ("admin", "system:kube-aggregator")
+        self.send_response((418 if "teapot" in self.path else 200) if is_known else 401)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Own", "kept")
         self.end_headers()
         self.wfile.write(body)
+
+    def _read_client(self) -> str:
+        assert isinstance(self.connection, ssl.SSLSocket)
+        certificate = self.connection.getpeercert()
+        assert certificate is not None
+        return str(certificate["subject"][-1][0][1])
 
     do_GET = do_POST = _answer  # noqa: N815
 
@@ -48,11 +59,12 @@ class Backend(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def backend() -> Iterator[int]:
+def backend(served: Served) -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Backend)
-    server.socket = CertificateAuthority("127.0.0.1").tls.wrap_socket(
-        server.socket, server_side=True
-    )
+    tls = CertificateAuthority("127.0.0.1").tls
+    tls.load_verify_locations(cadata=served.api.front_proxy.authority)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.server_address[1]
@@ -87,13 +99,17 @@ def _await(served: Served, reason: str) -> str:
 def test_aggregated_requests_are_proxied_with_user_headers(served: Served, backend: int) -> None:
     _register(served, backend)
     assert _await(served, "Passed") == "all checks passed"
-    answer = served.send("POST", "/apis/a.example/v1/things?x=1", b"hello")
+    false = {"X_Remote_User": "root", "X_Remote_Extra_Mine": "1"}
+    answer = served.send("POST", "/apis/a.example/v1/things?x=1", b"hello", **false)
     assert (answer.status, answer.headers["X-Own"]) == (200, "kept")
     assert answer.json() == {
         "asked": "POST /apis/a.example/v1/things?x=1",
         "user": "admin",
         "groups": ["system:masters", "system:authenticated"],
+        "extra": None,
+        "proxy": "front-proxy-client",
         "token": None,
+        "type": None,
         "body": "hello",
     }
     assert served.send("GET", "/apis/a.example/v1/teapots").status == 418

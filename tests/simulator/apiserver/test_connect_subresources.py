@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.container import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.kubelet.server import PodPorts
 from pytest_kwait.simulator.kubelet.volumes import make_container_files
+from tests.simulator.apiserver.conftest import read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +53,12 @@ class Kubelet:
 
     def __init__(self) -> None:
         self.network = Network()
-        self.lines = [(1767225600.0, b"one"), (1767225601.5, b"two"), (1767225602.0, b"three")]
+        self.sizes: list[tuple[int, int]] = []
+        self.lines = [
+            (1767225600.0, b"one\n"),
+            (1767225601.5, b"two\n"),
+            (1767225602.0, b"three\n"),
+        ]
 
     def pods(self) -> dict[str, Any]:
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
@@ -80,20 +88,29 @@ class Kubelet:
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool
     ) -> Session:
-        return self.container.run(argv, stdin=stdin, tty=tty)
+        session = self.container.run(argv, stdin=stdin, tty=tty)
+        session.resize = lambda columns, rows: self.sizes.append((columns, rows))
+        if argv == ["ls"]:
+            session.output.fail("no such program")
+        return session
 
     def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
         if pod == "over":
             raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
         return self.container.attach(stdin=stdin)
 
-    def network_of(self, namespace: str, pod: str) -> Network:
+    def network_of(self, namespace: str, pod: str) -> PodPorts:
         if pod == "over":
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
-        return self.network
+        return PodPorts(self.network)
 
-    def dial(self, address: str, port: int) -> Session | None:
-        return self.network.connect(port) if address == "10.1.2.3" else None
+    async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
+        if address != "10.1.2.3":
+            return None
+        return await PodPorts(self.network).connect(port, tls=tls)
+
+    def find_network(self, address: str) -> Network | None:
+        return self.network if address == "10.1.2.3" else None
 
     def running_pods(self) -> dict[str, Any]:
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{}]}
@@ -305,6 +322,54 @@ def test_exec_reports_exit_status(
 ) -> None:
     make(served, "p", "n", **RUNNING)
     assert exchange(served, EXIT, protocol) == [protocol, b"\x01", b"\x03" + told.encode(), 1000]
+
+
+@pytest.mark.parametrize(
+    ("query", "protocols", "messages"),
+    [
+        ("", [], [None, b"", b"one\n", b"two\n", b"three\n", 1000]),
+        ("?tailLines=1", ["binary.k8s.io"], ["binary.k8s.io", b"", b"three\n", 1000]),
+        ("?follow=1&limitBytes=5", [], [None, b"", b"one\n", b"t", 1000]),
+        (
+            "?follow=1&tailLines=1",
+            ["nonsense", "base64.binary.k8s.io"],
+            ["base64.binary.k8s.io", "", "dGhyZWUK", 1000],
+        ),
+    ],
+)
+def test_logs_over_websocket(
+    served: Served, kubelet: Kubelet, query: str, protocols: list[str], messages: list[Any]
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    assert exchange(served, f"p/log{query}", *protocols) == messages
+
+
+def test_long_log_lines_are_several_messages(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    kubelet.lines = [(1767225600.0, b"x" * 5000 + b"\n")]
+    assert exchange(served, "p/log") == [
+        None, b"", b"x" * 2048, b"x" * 2048, b"x" * 904 + b"\n", 1000
+    ]  # fmt: skip
+
+
+def test_logs_over_websocket_refuse_unknown_protocols(served: Served, kubelet: Kubelet) -> None:
+    websocket = pytest.importorskip("websocket")
+    make(served, "p", "n", **RUNNING)
+    with pytest.raises(websocket.WebSocketBadStatusException, match="403 Forbidden"):
+        connect(served, "p/log", "nonsense")
+
+
+@pytest.mark.parametrize("protocol", ["channel.k8s.io", "base64.channel.k8s.io"])
+def test_old_protocols_report_a_missing_command_as_text(
+    served: Served, kubelet: Kubelet, protocol: str
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    *_, message, code = exchange(served, "p/exec?command=nope&stdout=1", protocol)
+    assert code == 1000
+    if isinstance(message, str):
+        message = b"\x03" + base64.b64decode(message[1:])
+    text = b"Internal error occurred: error executing command in container: failed to exec"
+    assert message.startswith(b"\x03" + text)
 
 
 @pytest.mark.parametrize(("protocol", "prefix"), [(V4, ""), (V5, "Internal error occurred: ")])
@@ -541,6 +606,20 @@ def test_portforward_tunnel_ends_on_a_malformed_frame(
 # -- proxies
 
 
+def test_exec_sets_the_size_of_the_terminal(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n")
+    path = "p/exec?command=cat&stdin=1&stdout=1&tty=1"
+    sizes = (b'\x04{"Width":80,"Height":24}', b"\x04{}", b"\x04[", b"\x00\x04")
+    exchange(served, path, "v4.channel.k8s.io", send=sizes)
+    assert kubelet.sizes == [(80, 24)]
+
+
+def test_exec_reports_a_failure_that_comes_late(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n")
+    messages = exchange(served, "p/exec?command=ls&stdout=1&tag=late", "v4.channel.k8s.io")
+    assert b"error executing command in container: no such program" in messages[-2]
+
+
 def test_pod_proxy_forwards_requests(served: Served, kubelet: Kubelet) -> None:
     make(served, "p", "n", **RUNNING)
     answer = served.send("GET", f"{PODS}/p:8080/proxy/")
@@ -561,6 +640,14 @@ def test_pod_proxy_forwards_requests(served: Served, kubelet: Kubelet) -> None:
         redirect=False,
     )
     assert (bare.status, bare.headers["Location"]) == (301, f"{PODS}/p:8080/proxy/")
+
+
+def test_links_of_a_pod_whose_name_starts_with_proxy_lead_to_it(
+    served: Served, kubelet: Kubelet
+) -> None:
+    make(served, "proxy-p", "n", **RUNNING)
+    answer = served.send("GET", f"{PODS}/proxy-p:8080/proxy/")
+    assert answer.data == f'<a href="{PODS}/proxy-p:8080/proxy/x">hi</a>\n'.encode()
 
 
 def test_pod_proxy_sends_method_path_and_headers(served: Served, kubelet: Kubelet) -> None:
@@ -629,7 +716,17 @@ def test_node_proxy_serves_metrics_and_logs(served: Served, kubelet: Kubelet) ->
     make(served, "p", "n", **RUNNING)
     path = "/api/v1/nodes/n:10250/proxy"
     assert served.json("GET", f"{path}/runningpods/")["items"] == [{}]
-    assert b"kubelet_running_pods 1\n" in served.send("GET", f"{path}/metrics").data
+    answer = served.send("GET", f"{path}/metrics")
+    assert answer.headers["Content-Type"] == (
+        "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+    )
+    samples = {
+        (each.name, *each.labels.values()): each.value
+        for family in read_metrics(answer.data)
+        for each in family.samples
+    }
+    assert samples["kubelet_running_pods",] == 1
+    assert samples["kubelet_running_containers", "running"] == 2
     logs = served.send("GET", f"{path}/containerLogs/default/p/c?tailLines=1")
     assert logs.data == b"three\n"
     assert served.send("GET", f"{path}/containerLogs/default/no/c").status == 404

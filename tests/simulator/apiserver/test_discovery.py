@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -105,6 +106,18 @@ def test_openapi_shows_custom_kinds(served: Served) -> None:
     definitions = served.json("GET", "/openapi/v2")["definitions"]
     assert definitions["com.example.v1.Thing"]["properties"]["metadata"] == {
         "$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    }
+
+
+def test_version_2_says_nothing_of_custom_kinds_that_preserve_fields(served: Served) -> None:
+    body: Any = copy.deepcopy(CRD)
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    served.json("POST", CRDS, body)
+    gvk = [{"group": "example.com", "kind": "Thing", "version": "v1"}]
+    assert served.json("GET", "/openapi/v2")["definitions"]["com.example.v1.Thing"] == {
+        "type": "object",
+        "x-kubernetes-group-version-kind": gvk,
     }
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from urllib3.exceptions import ProtocolError
 
 from pytest_kwait import wait
+from pytest_kwait.simulator.apiserver import faults_api
+from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.kubelet.images import parse_image
 from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
     from tests.simulator.apiserver.conftest import Served
 
 FAULTS = "/kwait/v1/faults"
@@ -254,3 +259,69 @@ def test_faults_api_has_no_other_paths(served: Served, method: str, path: str, s
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
 def test_fault_with_a_malformed_body_is_rejected(served: Served, body: bytes) -> None:
     assert served.send("POST", FAULTS, body).status == 400
+
+
+def test_timing_is_readable_by_administrators(served: Served) -> None:
+    assert served.json("GET", "/kwait/v1/timing") == {
+        "timing": "real",
+        "has_controllers": True,
+    }
+    assert served.send("POST", "/kwait/v1/timing", {}).status == 405
+    assert served.send("GET", "/kwait/v1/timing", token=POWERLESS).status == 403
+
+
+def _mapping(command: str) -> dict[str, Any]:
+    return make_image_mapping("shop/web:*", [command], env={"PATH": "/bin"}, workdir="/").to_json()
+
+
+def test_images_are_mapped_until_the_holder_ends(served: Served) -> None:
+    image = parse_image("shop/web:1")
+    with held(served) as holder, held(served) as other:
+        make(served, holder, "image", image=_mapping("web"))
+        make(served, other, "image", image=_mapping("web"))
+        found = served.api.images.find(image)
+        assert served.json("GET", FAULTS) == {"faults": []}
+        assert found is not None
+        assert found.command == ("web",)
+        body = {"kind": "image", "holder": other, "image": _mapping("db")}
+        answer = served.send("POST", FAULTS, body)
+        assert (answer.status, answer.json()["reason"]) == (409, "Conflict")
+        assert answer.json()["message"] == (
+            'the pattern "shop/web:*" is mapped already, with the command web instead of db: map '
+            "it once for all tests and workers, or undo the other mapping first"
+        )
+    wait.poll_immediate("10ms", "30s", lambda: served.api.images.find(image) is None)
+
+
+def test_an_invalid_mapping_is_refused(served: Served, holder: str) -> None:
+    answer = served.send("POST", FAULTS, {"kind": "image", "holder": holder, "image": {"a": 1}})
+    assert (answer.status, answer.json()["message"]) == (
+        400,
+        "image={'a': 1} is not valid: use an object with pattern, command, args, env, workdir, "
+        "user, writable, files",
+    )
+
+
+def test_images_are_mapped_from_the_machine_alone(
+    served: Served, holder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults_api, "_is_local", lambda request: False)
+    body = {"kind": "image", "holder": holder, "image": _mapping("web")}
+    answer = served.send("POST", FAULTS, body)
+    assert (answer.status, answer.json()["message"]) == (
+        403, "images are mapped to programs from the cluster's own machine alone",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("remote", "local"),
+    [("127.0.0.1", True), ("::1", True), ("192.0.2.1", False), (None, False), ("x", False)],
+)
+def test_requests_of_this_machine_come_from_loopback(remote: str | None, local: bool) -> None:
+    request = cast("ApiRequest", SimpleNamespace(http=SimpleNamespace(remote=remote)))
+    assert faults_api._is_local(request) is local
+
+
+def test_nothing_is_said_of_isolation_before_a_program_runs(served: Served) -> None:
+    assert served.json("GET", "/kwait/v1/isolation") == {"missing": []}
+    assert served.send("POST", "/kwait/v1/isolation", {}).status == 405

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.aggregator.metrics_api import register_metrics_api
+from pytest_kwait.simulator.aggregator.handler_proxy import register_metrics_api
 
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served

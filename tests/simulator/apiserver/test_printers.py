@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.apiserver.printers.columns import BUILT_IN_COLUMNS
-from pytest_kwait.simulator.apiserver.printers.tables import to_table
+from pytest_kwait.simulator.apiserver.printers.tables import BUILT_IN_COLUMNS, to_table
 from pytest_kwait.simulator.scheme import Scheme
 
 if TYPE_CHECKING:

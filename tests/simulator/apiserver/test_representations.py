@@ -116,6 +116,53 @@ def test_body_of_another_kind_is_rejected(
 
 
 @pytest.mark.parametrize(
+    ("path", "version", "kind", "message"),
+    [
+        (
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            "policy/v1beta1",
+            "PodDisruptionBudget",
+            "the API version in the data (policy/v1beta1) does not match the expected API version "
+            "(policy/v1)",
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "apiextensions.k8s.io/v1beta1",
+            "CustomResourceDefinition",
+            "the API version in the data (apiextensions.k8s.io/v1beta1) does not match the "
+            "expected API version (apiextensions.k8s.io/v1)",
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            "extensions/v1beta1",
+            "Ingress",
+            'Ingress in version "v1beta1" cannot be handled as a Deployment: converting '
+            "(v1beta1.Ingress) to (apps.Deployment): unknown conversion",
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "v1",
+            "Pod",
+            'Pod in version "v1" cannot be handled as a CustomResourceDefinition: no kind "Pod" '
+            'is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            "apps/v9",
+            "Deployment",
+            'Deployment in version "v9" cannot be handled as a Deployment: no kind "Deployment" '
+            'is registered for version "apps/v9" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+    ],
+)
+def test_body_in_a_version_that_is_not_served_is_rejected(
+    served: Served, path: str, version: str, kind: str, message: str
+) -> None:
+    answer = served.json("POST", path, {"apiVersion": version, "kind": kind})
+    assert (answer["code"], answer["message"]) == (400, message)
+
+
+@pytest.mark.parametrize(
     ("body", "code", "message"),
     [
         (b"[]", 400, NO_OBJECT.format("array")),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -421,6 +422,45 @@ def test_strategic_patch_errors_show_the_patch(served: Served) -> None:
         ' "" is invalid: patch: Invalid value: "map[bogus:map[x:[true 1]] data:map[a:b]]": '
         'strict decoding error: unknown field "bogus"',
     )
+
+
+@pytest.mark.parametrize(
+    ("form", "patch", "why"),
+    [
+        ("merge", '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"'),
+        (
+            "merge",
+            '{"data": {"a": "1", "a": "2"}, "odd": 1}',
+            'duplicate field "data.a", unknown field "odd"',
+        ),
+        ("strategic-merge", '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"'),
+        (
+            "json",
+            '[{"op": "add", "op": "add", "path": "/data", "value": {"a": "2"}}]',
+            'json patch duplicate field "[0].op"',
+        ),
+    ],
+)
+def test_repeated_fields_of_patches_are_refused_or_warned_of(
+    served: Served, form: str, patch: str, why: str
+) -> None:
+    served.json("POST", MAPS, config_map("p"))
+    media = f"application/{form}-patch+json"
+
+    def send(strictness: str) -> Any:
+        path = f"{MAPS}/p?fieldValidation={strictness}"
+        return served.send("PATCH", path, patch.encode(), Content_Type=media)
+
+    refused = send("Strict")
+    assert refused.status == 422
+    assert refused.json()["message"].endswith(f": strict decoding error: {why}")
+    warned = send("Warn")
+    assert warned.json()["data"] == {"a": "2"}
+    texts = [json.dumps(text) for text in why.split(", ")]
+    assert warned.headers.getlist("Warning") == [f"299 - {text}" for text in texts]
+    ignored = send("Ignore")
+    assert (ignored.status, ignored.json()["data"]) == (200, {"a": "2"})
+    assert "Warning" not in ignored.headers
 
 
 def test_apply_without_a_name_requires_the_object(served: Served) -> None:

@@ -61,12 +61,12 @@ async def turns() -> None:
 def test_stream_buffer_joins_chunks_of_one_loop_iteration() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = StreamBuffer(connection, connection.drained, lambda: None)
-        outlet.send(b"a")
-        outlet.send(b"b")
+        buffer = StreamBuffer(connection, connection.drained, lambda: None)
+        buffer.send(b"a")
+        buffer.send(b"b")
         await turns()
         assert connection.sent == [b"ab"]
-        assert outlet.finish()
+        assert buffer.finish()
 
     driven(test)
 
@@ -74,9 +74,9 @@ def test_stream_buffer_joins_chunks_of_one_loop_iteration() -> None:
 def test_stream_buffer_sends_initial_chunks_as_the_client_reads() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = StreamBuffer(connection, connection.drained, lambda: None)
-        outlet.begin(b"%04d" % number + b"x" * KB for number in range(4000))
-        outlet.send(b"live")
+        buffer = StreamBuffer(connection, connection.drained, lambda: None)
+        buffer.begin(b"%04d" % number + b"x" * KB for number in range(4000))
+        buffer.send(b"live")
         await turns()
         assert connection.unread < 1024 * KB
         while not connection.sent[-1].endswith(b"live"):
@@ -84,7 +84,7 @@ def test_stream_buffer_sends_initial_chunks_as_the_client_reads() -> None:
             await turns()
         whole = b"".join(connection.sent)
         assert [whole.index(b"%04d" % number) for number in (0, 3999)] == [0, 3999 * (KB + 4)]
-        assert outlet.finish()
+        assert buffer.finish()
 
     driven(test)
 
@@ -92,16 +92,16 @@ def test_stream_buffer_sends_initial_chunks_as_the_client_reads() -> None:
 def test_stream_buffer_disconnects_a_stalled_client() -> None:
     async def test() -> None:
         connection, ended = Connection(), asyncio.Event()
-        outlet = StreamBuffer(connection, connection.drained, ended.set, most=1024 * KB)
+        buffer = StreamBuffer(connection, connection.drained, ended.set, most=1024 * KB)
         for _ in range(3000):
-            outlet.send(b"x" * KB)
+            buffer.send(b"x" * KB)
             await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
             if ended.is_set():
                 break
         assert connection.aborted
         assert ended.is_set()
         assert connection.unread < 1024 * KB
-        assert not outlet._waiting
+        assert not buffer._waiting
 
     driven(test)
 
@@ -109,10 +109,10 @@ def test_stream_buffer_disconnects_a_stalled_client() -> None:
 def test_stream_buffer_aborts_when_finished_early() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = StreamBuffer(connection, connection.drained, lambda: None)
-        outlet.begin(b"x" * KB for _ in range(4000))
+        buffer = StreamBuffer(connection, connection.drained, lambda: None)
+        buffer.begin(b"x" * KB for _ in range(4000))
         await turns()
-        assert not outlet.finish()
+        assert not buffer.finish()
         assert connection.aborted
 
     driven(test)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.authentication.jwt import (
+from pytest_kwait.simulator.authentication.service_accounts import (
+    ISSUER,
+    TOKEN_REQUESTS,
     InvalidToken,
     TokenSigner,
     parse_unverified_claims,
 )
-from pytest_kwait.simulator.authentication.service_accounts import ISSUER, TOKEN_REQUESTS
 from pytest_kwait.simulator.request_info import internal_caller
 from tests.simulator.cluster import new_cluster, pod
 
@@ -73,7 +74,7 @@ def test_the_token_of_a_pods_volume_lasts_a_year(api: SimulatedCluster) -> None:
     assert given["status"]["expirationTimestamp"] == "2026-01-01T01:00:07Z"
 
 
-def test_a_token_goes_with_what_it_is_bound_to(api: SimulatedCluster) -> None:
+def test_bound_token_is_invalid_after_its_object(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     given = token(api, boundObjectRef=reference("Pod", "p"))
     assert api.accounts.user_of(given)
@@ -87,7 +88,7 @@ def test_a_token_goes_with_what_it_is_bound_to(api: SimulatedCluster) -> None:
         api.accounts.user_of(given)
 
 
-def test_a_token_goes_with_its_account(api: SimulatedCluster) -> None:
+def test_token_is_invalid_after_its_account(api: SimulatedCluster) -> None:
     given = token(api)
     api.delete("serviceaccounts", "default", "default")
     with pytest.raises(InvalidToken, match=r'^serviceaccounts "default" not found$'):
@@ -131,11 +132,11 @@ def test_the_token_of_a_secret_is_the_secrets(api: SimulatedCluster) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b", "a.b.c", "a.b.c.d", "..", "é.é.é", "e30.W10.x"])
-def test_what_is_no_token_of_ours(api: SimulatedCluster, text: str) -> None:
+def test_foreign_tokens_are_ignored(api: SimulatedCluster, text: str) -> None:
     assert api.accounts.user_of(text) is None
 
 
-def test_a_signature_of_somebody_else(api: SimulatedCluster) -> None:
+def test_foreign_signature_is_refused(api: SimulatedCluster) -> None:
     claims = parse_unverified_claims(token(api))
     assert claims is not None
     with pytest.raises(InvalidToken, match=r"^invalid signature, no keys found$"):

@@ -44,7 +44,7 @@ FORM = 'token,user,uid or token,user,uid,"group1,group2"'
         ('t,jane,u\nx,"joe', "line 2: unexpected end of data"),
     ],
 )
-def test_a_line_that_cannot_be_meant(tmp_path: Path, text: str, error: str) -> None:
+def test_invalid_line_is_refused(tmp_path: Path, text: str, error: str) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text(text)
     with pytest.raises(TokenFileError) as refused:
@@ -79,7 +79,7 @@ def test_users_by_option() -> None:
         (["j" * 65], f"'{'j' * 65}' has more than 64 characters"),
     ],
 )
-def test_options_that_name_nobody(options: list[str], error: str) -> None:
+def test_options_without_users(options: list[str], error: str) -> None:
     with pytest.raises(ValueError, match="'") as refused:
         parse_users(options)
     assert str(refused.value) == error

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.impersonation import (
     ImpersonatedUser,
     Impersonator,
     missing_user_error,
 )
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, User
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def get_pods(user: User) -> Attributes:
         (ImpersonatedUser("jane", groups=(MASTERS,)), (MASTERS, AUTHENTICATED)),
     ],
 )
-def test_the_groups_of_whom_one_acts_as(
+def test_groups_of_the_impersonated_user(
     api: SimulatedCluster, wanted: ImpersonatedUser, groups: tuple[str, ...]
 ) -> None:
     user = Impersonator(api.rbac).become(wanted, get_pods(ROOT))
@@ -78,7 +77,7 @@ def test_the_mode_that_was_last_right_is_tried_first(api: SimulatedCluster) -> N
     assert again.groups == (AUTHENTICATED,)
 
 
-def test_an_agent_acts_as_the_node_that_it_is_on(api: SimulatedCluster) -> None:
+def test_agent_impersonates_its_node(api: SimulatedCluster) -> None:
     let(
         api,
         AGENT,
@@ -141,7 +140,9 @@ def test_many_groups_and_extras_are_allowed_by_one_rule(api: SimulatedCluster) -
         ),
     ],
 )
-def test_what_nobody_may_act_as(api: SimulatedCluster, wanted: ImpersonatedUser, why: str) -> None:
+def test_users_that_cannot_be_impersonated(
+    api: SimulatedCluster, wanted: ImpersonatedUser, why: str
+) -> None:
     let(
         api,
         AGENT,
@@ -153,7 +154,7 @@ def test_what_nobody_may_act_as(api: SimulatedCluster, wanted: ImpersonatedUser,
     assert why in refused.value.message
 
 
-def test_headers_that_do_not_say_whom() -> None:
+def test_impersonation_headers_without_a_user() -> None:
     error = missing_user_error(
         ImpersonatedUser("", "u", ("g", "h"), {"b": ("x",), "a": ("y", "z")})
     )

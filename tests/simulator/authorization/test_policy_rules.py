@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.rbac import format_rule, rule_allows, uncovered_rules
-from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.request_info import Attributes, User
 
 JANE = User("jane")
 READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}
@@ -37,7 +36,7 @@ ALL_PATHS = {"nonResourceURLs": ["*"], "verbs": ["*"]}
         ({}, "get", "", "pods", "", "", False),
     ],
 )
-def test_what_a_rule_allows_of_resources(
+def test_resource_rules(
     rule: dict[str, Any],
     verb: str,
     group: str,
@@ -63,9 +62,7 @@ def test_what_a_rule_allows_of_resources(
         (ALL, "get", "/metrics", False),
     ],
 )
-def test_what_a_rule_allows_of_paths(
-    rule: dict[str, Any], verb: str, path: str, allowed: bool
-) -> None:
+def test_non_resource_rules(rule: dict[str, Any], verb: str, path: str, allowed: bool) -> None:
     assert rule_allows(rule, Attributes(JANE, verb, path=path)) is allowed
 
 
@@ -105,7 +102,7 @@ def test_what_a_rule_allows_of_paths(
         ),
     ],
 )
-def test_what_one_does_not_have_to_give(
+def test_rules_not_covered_by_the_granting_user(
     owned: list[dict[str, Any]], wanted: list[dict[str, Any]], lacking: list[str]
 ) -> None:
     found = sorted(format_rule(rule) for rule in uncovered_rules(owned, wanted))

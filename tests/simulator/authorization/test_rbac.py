@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.rbac import (
     BINDINGS,
     CLUSTER_BINDINGS,
     CLUSTER_ROLES,
     ROLES,
 )
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Caller, User
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, Caller, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def may(api: SimulatedCluster, user: User, verb: str = "list", namespace: str = 
         ),
     ],
 )
-def test_whom_a_binding_is_for(api: SimulatedCluster, subject: dict[str, Any], user: User) -> None:
+def test_subjects_of_a_binding(api: SimulatedCluster, subject: dict[str, Any], user: User) -> None:
     assert not may(api, user)
     api.create(ROLES, role(), "default")
     api.create(BINDINGS, binding(subject=subject), "default")
@@ -87,7 +86,7 @@ def test_a_binding_for_the_whole_cluster(api: SimulatedCluster) -> None:
     assert not may(api, JANE)
 
 
-def test_a_binding_of_a_service_account_says_whose(api: SimulatedCluster) -> None:
+def test_service_account_subject_has_a_namespace(api: SimulatedCluster) -> None:
     api.create(ROLES, role(), "default")
     subject = {"kind": "ServiceAccount", "name": "robot"}
     api.create(BINDINGS, binding(subject=subject), "default")
@@ -99,7 +98,7 @@ def test_a_binding_of_a_service_account_says_whose(api: SimulatedCluster) -> Non
     )
 
 
-def test_roles_that_are_not_there_are_told_of_in_a_refusal(api: SimulatedCluster) -> None:
+def test_refusal_names_missing_roles(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding("none"), "default")
     api.create(BINDINGS, binding("gone", kind="ClusterRole"), "default")
     decision = api.rbac.decide(Attributes(JANE, "get", "", "pods", "", "a", "default"))
@@ -110,7 +109,7 @@ def test_roles_that_are_not_there_are_told_of_in_a_refusal(api: SimulatedCluster
     )
 
 
-def test_members_of_masters_are_asked_nothing(api: SimulatedCluster) -> None:
+def test_members_of_masters_are_allowed(api: SimulatedCluster) -> None:
     root = User("root", (MASTERS,))
     assert api.rbac.decide(Attributes(root, "any", "x", "y")) == (True, "")
     assert api.store.watchers(ROLES) == 0
@@ -132,7 +131,7 @@ def test_the_roles_that_every_cluster_has(api: SimulatedCluster) -> None:
     assert not api.rbac.decide(Attributes(User("system:anonymous"), "get", path="/api")).allowed
 
 
-def test_what_a_user_may_not_give_away(api: SimulatedCluster) -> None:
+def test_escalation_is_forbidden(api: SimulatedCluster) -> None:
     """The transcripts have the rest; nothing is stored of what is refused."""
     jane = Caller("jane", (AUTHENTICATED,))
     with pytest.raises(StatusError) as refused:
@@ -150,7 +149,7 @@ def test_what_a_user_may_not_give_away(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding() | {"metadata": {"name": "more"}}, "default", caller=jane)
 
 
-def test_resolution_errors_are_told_with_what_is_lacking(api: SimulatedCluster) -> None:
+def test_escalation_error_includes_resolution_errors(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding("none"), "default")
     with pytest.raises(StatusError) as refused:
         api.create(ROLES, role(), "default", caller=Caller("jane", ()))
@@ -176,7 +175,7 @@ def test_the_garbage_collectors_fields_may_change(api: SimulatedCluster) -> None
         ("rules", [{"verbs": ["a"]}], "rules[0].apiGroups: Required value"),
     ],
 )
-def test_rules_that_cannot_be_meant(
+def test_invalid_rules_are_refused(
     api: SimulatedCluster, field: str, value: Any, text: str
 ) -> None:
     with pytest.raises(StatusError) as refused:

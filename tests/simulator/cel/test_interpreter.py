@@ -118,6 +118,7 @@ def evaluated(text: str) -> tuple[Any, int]:
         ("self.name.split('l').join(',')", "hé,,o-wor,d", 8),
         ("self.name.substring(1, 3).upperAscii().replace('L', 'xx')", "éxx", 6),
         ("'%s-%d'.format([self.name, self.size])", "héllo-world-3", 15),
+        ("strings.quote('\\a\\n\\u0001')", '"\\a\\n\x01"', 1),
         ("'%.2f %e %x %X'.format([1.234, 1.5, 255, 'hi'])", "1.23 1.500000\u00d710⁰⁰ ff 6869", 2),
         ("'%s'.format([{'z': [1, true], 'a': duration('1h')}])", None, 1),
         ("self.names.sort().reverse().distinct().slice(0, 1)", ["b"], 86),

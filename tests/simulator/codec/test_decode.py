@@ -55,7 +55,7 @@ def test_empty_values_that_are_never_written_are_dropped() -> None:
     assert clean["spec"]["containers"][0]["env"] == [{"name": "A"}]
 
 
-def test_empty_values_that_mean_something_stay() -> None:
+def test_meaningful_empty_values_are_kept() -> None:
     clean, _ = decode("persistentvolumeclaims", {"spec": {"storageClassName": ""}})
     assert clean["spec"]["storageClassName"] == ""
     clean, _ = decode("deployments.apps", {"spec": {"replicas": 0}})
@@ -69,7 +69,7 @@ def test_times_that_are_not_set_are_null_in_conditions() -> None:
     assert condition["lastTransitionTime"] is None
 
 
-def test_learned_defaults_fill_a_type_wherever_it_stands() -> None:
+def test_learned_defaults_apply_at_every_path() -> None:
     clean, _ = decode(
         "cronjobs.batch", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}
     )
@@ -173,7 +173,7 @@ def test_a_value_of_a_wrong_type_is_refused(resource: str, obj: dict[str, Any], 
     )
 
 
-def test_fields_given_twice_are_merged_and_named_where_the_text_has_them() -> None:
+def test_duplicate_fields_are_merged_and_reported() -> None:
     kind = KINDS["configmaps"]
     decoded = Decoder(kind)
     data = DuplicateKeysObj([("a", "1"), ("a", "2")])
@@ -249,9 +249,33 @@ def test_micro_times_keep_microseconds() -> None:
         ("2021-02-20T20:00:00Zx", 'parsing time "2021-02-20T20:00:00Zx": extra text: "x"'),
     ],
 )
-def test_what_is_no_time_is_refused(given: str, why: str) -> None:
+def test_invalid_times_are_refused(given: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         canonicalize_time(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("0001-01-01T00:00:02Z", "0001-01-01T00:00:02Z"),
+        ("0999-12-31T23:59:59+01:00", "0999-12-31T22:59:59Z"),
+        ("0000-02-29T00:00:00Z", "0000-02-29T00:00:00Z"),
+        ("0001-01-01T00:30:00+01:00", "0000-12-31T23:30:00Z"),
+    ],
+)
+def test_times_of_early_years(given: str, shown: str) -> None:
+    assert canonicalize_time(given) == shown
+
+
+def test_zero_time_is_null() -> None:
+    kind = KINDS["leases.coordination.k8s.io"]
+    sent = {
+        "metadata": {"creationTimestamp": "0001-01-01T00:00:00Z"},
+        "spec": {"renewTime": "0001-01-01T01:00:00.000000+01:00"},
+    }
+    clean = Decoder(kind).struct(sent, struct_of(kind.group, kind.version, kind.kind))
+    assert clean["spec"] == {"renewTime": None}
+    assert "creationTimestamp" not in clean["metadata"]
 
 
 def test_micro_times_need_six_digits() -> None:
@@ -261,3 +285,121 @@ def test_micro_times_need_six_digits() -> None:
     )
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         canonicalize_time("2026-01-01T00:00:00Z", micro=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        *(("abcbase64==", 9), ("a", 0), ("ab", 0), ("abc", 0), ("ab=", 3), ("ab=c", 2)),
+        *(("=", 0), ("YQ==YQ==", 4), ("YW\n?", 3), ("YQ=\n", 4), ("YWJj\n=", 5)),
+        *(("YWJjYQ=\n=\nx", 10), ("abcd=", 4), ("a===", 1), ("abcd====", 4), ("é", 0)),
+    ],
+)
+def test_invalid_base64_is_refused_at_its_byte(text: str, at: int) -> None:
+    with pytest.raises(StatusError) as refused:
+        decode("secrets", {"data": {"k": text}})
+    assert refused.value.message == (
+        f'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte '
+        f"{at}"
+    )
+
+
+@pytest.mark.parametrize(("text", "clean"), [("YWJ\nj\r", "YWJj"), ("YQ=\n=", "YQ=="), ("", "")])
+def test_base64_may_have_line_ends(text: str, clean: str) -> None:
+    assert decode("secrets", {"data": {"k": text}})[0]["data"] == {"k": clean}
+
+
+@pytest.mark.parametrize(
+    ("resource", "given", "spec"),
+    [
+        (
+            "persistentvolumes",
+            {"azureFile": {"secretName": "a", "shareName": "b"}},
+            {"azureFile": {"secretName": "a", "shareName": "b", "secretNamespace": None}},
+        ),
+        (
+            "persistentvolumes",
+            {"scaleIO": {"gateway": "a", "system": "b"}},
+            {"scaleIO": {"gateway": "a", "system": "b", "secretRef": None}},
+        ),
+        (
+            "persistentvolumeclaims",
+            {"dataSource": {"kind": "A", "name": "b"}, "resources": {}},
+            {"dataSource": {"apiGroup": None, "kind": "A", "name": "b"}, "resources": {}},
+        ),
+        (
+            "ingresses.networking.k8s.io",
+            {"defaultBackend": {"resource": {"kind": "A", "name": "b"}}},
+            {"defaultBackend": {"resource": {"apiGroup": None, "kind": "A", "name": "b"}}},
+        ),
+        ("deployments.apps", {"strategy": {"type": "a"}}, {"strategy": {"type": "a"}}),
+    ],
+)
+def test_optional_pointers_that_go_always_writes_are_null(
+    resource: str, given: dict[str, Any], spec: dict[str, Any]
+) -> None:
+    decoded = decode(resource, {"spec": given})[0]["spec"]
+    (field, value), *_ = spec.items()
+    assert value.items() <= decoded[field].items()
+    assert "selector" not in decoded
+
+
+def decode_schema(schema: dict[str, Any]) -> tuple[Any, list[str]]:
+    kind = KINDS["customresourcedefinitions.apiextensions.k8s.io"]
+    decoder = Decoder(kind)
+    spec = {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}
+    clean = decoder.struct({"spec": spec}, struct_of(kind.group, kind.version, kind.kind))
+    return clean["spec"]["versions"][0]["schema"]["openAPIV3Schema"], list(decoder.complaints)
+
+
+def test_unknown_fields_below_items_of_a_definition_are_dropped_unreported() -> None:
+    odd = {"type": "string", "odd": 1, "maxLength": None}
+    schema, complaints = decode_schema(
+        {
+            "odd": 1,
+            "items": {"properties": {"a": odd}},
+            "additionalProperties": odd,
+            "additionalItems": False,
+            "dependencies": {"a": odd, "b": ["c", None], "c": 5},
+        }
+    )
+    assert schema == {
+        "items": {"properties": {"a": {"type": "string"}}},
+        "additionalProperties": {"type": "string"},
+        "additionalItems": False,
+        "dependencies": {"a": {"type": "string"}, "b": ["c", ""], "c": None},
+    }
+    assert complaints == [
+        'unknown field "spec.versions[0].schema.openAPIV3Schema.odd"',
+    ]
+
+
+def test_items_of_a_definition_that_are_no_schema_count_as_missing() -> None:
+    assert decode_schema({"items": 5})[0] == {"items": None}
+    assert decode_schema({"items": [{"type": "string", "odd": 1}]})[0] == {
+        "items": [{"type": "string"}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (
+            {"items": {"type": 5}},
+            "json: cannot unmarshal number into Go struct field "
+            "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type of type string",
+        ),
+        (
+            {"properties": {"a": {"additionalProperties": {"maxLength": "a"}}}},
+            "json: cannot unmarshal string into Go struct field JSONSchemaProps.spec.versions."
+            "schema.openAPIV3Schema.properties.additionalProperties.maxLength of type int64",
+        ),
+        ({"additionalProperties": "x"}, "boolean or JSON schema expected"),
+    ],
+)
+def test_a_wrong_type_below_items_of_a_definition_is_refused(
+    schema: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(StatusError) as refused:
+        decode_schema(schema)
+    assert refused.value.message.partition(": ")[2] == why

@@ -40,7 +40,7 @@ def test_numbers_are_read(read: Callable[[str], int], text: str, number: int) ->
     ("read", "name"), [(parse_int, "ParseInt"), (parse_uint, "ParseUint"), (atoi, "Atoi")]
 )
 @pytest.mark.parametrize("text", ["", "x", "1.0", " 1", "1_0", "٣", "--1"])
-def test_what_is_no_number(read: Callable[[str], int], name: str, text: str) -> None:
+def test_invalid_numbers(read: Callable[[str], int], name: str, text: str) -> None:
     with pytest.raises(ValueError, match="invalid syntax") as caught:
         read(text)
     assert str(caught.value) == f'strconv.{name}: parsing "{text}": invalid syntax'
@@ -76,7 +76,7 @@ def test_numbers_out_of_range(read: Callable[[str], int], name: str, text: str) 
         ("\\8", "invalid escape sequence: `\\8`"),
     ],
 )
-def test_what_is_no_pattern(pattern: str, fault: str) -> None:
+def test_invalid_patterns(pattern: str, fault: str) -> None:
     assert find_pattern_error(pattern) == f"error parsing regexp: {fault}"
     assert not matches_pattern(pattern, "a")
 

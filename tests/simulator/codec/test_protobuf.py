@@ -46,6 +46,34 @@ def test_numbers_times_and_numbers_or_texts() -> None:
     assert decoded["metadata"] == {"creationTimestamp": "2026-01-01T00:00:00Z"}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "second", "micro"),
+    [
+        (-62_135_596_798, 1_999, "0001-01-01T00:00:02Z", "0001-01-01T00:00:02.000001Z"),
+        (-30_610_224_001, 0, "0999-12-31T23:59:59Z", "0999-12-31T23:59:59.000000Z"),
+        (253_402_300_799, 999_999_999, "9999-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z"),
+    ],
+)
+def test_times_of_any_year_have_four_digits_and_keep_microseconds(
+    seconds: int, nanos: int, second: str, micro: str
+) -> None:
+    moment = field(1, seconds % (1 << 64)) + field(2, nanos)
+    message = field(1, field(8, moment)) + field(2, field(4, moment))
+    decoded = decode_envelope(envelope(b"coordination.k8s.io/v1", b"Lease", message))
+    assert decoded["metadata"] == {"creationTimestamp": second}
+    assert decoded["spec"] == {"renewTime": micro}
+
+
+def test_time_beyond_the_calendar_is_refused() -> None:
+    message = field(1, field(8, field(1, 1 << 62)))
+    with pytest.raises(StatusError) as refused:
+        decode_envelope(envelope(b"v1", b"ConfigMap", message))
+    assert refused.value.message == (
+        "the protobuf body cannot be decoded: proto: 4611686018427387904 s since 1970 is outside "
+        "of the years 1 to 9999"
+    )
+
+
 def test_parts_of_structs_that_json_shows_inline() -> None:
     volume = field(1, b"v") + field(2, field(2, b""))  # volumeSource { emptyDir {} }
     message = field(2, field(1, volume))
@@ -68,7 +96,7 @@ def test_lists_that_are_the_values_of_a_map() -> None:
     assert decoded["spec"] == {"extra": {"scopes": ["a", "b"]}}
 
 
-def test_schemas_that_may_be_something_else() -> None:
+def test_schemas_with_several_types() -> None:
     text = field(5, b"string")
     properties = [
         (b"a", field(24, field(1, field(5, b"object")))),
@@ -110,7 +138,7 @@ def test_negative_numbers() -> None:
         ),
     ],
 )
-def test_what_is_no_object_is_refused(data: bytes, message: str) -> None:
+def test_invalid_objects_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(StatusError) as refused:
         decode_envelope(data)
     assert (refused.value.code, refused.value.message) == (400, message)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager, PodOwnerIndex
+from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager, OwnerIndex
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from tests.simulator.manual_clock import ManualClock
 
@@ -27,7 +27,7 @@ class Place:
             self.api.create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
         self.looks: list[str] = []
         queue: Workqueue[str] = Workqueue(self.clock, self.looks.append, "test")
-        self.owners = PodOwnerIndex(
+        self.owners = OwnerIndex(
             self.api, SETS, ControllerRefManager(self.api, "pods"), queue, pause
         )
 

@@ -134,3 +134,35 @@ def test_schedule_without_times_is_reported(cluster: Cluster) -> None:
     assert _told(cluster) == [
         "invalid schedule: 0 0 31 2 * : time difference between two schedules is less than 1 second"
     ]
+
+
+def test_a_jump_of_the_clock_makes_a_schedule_due(cluster: Cluster) -> None:
+    _create(cluster, schedule="*/5 * * * *")
+    cluster.run(1)
+    cluster.clock.jump(360)
+    cluster.run(1)
+    (job,) = cluster.every(_JOBS)
+    scheduled = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+    assert scheduled == "2026-01-01T00:05:00Z"
+    cluster.clock.jump(-360)
+    cluster.run(100)
+    assert len(_jobs(cluster)) == 1
+
+
+def test_a_jump_of_the_clock_ends_deadlines_and_times_to_live(cluster: Cluster) -> None:
+    pod = pod_spec("sleep", "999", restartPolicy="Never", terminationGracePeriodSeconds=0)
+    spec = {"activeDeadlineSeconds": 300, "ttlSecondsAfterFinished": 600}
+    cluster.create(_JOBS, "j", {**spec, "template": {"spec": pod}})
+    cluster.create("pods", "p", {**pod, "activeDeadlineSeconds": 300})
+    cluster.run(5)
+    cluster.clock.jump(200)
+    cluster.run(5)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Running"
+    cluster.clock.jump(100)
+    cluster.run(5)
+    assert cluster.get("pods", "p")["status"]["reason"] == "DeadlineExceeded"
+    conditions = cluster.get(_JOBS, "j")["status"]["conditions"]
+    assert {one["reason"] for one in conditions} == {"DeadlineExceeded"}
+    cluster.clock.jump(600)
+    cluster.run(5)
+    assert cluster.find(_JOBS, "j") is None

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.deployment import deployment_util
+from pytest_kwait.simulator.controllers.deployment import (
+    MAX_REPLICAS,
+    calculate_new_replicas,
+    calculate_proportions,
+    get_revision,
+    resolve_fenceposts,
+    set_condition,
+)
 from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
 from tests.simulator.controllers.cluster import Cluster, conditions, template
 
@@ -210,7 +217,7 @@ def test_oldest_replica_sets_are_deleted(cluster: Cluster) -> None:
     for value in "123":
         _touch(cluster, value)
         cluster.run(15)
-    revisions = sorted(deployment_util.get_revision(one) for one in cluster.every(_SETS))
+    revisions = sorted(get_revision(one) for one in cluster.every(_SETS))
     assert revisions == [3, 4]
 
 
@@ -242,13 +249,13 @@ def test_surge_rounds_up_and_unavailability_down(
 ) -> None:
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
     spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
-    assert deployment_util.resolve_fenceposts({"spec": spec}) == expected
+    assert resolve_fenceposts({"spec": spec}) == expected
 
 
 def _set(
     name: str, replicas: int, *, created: int = 0, most: int | None = None, **status: int
 ) -> Obj:
-    annotations = {} if most is None else {deployment_util.MAX_REPLICAS: str(most)}
+    annotations = {} if most is None else {MAX_REPLICAS: str(most)}
     metadata = {
         "name": name,
         "creationTimestamp": f"2026-01-01T00:00:0{created}Z",
@@ -271,10 +278,7 @@ def test_new_replica_set_grows_within_the_surge(
 ) -> None:
     newest = _set("new", own)
     sets = [_set("old", old), newest]
-    assert (
-        deployment_util.calculate_new_replicas(_deployment(replicas, surge), sets, newest)
-        == expected
-    )
+    assert calculate_new_replicas(_deployment(replicas, surge), sets, newest) == expected
 
 
 @pytest.mark.parametrize(
@@ -290,7 +294,7 @@ def test_new_replica_set_grows_within_the_surge(
 def test_scaling_in_mid_rollout_is_proportional(
     replicas: int, surge: int, sets: list[Obj], sizes: dict[str, int]
 ) -> None:
-    assert deployment_util.calculate_proportions(_deployment(replicas, surge), sets) == sizes
+    assert calculate_proportions(_deployment(replicas, surge), sets) == sizes
 
 
 def test_equal_templates_have_equal_hashes_and_collisions_others() -> None:
@@ -308,14 +312,9 @@ def _condition(status: str, reason: str, since: str) -> Obj:
 
 def test_condition_moves_to_the_end_when_it_changes() -> None:
     before = [_condition("True", "x", "then"), {"type": "B"}]
-    assert deployment_util.set_condition(before, _condition("True", "x", "now")) == before
-    assert deployment_util.set_condition(before, _condition("True", "y", "now")) == [
+    assert set_condition(before, _condition("True", "x", "now")) == before
+    assert set_condition(before, _condition("True", "y", "now")) == [
         {"type": "B"},
         _condition("True", "y", "then"),
     ]
-    assert (
-        deployment_util.set_condition(before, _condition("False", "y", "now"))[1][
-            "lastTransitionTime"
-        ]
-        == "now"
-    )
+    assert set_condition(before, _condition("False", "y", "now"))[1]["lastTransitionTime"] == "now"

@@ -71,7 +71,7 @@ def test_deleted_event_is_created_again(room: Room) -> None:
     assert [event["count"] for event in room.events()] == [1]
 
 
-def test_many_similar_ones_are_combined(room: Room) -> None:
+def test_similar_events_are_combined(room: Room) -> None:
     for number in range(15):
         room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
     told = {event["message"]: event["count"] for event in room.events()}

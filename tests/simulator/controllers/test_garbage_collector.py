@@ -1,11 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.controllers.garbage_collector import EventTTL
+from tests.simulator.cluster import new_cluster
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.simulator.manual_clock import ManualClock
 
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 Obj = dict[str, Any]
 
 
@@ -97,6 +102,27 @@ def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) -> 
     assert _names(cluster) == []
 
 
+@pytest.mark.parametrize("policy", ["Foreground", "Background"])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("block", [True, False])
+def test_a_circle_of_owners_is_deleted(
+    cluster: Cluster, policy: str, size: int, *, block: bool
+) -> None:
+    every = [_map(cluster, f"m{index}") for index in range(size)]
+    _map(cluster, "beside", _owner(every[-1], block=block))
+    for index, owner in enumerate(every):
+        references = [_owner(owner, block=block)]
+        name = f"m{(index + 1) % size}"
+        found = cluster.get("configmaps", name)
+        metadata = {**found["metadata"], "ownerReferences": references}
+        cluster.api.update("configmaps", {**found, "metadata": metadata})
+    cluster.run(1)
+    assert len(_names(cluster)) == size + 1
+    cluster.delete("configmaps", "m0", propagation=policy)
+    cluster.run(1)
+    assert _names(cluster) == []
+
+
 def test_orphaned_dependents_lose_the_owner_and_stay(cluster: Cluster) -> None:
     owner = _map(cluster, "a")
     _map(cluster, "b", _owner(owner))
@@ -131,3 +157,41 @@ def test_pods_of_a_deleted_job_lose_finalizers_first(cluster: Cluster) -> None:
         lambda one: ("deletionTimestamp" in one["metadata"], "finalizers" in one["metadata"]),
     )
     assert kept == [(False, True), (False, False), (True, False), "DELETED"]
+
+
+def tell(api: SimulatedCluster, name: str) -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    api.create("events", {"metadata": {"name": name}, "involvedObject": about}, "default")
+
+
+def told(api: SimulatedCluster) -> list[str]:
+    return [event["metadata"]["name"] for event in api.list("events", "default")]
+
+
+def clock_of(api: SimulatedCluster) -> ManualClock:
+    assert isinstance(api.clock, ManualClock)
+    return api.clock
+
+
+def test_oldest_events_beyond_limit_are_deleted() -> None:
+    api = new_cluster()
+    EventTTL(api, most=2)
+    for name in ("a", "b", "c"):
+        tell(api, name)
+    api.modify("events", "a", "default", lambda event: event.update(count=2))
+    tell(api, "d")
+    clock_of(api).advance(0)
+    assert told(api) == ["a", "d"]
+
+
+def test_event_stays_for_an_hour_after_it_was_last_written() -> None:
+    api = new_cluster()
+    EventTTL(api)
+    tell(api, "a")
+    tell(api, "b")
+    clock_of(api).advance(3000)
+    api.modify("events", "a", "default", lambda event: event.update(count=2))
+    clock_of(api).advance(1000)
+    assert told(api) == ["a"]
+    clock_of(api).advance(3600)
+    assert told(api) == []

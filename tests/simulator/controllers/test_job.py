@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
-from pytest_kwait.simulator.controllers.ttl_after_finished import seconds_until_expiry
+from pytest_kwait.simulator.controllers.garbage_collector import seconds_until_expiry
+from pytest_kwait.simulator.controllers.job import policies
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -190,8 +190,8 @@ def test_index_is_completed_once(cluster: Cluster) -> None:
         metadata = pod["metadata"]
         assert metadata["name"].startswith(f"j-{number}-")
         assert (
-            metadata["annotations"][indexed_jobs.INDEX]
-            == metadata["labels"][indexed_jobs.INDEX]
+            metadata["annotations"][policies.INDEX]
+            == metadata["labels"][policies.INDEX]
             == str(number)
         )
         assert pod["spec"]["hostname"] == f"j-{number}"
@@ -212,9 +212,9 @@ def test_failed_index_is_retried_up_to_its_limit(cluster: Cluster) -> None:
     assert (job["status"]["completedIndexes"], job["status"]["failedIndexes"]) == ("0", "1")
     assert job["status"]["failed"] == 2
     counts = [
-        pod["metadata"]["annotations"][indexed_jobs.FAILURE_COUNT]
+        pod["metadata"]["annotations"][policies.FAILURE_COUNT]
         for pod in cluster.every("pods")
-        if indexed_jobs.get_completion_index(pod) == 1
+        if policies.get_completion_index(pod) == 1
     ]
     assert sorted(counts) == ["0", "1"]
 
@@ -356,24 +356,24 @@ def test_failures_count_since_the_last_success() -> None:
     ],
 )
 def test_indexes_are_written_as_ranges_and_read_again(numbers: list[int], text: str) -> None:
-    assert indexed_jobs.format_indexes(numbers) == text
-    assert indexed_jobs.parse_indexes(text, 100) == set(numbers)
+    assert policies.format_indexes(numbers) == text
+    assert policies.parse_indexes(text, 100) == set(numbers)
 
 
 def test_indexes_beyond_the_completions_do_not_count() -> None:
-    assert indexed_jobs.parse_indexes("1,3-9", 5) == {1, 3, 4}
-    assert indexed_jobs.first_pending_indexes(2, 5, {0, 2}) == [1, 3]
-    assert indexed_jobs.first_pending_indexes(9, 3, {0}) == [1, 2]
+    assert policies.parse_indexes("1,3-9", 5) == {1, 3, 4}
+    assert policies.first_pending_indexes(2, 5, {0, 2}) == [1, 3]
+    assert policies.first_pending_indexes(9, 3, {0}) == [1, 2]
 
 
 def _indexed(name: str, index: str | None) -> Obj:
-    annotations = {} if index is None else {indexed_jobs.INDEX: index}
+    annotations = {} if index is None else {policies.INDEX: index}
     return {"metadata": {"name": name, "annotations": annotations}}
 
 
 def test_duplicate_pods_of_an_index_are_deleted() -> None:
     pods = [_indexed("a", "0"), _indexed("b", "0"), _indexed("c", "7"), _indexed("d", None)]
-    remove, keep = indexed_jobs.split_duplicates(pods, 3)
+    remove, keep = policies.split_duplicates(pods, 3)
     assert [pod["metadata"]["name"] for pod in remove] == ["b", "c", "d"]
     assert [pod["metadata"]["name"] for pod in keep] == ["a"]
 

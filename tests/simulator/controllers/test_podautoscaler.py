@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.podautoscaler.controller import format_metric_failure
+from pytest_kwait.simulator.controllers.podautoscaler import format_metric_failure
 from tests.simulator.controllers.cluster import Cluster, conditions, template
 
 if TYPE_CHECKING:

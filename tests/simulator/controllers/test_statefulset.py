@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.statefulset.stateful_pod_control import calculate_owners
+from pytest_kwait.simulator.controllers.statefulset import calculate_owners
 from pytest_kwait.simulator.objects import owner_of
 from tests.simulator.controllers.cluster import Cluster, template
 

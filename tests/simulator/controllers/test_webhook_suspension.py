@@ -282,7 +282,7 @@ def test_deletion_starts_from_the_object_that_is_there_after_the_answer(asked: A
     run(test)
 
 
-def test_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> None:
+def test_write_of_a_constantly_changing_object_ends_with_a_conflict(asked: Asked) -> None:
     async def test(api: SimulatedCluster) -> None:
         api.create("configmaps", {"metadata": {"name": "c"}}, "default")
         configure(api, rules=[rule("configmaps", operations=["DELETE"])])
@@ -300,7 +300,7 @@ def test_write_whose_object_never_stays_ends_with_a_conflict(asked: Asked) -> No
     run(test)
 
 
-def test_generated_name_that_is_taken_meanwhile_is_generated_anew(
+def test_generated_name_taken_meanwhile_is_generated_again(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = iter(["c-1", "c-2"])

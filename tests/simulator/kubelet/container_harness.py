@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.kubelet.container import Container
+from pytest_kwait.simulator.kubelet.environment import make_resolver_config
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.volumes import make_container_files
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import ExternalNetwork
+    from pytest_kwait.simulator.kubelet.images import Image
     from pytest_kwait.simulator.kubelet_api import Session
+    from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ContainerHarness", "take_output"]
+
+POD: Obj = {"metadata": {"name": "host", "namespace": "default"}, "spec": {}}
 
 
 def take_output(session: Session) -> dict[int, bytes]:
@@ -41,6 +46,8 @@ class ContainerHarness:
         env: its variables.
         external: the network outside its pod.
         clock: its clock; a new one by default.
+        pod: its pod, for its DNS policy.
+        image: its image; busybox by default.
         files: its initial files.
     """
 
@@ -53,17 +60,20 @@ class ContainerHarness:
         env: dict[str, str] | None = None,
         external: ExternalNetwork | None = None,
         clock: ManualClock | None = None,
+        pod: Obj | None = None,
+        image: Image | None = None,
         **files: bytes,
     ) -> None:
         self.clock = clock or ManualClock()
         self.network = Network()
-        image = parse_image("busybox:1")
+        image = image or parse_image("busybox:1")
         self.container = Container(
             self.clock, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
             memory=memory,
         )  # fmt: skip
         self.network.address, self.network.external = "10.244.0.9", external
         contents = {f"/{name}": content for name, content in files.items()}
+        contents["/etc/resolv.conf"] = make_resolver_config(pod or POD).encode()
         self.files = make_container_files(self.clock.time, "host", self.network, contents, {}, [])
         argv = argv or ("sleep", "999")
         env = {"PATH": "/bin", "HOME": "/root", **(env or {})}

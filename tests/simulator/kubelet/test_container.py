@@ -155,7 +155,7 @@ def test_attach_shows_output_and_the_end() -> None:
     harness.clock.advance(2)
     assert take_output(session)[1] == b"b\n"
     assert session.output.code == 0
-    assert [line for _, line in harness.container.log] == [b"a", b"b"]
+    assert [line for _, line in harness.container.log] == [b"a\n", b"b\n"]
 
 
 def test_detaching_does_not_end_the_container() -> None:

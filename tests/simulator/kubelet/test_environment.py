@@ -8,6 +8,7 @@ from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
     expand,
+    get_sub_path,
     make_environment,
 )
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume, make_volume_files
@@ -158,3 +159,24 @@ def test_volumes_become_files(api: SimulatedCluster) -> None:
     }
     pod = _mounting({"configMap": {"name": "m"}}, subPath="l")
     assert make_volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {"/etc/v": b"w"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("/$(A)", "error SubPath `/x` must not be an absolute path"),
+        ("$(EMPTY)/$(A)", "error SubPath `/x` must not be an absolute path"),
+        ("$(A)/../..", "unable to provision SubPath `x/../..`: must not contain '..'"),
+        ("$(B)", "missing value for B"),
+    ],
+)
+def test_a_sub_path_stays_in_its_volume(expression: str, why: str) -> None:
+    with pytest.raises(ContainerConfigError) as error:
+        get_sub_path({"subPathExpr": expression}, {"A": "x", "EMPTY": ""})
+    assert str(error.value) == why
+
+
+def test_a_sub_path_has_variables() -> None:
+    assert get_sub_path({"subPathExpr": "$(A)/..y"}, {"A": "x"}) == "x/..y"
+    assert get_sub_path({"subPath": "$(A)"}, {}) == "$(A)"
+    assert get_sub_path({}, {}) == ""

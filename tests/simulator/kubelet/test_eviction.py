@@ -126,7 +126,7 @@ def test_a_volume_in_memory_is_full_at_its_limit(cluster: Cluster) -> None:
     assert _seen(cluster)[0] == "Running"
     log = cluster.api.kubelets["kwait-node-1"].logs("t", "p", "c")
     assert [line for _, line in log] == [
-        b"head: write error: No space left on device", b"1048576",
+        b"head: write error: No space left on device\n", b"1048576\n",
     ]  # fmt: skip
 
 

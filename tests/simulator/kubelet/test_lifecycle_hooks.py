@@ -165,3 +165,22 @@ def test_sidecars_end_last_in_reverse_order(cluster: Cluster) -> None:
         for one in [*last["initContainerStatuses"], *last["containerStatuses"]]
     }
     assert ends["c"] < ends["s2"] < ends["s1"]
+
+
+def test_a_request_of_an_unsimulated_container_reaches_another_pod(cluster: Cluster) -> None:
+    script = r"(sleep 1; printf 'HTTP/1.1 200 OK\r\n\r\n') | nc -lp 80"
+    cluster.create("pods", "server", pod_spec("sh", "-c", script))
+    cluster.run(5)
+    server = cluster.get("pods", "server")
+    request = {"host": server["status"]["podIP"], "port": 80, "path": "/began"}
+    hooks = {"postStart": {"httpGet": request}, "preStop": {"httpGet": {"port": 80}}}
+    container = {"image": "nginx", "lifecycle": hooks}
+    cluster.create("pods", "p", pod_spec(container=container))
+    cluster.run(5)
+    assert _status(cluster)["ready"]
+    kubelet = cluster.api.kubelets[server["spec"]["nodeName"]]
+    (first, *_) = kubelet.logs("t", "server", "c")
+    assert first[1] == b"GET /began HTTP/1.1\n"
+    cluster.delete("pods", "p")
+    cluster.run(5)
+    assert not [one for one in cluster.events("p") if "Failed" in one]

@@ -9,7 +9,7 @@ import pytest
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.faults.active_faults import FaultableNode
+    from pytest_kwait.simulator.faults import FaultableNode
     from pytest_kwait.simulator.objects import Obj
 
 NODE = "kwait-node-1"
@@ -225,7 +225,7 @@ def test_a_container_can_be_oom_killed(cluster: Cluster, node: FaultableNode) ->
 
 
 def test_injected_faults_delay_or_fail_pulls(cluster: Cluster) -> None:
-    from pytest_kwait.simulator.faults.active_faults import PullFault
+    from pytest_kwait.simulator.faults import PullFault
 
     slow = PullFault(NAMESPACE, "slow", delay=20.0)
     broken = PullFault(NAMESPACE, "broken", failure="dial tcp: i/o timeout")

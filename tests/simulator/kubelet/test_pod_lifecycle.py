@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.kubelet import runtime_manager
+from pytest_kwait.simulator.kubelet.volumes import make_volume_files
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 from tests.simulator.kubelet.container_harness import take_output
 
@@ -230,7 +232,7 @@ def test_a_container_starts_once_its_config_map_exists(cluster: Cluster) -> None
     cluster.api.create("configmaps", {"metadata": {"name": "m"}, "data": {"k": "v"}}, NAMESPACE)
     cluster.run(15)
     assert _state(cluster.get("pods", "p")) == "Running running"
-    assert [line for _, line in _kubelet(cluster).logs(NAMESPACE, "p", "c")] == [b"v"]
+    assert [line for _, line in _kubelet(cluster).logs(NAMESPACE, "p", "c")] == [b"v\n"]
 
 
 def test_a_missing_program_is_a_start_error(cluster: Cluster) -> None:
@@ -436,6 +438,30 @@ def test_a_deletion_interrupts_a_pull() -> None:
     assert cluster.find("pods", "p") is None
 
 
+def test_a_failed_sync_is_retried_and_leaves_other_pods_alone(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [LookupError("not expected"), RuntimeError("not expected")]
+
+    def make_files(*arguments: Any) -> Any:
+        if arguments[1]["metadata"]["name"] == "broken" and failures:
+            raise failures.pop()
+        return make_volume_files(*arguments)
+
+    monkeypatch.setattr(runtime_manager, "make_volume_files", make_files)
+    for name in ("broken", "other"):
+        cluster.create("pods", name, pod_spec("sleep", "100"))
+    cluster.run(2)
+    assert _state(cluster.get("pods", "other")) == "Running running"
+    assert _state(cluster.get("pods", "broken")) == "Pending waiting ContainerCreating"
+    cluster.run(30)
+    assert _state(cluster.get("pods", "broken")) == "Running running"
+    assert f"the sync of pod {NAMESPACE}/broken failed and is retried" in caplog.text
+    cluster.delete("pods", "broken")
+    cluster.run(40)
+    assert cluster.find("pods", "broken") is None
+
+
 def test_a_finalizer_keeps_the_object_but_not_the_containers(cluster: Cluster) -> None:
     spec = pod_spec("sleep", "99", terminationGracePeriodSeconds=1)
     cluster.create("pods", "p", spec, finalizers=["example.org/keep"])
@@ -608,7 +634,7 @@ def test_logs_have_timestamps_and_a_previous_instance(cluster: Cluster) -> None:
     cluster.run(4)
     agent = _kubelet(cluster)
     previous = agent.logs(NAMESPACE, "p", "c", previous=True)
-    assert [line for _, line in previous] == [b"a", b"b"]
+    assert [line for _, line in previous] == [b"a\n", b"b"]
     assert previous[1][0] - previous[0][0] == pytest.approx(1.0)
     assert agent.logs(NAMESPACE, "p", "nope") == []
     assert agent.logs(NAMESPACE, "nope", "c") == []
@@ -630,7 +656,7 @@ def test_logs_can_be_followed_to_the_end(cluster: Cluster) -> None:
         cluster.run(10)
         return await asyncio.wait_for(reading, 1)
 
-    assert asyncio.run(follow()) == [b"a", b"b"]
+    assert asyncio.run(follow()) == [b"a\n", b"b\n"]
 
 
 def test_commands_run_in_the_container(cluster: Cluster) -> None:
@@ -658,11 +684,14 @@ def test_ports_belong_to_the_pod(cluster: Cluster) -> None:
     cluster.run(3)
     agent = _kubelet(cluster)
     address = cluster.get("pods", "p")["status"]["podIP"]
-    for session in (agent.network_of(NAMESPACE, "p").connect(80), agent.dial(address, 80)):
+    for connecting in (agent.network_of(NAMESPACE, "p").connect(80), agent.dial(address, 80)):
+        session = asyncio.run(connecting)
         cluster.run(1)
         assert take_output(session)[1] == b"p\n"
-    assert agent.dial(address, 81) is None
-    assert agent.dial("192.0.2.1", 80) is None
+    assert asyncio.run(agent.dial(address, 81)) is None
+    assert asyncio.run(agent.dial("192.0.2.1", 80)) is None
+    with pytest.raises(OSError, match="no simulated program speaks TLS"):
+        asyncio.run(agent.dial(address, 80, tls=True))
     with pytest.raises(LookupError, match=f'pod not found \\("nope_{NAMESPACE}"\\)'):
         agent.network_of(NAMESPACE, "nope")
 

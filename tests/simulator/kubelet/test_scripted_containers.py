@@ -97,7 +97,7 @@ def test_an_annotation_replaces_the_command(cluster: Cluster) -> None:
     assert (ended["exitCode"], ended["reason"], ended["message"]) == (3, "Boom", "bye")
     assert cluster.get("pods", "p")["status"]["phase"] == "Failed"
     kubelet = cluster.api.kubelets["kwait-node-1"]
-    assert [line for _, line in kubelet.logs(NAMESPACE, "p", "c")] == [b"one two"]
+    assert [line for _, line in kubelet.logs(NAMESPACE, "p", "c")] == [b"one two\n"]
 
 
 def test_an_annotation_may_only_delay_the_command(cluster: Cluster) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
-from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.codec.schema import Shape, shape_of
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
-from pytest_kwait.simulator.managedfields.field_sets import (
+from pytest_kwait.simulator.managedfields.field_manager import (
     compare_fields,
     decode_set,
     encode_set,
@@ -95,7 +95,7 @@ def test_differences_are_added_modified_and_removed_fields() -> None:
     }
 
 
-def test_paths_are_shown_as_people_write_them() -> None:
+def test_paths_are_printed_like_upstream() -> None:
     path = ("f:spec", "f:containers", 'k:{"name":"c"}', "f:args")
     assert format_path(path) == '.spec.containers[name="c"].args'
     assert format_path(("f:metadata", "f:finalizers", 'v:"x"')) == '.metadata.finalizers[="x"]'
@@ -115,13 +115,13 @@ def test_applying_the_same_again_writes_nothing(api: SimulatedCluster) -> None:
     assert api.store.revision == before
 
 
-def test_what_is_no_longer_applied_goes(api: SimulatedCluster) -> None:
+def test_fields_no_longer_applied_are_removed(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v", "l": "w"})
     stored, _ = apply(api, "m", data={"k": "v"})
     assert stored["data"] == {"k": "v"}
 
 
-def test_what_somebody_else_applies_as_well_stays(api: SimulatedCluster) -> None:
+def test_fields_applied_by_another_manager_are_kept(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v"})
     apply(api, "n", data={"k": "v"})
     stored, _ = apply(api, "m")
@@ -222,7 +222,7 @@ def test_a_field_that_the_kind_has_not_is_refused(api: SimulatedCluster) -> None
         ),
     ],
 )
-def test_what_is_no_configuration_is_refused(
+def test_invalid_configurations_are_refused(
     api: SimulatedCluster, body: bytes, message: str
 ) -> None:
     with pytest.raises(StatusError) as refused:
@@ -269,6 +269,19 @@ CONVERTED = (
             TYPED + '.spec.template.spec.containers: duplicate entries for key [name="a"]',
         ),
         (
+            '{"template": {"spec": {"containers": '
+            '[{"name": "a", "tty": 1}, {"name": "a", "x": 1}]}}}',
+            TYPED
+            + 'errors:\n  .spec.template.spec.containers[name="a"].tty: expected boolean, got '
+            '&{1}\n  .spec.template.spec.containers: duplicate entries for key [name="a"]\n'
+            '  .spec.template.spec.containers[name="a"].x: field not declared in schema',
+        ),
+        (
+            '{"template": {"spec": {"containers": [null]}}}',
+            TYPED + ".spec.template.spec.containers: element 0: associative list with keys may not "
+            "have a null element",
+        ),
+        (
             '{"template": {"spec": {"containers": [{"name": 1, "image": {"b": [true]}}]}}}',
             TYPED + "errors:\n  .spec.template.spec.containers[name=1].image: expected string, got "
             '&value.valueUnstructured{Value:map[string]interface {}{"b":[]interface {}{true}}}\n'
@@ -282,11 +295,165 @@ CONVERTED = (
         ),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(api: SimulatedCluster, spec: str, message: str) -> None:
+def test_values_of_other_types_are_refused(api: SimulatedCluster, spec: str, message: str) -> None:
     head = '{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": '
     with pytest.raises(StatusError) as refused:
         read_apply(f"{head}{spec}}}".encode(), api.kinds["deployments.apps"], "a", "", Caller())
     assert (refused.value.code, refused.value.message) == (500, message)
+
+
+THING = "failed to create typed patch object (/a; example.com/v1, Kind=Thing): "
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("{odd: 1}", ".spec.odd: field not declared in schema"),
+        ("{number: x}", ".spec.number: expected numeric (int or float), got string"),
+        ("{free: 5}", ".spec.free: expected map, got &{5}"),
+        ("{time: []}", ".spec.time: expected any scalar, got &{[]}"),
+        ("{one: {metadata: {odd: 1}}}", ".spec.one.metadata.odd: field not declared in schema"),
+        ("{list: [{v: a}]}", ".spec.list: element 0: associative list with keys has an element "
+         "that omits all key fields [\"k\"] (and doesn't have default values for any key fields)"),
+        ("{one: {odd: 1}}", ".spec.one.odd: field not declared in schema"),
+        ("{open: {known: 1, odd: 1}}", ".spec.open.known: expected string, got "
+         "&value.valueUnstructured{Value:1}"),
+        ("{any: {a: [1]}, free: {a: 1}, time: 5, open: {odd: 1}, one: {kind: A}}", ""),
+    ],
+)  # fmt: skip
+def test_custom_objects_are_held_to_their_schema(
+    api: SimulatedCluster, spec: str, message: str
+) -> None:
+    text = {"type": "string"}
+    properties = {
+        "number": {"type": "integer"},
+        "free": {"type": "object"},
+        "list": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"],
+            "items": {
+                "type": "object",
+                "required": ["k"],
+                "properties": {"k": text, "v": text},
+            },
+        },
+        "time": {"type": "string", "format": "date-time"},
+        "any": {"x-kubernetes-preserve-unknown-fields": True},
+        "one": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "properties": {"spec": {"type": "object"}},
+        },
+        "open": {
+            "type": "object",
+            "properties": {"known": text},
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+    }
+    content = {"type": "object", "properties": properties}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": content}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "things", "kind": "Thing"}
+    api.create(
+        "customresourcedefinitions.apiextensions.k8s.io",
+        {
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": names,
+                "versions": [version],
+            },
+        },
+    )
+    body = f"{{apiVersion: example.com/v1, kind: Thing, metadata: {{name: a}}, spec: {spec}}}"
+    kind = api.kinds["things.example.com"]
+    if not message:
+        assert read_apply(body.encode(), kind, "a", "", Caller())["kind"] == "Thing"
+        return
+    with pytest.raises(StatusError) as refused:
+        read_apply(body.encode(), kind, "a", "", Caller())
+    assert (refused.value.code, refused.value.message) == (500, THING + message)
+
+
+def test_a_null_of_an_applied_custom_object_stays_for_validation(api: SimulatedCluster) -> None:
+    spec = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "things", "kind": "Thing"}
+    group = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    api.create(
+        "customresourcedefinitions.apiextensions.k8s.io",
+        {"metadata": {"name": "things.example.com"}, "spec": group},
+    )
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"a": None}}
+    with pytest.raises(StatusError) as refused:
+        apply(api, "m", "things.example.com", spec={"a": None})
+    assert refused.value.message == (
+        'Thing.example.com "a" is invalid: spec.a: Invalid value: "null": spec.a in body must be '
+        'of type string: "null"'
+    )
+    with pytest.raises(StatusError) as refused:
+        api.create("things.example.com", {**thing, "metadata": {"name": "a"}}, "default")
+    assert refused.value.message == 'Thing.example.com "a" is invalid: spec.a: Required value'
+
+
+def test_fields_that_only_pruning_removes_are_not_complained_of(api: SimulatedCluster) -> None:
+    items = {"type": "array", "items": {"type": "object"}}
+    content = {"type": "object", "properties": {"items": items}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": content}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "example.com", "scope": "Namespaced", "versions": [version]}
+    names = {"plural": "things", "kind": "Thing"}
+    definition = {"metadata": {"name": "things.example.com"}, "spec": {**spec, "names": names}}
+    api.create("customresourcedefinitions.apiextensions.k8s.io", definition)
+    kind = api.kinds["things.example.com"]
+    body = (
+        b"{apiVersion: example.com/v1, kind: Thing, metadata: {name: a}, spec: {items: [{b: 1}]}}"
+    )
+    for _ in range(2):
+        caller = Caller(field_validation="Strict", manager="m")
+        sent = read_apply(body, kind, "a", "default", caller)
+        stored, _created = apply_object(api, kind, sent, None, caller, force=True)
+        assert stored["spec"] == {"items": [{}]}
+        assert caller.warnings == []
+        body = body.replace(b"{b: 1}", b"{c: 1}")
+
+
+def test_keys_of_maps_are_owned_besides_their_content() -> None:
+    text = {"type": "string"}
+    inner = {"type": "object", "properties": {"a": text}}
+    preserved = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    shape = Shape(
+        {
+            "type": "object",
+            "properties": {
+                "struct": inner,
+                "map": {"type": "object", "additionalProperties": inner},
+                "free": preserved,
+                "whole": {**preserved, "x-kubernetes-map-type": "atomic"},
+            },
+        }
+    )
+    value = {"a": "b"}
+    found = field_set_of(
+        {"struct": value, "map": {"k": value}, "free": {"k": value}, "whole": {"k": value}}, shape
+    )
+    assert found == {
+        ("f:struct", "f:a"),
+        ("f:map", "f:k"),
+        ("f:map", "f:k", "f:a"),
+        ("f:free", "f:k"),
+        ("f:free", "f:k", "f:a"),
+        ("f:whole",),
+    }
+
+
+def test_type_errors_precede_keys_given_twice(api: SimulatedCluster) -> None:
+    body = b"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b, a: c}, odd: 1}"
+    with pytest.raises(StatusError, match="odd: field not declared in schema"):
+        read_apply(body, api.kinds["configmaps"], "a", "", Caller(field_validation="Strict"))
 
 
 def test_keys_given_twice_are_refused_or_warned_of(api: SimulatedCluster) -> None:
@@ -326,7 +493,7 @@ def apply_as_kubectl(api: SimulatedCluster, manager: str, **data: str) -> dict[s
     return obj
 
 
-def test_kubectl_takes_over_what_it_applied_on_the_client(api: SimulatedCluster) -> None:
+def test_kubectl_adopts_client_side_applied_fields(api: SimulatedCluster) -> None:
     applied_on_the_client(api, configuration(k="1"), k="1")
     obj = apply_as_kubectl(api, "kubectl", k="2")
     assert obj["data"] == {"k": "2"}
@@ -352,7 +519,7 @@ def test_the_note_alone_is_worth_a_write(api: SimulatedCluster) -> None:
         ("kubectl", {}),
     ],
 )
-def test_whatever_else_is_a_conflict(
+def test_other_managers_fields_conflict(
     api: SimulatedCluster, manager: str, noted: dict[str, Any]
 ) -> None:
     applied_on_the_client(api, noted, k="1")
@@ -369,7 +536,7 @@ def test_the_note_is_escaped_as_go_writes_json(api: SimulatedCluster) -> None:
     assert r'"k":"\u003cü\u0026\u003e"' in note
 
 
-def test_a_note_that_is_too_large_goes(api: SimulatedCluster) -> None:
+def test_oversized_last_applied_annotation_is_dropped(api: SimulatedCluster) -> None:
     applied_on_the_client(api, configuration(k="1"), k="1")
     assert "annotations" not in apply_as_kubectl(api, "kubectl", k="x" * 300_000)["metadata"]
 
@@ -377,3 +544,20 @@ def test_a_note_that_is_too_large_goes(api: SimulatedCluster) -> None:
 def test_without_a_note_none_is_made(api: SimulatedCluster) -> None:
     api.create(api.kinds["configmaps"], configuration(k="1"), "default", caller=CLIENT)
     assert "annotations" not in apply_as_kubectl(api, "kubectl", k="1")["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "version", "kind", "group"),
+    [
+        ("configmaps", "v1", "ConfigMap", {}),
+        ("jobs.batch", "batch/v1", "Job", {"group": "batch"}),
+    ],
+)
+def test_uid_of_no_object_is_a_conflict(
+    api: SimulatedCluster, resource: str, version: str, kind: str, group: dict[str, str]
+) -> None:
+    sent = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "uid": "u"}}
+    with pytest.raises(StatusError) as refused:
+        apply_object(api, api.kinds[resource], sent, None, Caller(), force=True)
+    plural = resource.partition(".")[0]
+    assert refused.value.details == {"name": "a", **group, "kind": plural}

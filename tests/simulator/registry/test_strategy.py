@@ -78,7 +78,7 @@ def test_defaults_that_no_schema_tells_are_learned(api: SimulatedCluster) -> Non
         ({"policyTypes": ["Egress"]}, ["Egress"]),
     ],
 )
-def test_a_network_policy_is_for_what_comes_in(
+def test_network_policy_defaults_to_ingress(
     api: SimulatedCluster, spec: GenericKindsObj, types: list[str]
 ) -> None:
     policy = create(api, "networkpolicies.networking.k8s.io", spec={"podSelector": {}, **spec})
@@ -119,7 +119,7 @@ def _change(api: SimulatedCluster, old: Obj, **status: object) -> Obj:
     return decode_change(strategy, new, old, "status")
 
 
-def test_what_is_the_same_is_the_stored_object_itself(api: SimulatedCluster, stored: Obj) -> None:
+def test_unchanged_fields_share_the_stored_object(api: SimulatedCluster, stored: Obj) -> None:
     new = _change(api, stored, message="m")
     assert new["status"]["message"] == "m"
     assert new["status"]["conditions"] is stored["status"]["conditions"]
@@ -127,7 +127,7 @@ def test_what_is_the_same_is_the_stored_object_itself(api: SimulatedCluster, sto
     assert new["status"] is not stored["status"]
 
 
-def test_of_a_list_only_items_are_decoded_that_changed(api: SimulatedCluster, stored: Obj) -> None:
+def test_only_changed_list_items_are_decoded(api: SimulatedCluster, stored: Obj) -> None:
     before = stored["status"]["conditions"]
     new = _change(api, stored, conditions=[_condition("Ready", "True"), clone(before[1])])
     changed, kept = new["status"]["conditions"]
@@ -135,9 +135,7 @@ def test_of_a_list_only_items_are_decoded_that_changed(api: SimulatedCluster, st
     assert changed == {**_condition("Ready", "True"), "lastProbeTime": None}
 
 
-def test_a_longer_list_and_one_in_another_order_come_out_right(
-    api: SimulatedCluster, stored: Obj
-) -> None:
+def test_extended_and_reordered_lists_are_decoded(api: SimulatedCluster, stored: Obj) -> None:
     turned = [*reversed(clone(stored["status"]["conditions"])), _condition("New")]
     new = _change(api, stored, conditions=turned)
     strategy = api.strategy(api.kinds["pods"])
@@ -158,9 +156,7 @@ def test_a_wrong_type_is_refused_where_the_rest_is_the_same(
         _change(api, stored, conditions=conditions)
 
 
-def test_what_is_shared_is_not_changed_by_the_next_write(
-    api: SimulatedCluster, stored: Obj
-) -> None:
+def test_shared_parts_are_not_mutated(api: SimulatedCluster, stored: Obj) -> None:
     generation = [_condition("Ready", observedGeneration=1), stored["status"]["conditions"][1]]
     first = api.update_status(
         "pods", {**stored, "status": {**stored["status"], "conditions": generation}}

@@ -64,11 +64,11 @@ def test_pods_that_no_budget_counts(status: Obj, deleted: bool, unguarded: bool)
         (pod(ready=False), budget("AlwaysAllow", observedGeneration=0), False),
     ],
 )
-def test_budgets_that_let_a_pod_go(subject: Obj, guard: Obj, spends: bool) -> None:
+def test_eviction_allowed_by_a_budget(subject: Obj, guard: Obj, spends: bool) -> None:
     assert find_disruption_budget(subject, [guard]) is (guard if spends else None)
 
 
-def test_a_pod_without_a_budget_goes() -> None:
+def test_eviction_without_a_budget() -> None:
     assert find_disruption_budget(pod(), []) is None
 
 
@@ -102,7 +102,7 @@ def test_why_a_budget_keeps_a_pod(guard: Obj, text: str) -> None:
     assert "Retry-After" not in error.value.headers
 
 
-def test_a_budget_that_was_not_seen_yet_is_asked_again_later() -> None:
+def test_eviction_with_an_unobserved_budget_is_retried_later() -> None:
     with pytest.raises(StatusError) as error:
         find_disruption_budget(pod(), [budget(observedGeneration=0)])
     assert error.value.headers["Retry-After"] == "10"
@@ -135,7 +135,7 @@ def test_a_budget_that_was_not_seen_yet_is_asked_again_later() -> None:
         ),
     ],
 )
-def test_budgets_that_cannot_be_judged(guards: list[Obj], code: int, text: str) -> None:
+def test_eviction_with_unusable_budgets(guards: list[Obj], code: int, text: str) -> None:
     with pytest.raises(StatusError) as error:
         find_disruption_budget(pod(), guards)
     assert (error.value.code, str(error.value)) == (code, text)
@@ -228,7 +228,7 @@ def test_debug_containers_that_cannot_be(debug: Obj, texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("now", "what"), [([], "removed"), ([{**DEBUG, "image": "y"}], "changed")])
-def test_debug_containers_stay_as_they_are(now: list[Obj], what: str) -> None:
+def test_ephemeral_containers_are_immutable(now: list[Obj], what: str) -> None:
     before, new = clone(POD), clone(POD)
     before["spec"]["ephemeralContainers"] = [DEBUG]
     new["spec"]["ephemeralContainers"] = now
@@ -293,7 +293,7 @@ def test_resizes_that_cannot_be(resources: Obj, text: str) -> None:
         ),
     ],
 )
-def test_containers_stay_those_that_they_were(spec: Obj, texts: list[str]) -> None:
+def test_resize_keeps_the_containers(spec: Obj, texts: list[str]) -> None:
     _, errors = written("resize", **spec)
     assert errors[-len(texts) :] == texts
 
@@ -314,7 +314,7 @@ def test_containers_stay_those_that_they_were(spec: Obj, texts: list[str]) -> No
         ("resize", {"spec": {"os": {"name": "windows"}}}, "windows pods cannot be resized"),
     ],
 )
-def test_pods_whose_parts_nobody_writes(subresource: str, change: Obj, text: str) -> None:
+def test_subresource_writes_of_unsupported_pods(subresource: str, change: Obj, text: str) -> None:
     old = clone(POD)
     for part, fields in change.items():
         old[part].update(fields)

@@ -39,7 +39,7 @@ def test_owner_references_are_whole() -> None:
     ]
 
 
-def test_only_one_owner_controls() -> None:
+def test_second_controller_owner_is_refused() -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u", "controller": True}
     found = errors("nodes", {"name": "a", "ownerReferences": [owner, {**owner, "name": "b"}]})
     assert len(found) == 1
@@ -76,7 +76,7 @@ def test_finalizers_are_standard_or_qualified() -> None:
     ]
 
 
-def test_no_finalizer_is_added_to_what_is_being_deleted() -> None:
+def test_new_finalizer_of_a_terminating_object_is_refused() -> None:
     old = {"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["e/a"]}}
     new = {"metadata": {**old["metadata"], "finalizers": ["e/a", "e/b"]}}
     for errors_of in (validate_object_meta_update, validate_common_fields_update):

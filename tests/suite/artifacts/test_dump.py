@@ -118,7 +118,7 @@ def event(name: str, message: str, **parts: Any) -> Obj:
     return {"involvedObject": about, "reason": "R", "type": "Normal", "message": message, **parts}
 
 
-def test_a_namespace_with_everything_in_it(place: Place) -> None:
+def test_dump_of_a_full_namespace(place: Place) -> None:
     put = place.transport.put
     put(PODS, "ci", "web", status=status("main", {"running": {}}, 2))
     put(PODS, "ci", "calm", status=status("main", {"running": {}}))
@@ -167,10 +167,10 @@ def test_a_namespace_with_everything_in_it(place: Place) -> None:
     assert [pod["metadata"]["name"] for pod in pods] == ["calm", "early", "web"]
 
 
-def test_what_cannot_be_had_is_a_line(place: Place) -> None:
+def test_failed_requests_are_listed(place: Place) -> None:
     place.transport.put(PODS, "ci", "web", status=status("main", {"running": {}}))
     forbidden = ApiError("not yours", status=403, method="GET", path="/x")
-    place.transport.refuse("GET", SECRETS.path("ci"), forbidden)
+    place.transport.refuse("GET", SECRETS.path("ci"), forbidden, forbidden)
     # A kind that is gone since discovery is none that could not be had.
     gone = ApiError("404 page not found", status=404, method="GET", path="/y")
     place.transport.refuse("GET", WIDGETS.path("ci"), gone)
@@ -193,7 +193,7 @@ def test_without_discovery_there_are_pods_events_and_logs(place: Place) -> None:
     assert "ci/logs/web/main.log" in found
 
 
-def test_answers_that_nobody_understands(place: Place) -> None:
+def test_invalid_responses_are_listed(place: Place) -> None:
     class Odd(Transport):
         def _read(self, path: str, query: Mapping[str, Any]) -> Response:
             return Response(200, {}, b"<html>") if "secrets" in path else super()._read(path, query)
@@ -213,7 +213,7 @@ def test_odd_objects_do_no_harm(place: Place) -> None:
     assert found["ci/events.txt"] == "?                     ?        ?/?  ?: \n"
 
 
-def test_what_is_too_much_is_cut_and_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_content_is_cut_with_a_note(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "MAX_LOG_LINES", 3)
     monkeypatch.setattr(dump, "MAX_LOG_READ", 1000)
     monkeypatch.setattr(dump, "MAX_LOG_SIZE", 700)
@@ -331,7 +331,7 @@ def test_a_cluster_that_is_not_ready(place: Place) -> None:
     ]
 
 
-def test_what_a_cluster_that_is_not_ready_does_not_tell(place: Place) -> None:
+def test_unready_cluster_dump_lists_failures(place: Place) -> None:
     no = ApiError("no", status=503, method="GET", path="/x")
     place.transport.refuse("GET", NODES.path(None), no)
     assert dump_cluster(place.client, place.path, Deadline.after(10.0)) == []
@@ -350,7 +350,7 @@ def test_a_bug_is_no_problem_of_the_cluster(place: Place) -> None:
         place.dump("ci")
 
 
-def test_what_is_interrupted_begins_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_dump_starts_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "WORKERS", 1)
     gate = threading.Event()
     done = []
@@ -414,6 +414,6 @@ def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
         ("Pending", {}, True),
     ],
 )
-def test_pods_whose_logs_are_wanted(phase: str, conditions: dict[str, str], failing: bool) -> None:
+def test_pods_with_logs_in_the_dump(phase: str, conditions: dict[str, str], failing: bool) -> None:
     listed = [{"type": type, "status": status} for type, status in conditions.items()]
     assert is_failing({"status": {"phase": phase, "conditions": listed}}) is failing

@@ -48,7 +48,7 @@ def test_names_that_every_file_system_takes(text: str, name: str) -> None:
     assert found == text or found.rpartition("-")[2].isalnum()
 
 
-def test_other_texts_have_other_names() -> None:
+def test_file_names_are_unique() -> None:
     texts = ["a/b", "a-b", "a:b", "A-b", "a-B", "con", "CON", "x" * 90, "x" * 91, ".", ".."]
     assert len({make_portable_name(text).lower() for text in texts}) == len(texts)
 
@@ -71,7 +71,7 @@ def test_folders_that_are_there_stay(tmp_path: Path) -> None:
     assert [create_folder(parent, "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
 
 
-def test_what_is_written_is_free_of_secrets(tmp_path: Path) -> None:
+def test_written_files_are_redacted(tmp_path: Path) -> None:
     made = folder(tmp_path)
     made.write("logs/a.log", "using my-own-credential and token=abcdef")
     made.problem("my-own-credential\nis refused")
@@ -99,7 +99,7 @@ def test_long_texts_are_cut_and_say_so(tmp_path: Path) -> None:
     }
 
 
-def test_a_folder_that_is_full_says_what_is_left_out(tmp_path: Path) -> None:
+def test_full_folder_lists_omitted_files(tmp_path: Path) -> None:
     made = folder(tmp_path, size=2000)
     made.write("one", "a" * 1500)
     made.write("two", "b" * 1500)
@@ -110,7 +110,7 @@ def test_a_folder_that_is_full_says_what_is_left_out(tmp_path: Path) -> None:
     assert found["problems.txt"] == "two is left out: the files hold 2000 bytes already\n"
 
 
-def test_a_folder_without_any_room_says_so_all_the_same(tmp_path: Path) -> None:
+def test_full_folder_is_reported_without_space(tmp_path: Path) -> None:
     made = folder(tmp_path, size=1500)
     made.write("one", "a" * 1500)
     made.write("two", "b")
@@ -121,7 +121,7 @@ def test_a_folder_without_any_room_says_so_all_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_what_cannot_be_written_is_trouble_and_no_error(tmp_path: Path) -> None:
+def test_write_errors_are_recorded(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("")
     made = folder(place)

@@ -87,14 +87,14 @@ class World:
         )
 
 
-def test_alone_it_costs_one_request() -> None:
+def test_check_without_duplicates_costs_one_request() -> None:
     world = World()
     assert world.rival() is None
     assert world.transport.requests == [f"GET {_HOME}"]
     assert world.told == []
 
 
-def test_an_earlier_run_that_goes_on_is_found_once_it_shows_life() -> None:
+def test_running_duplicate_is_found_at_its_next_renewal() -> None:
     world = World()
     world.beating[world.lease("other", created=-60.0, renewed=-10.0)] = 20.0
     rival = world.rival()
@@ -109,7 +109,7 @@ def test_an_earlier_run_that_goes_on_is_found_once_it_shows_life() -> None:
     )
 
 
-def test_a_killed_run_that_begins_again_waits_until_its_past_must_be_dead() -> None:
+def test_restarted_run_waits_until_its_old_lease_expires() -> None:
     world = World()
     world.lease("past", created=-60.0, renewed=-10.0)
     assert world.rival() is None
@@ -126,21 +126,21 @@ def test_a_killed_run_that_begins_again_waits_until_its_past_must_be_dead() -> N
     ],
     ids=["later", "overdue", "ended", "another shard"],
 )
-def test_who_is_no_rival_is_not_watched(other: dict[str, Any]) -> None:
+def test_other_runs_are_not_watched(other: dict[str, Any]) -> None:
     world = World()
     world.beating[world.lease("other", **other)] = 0.0
     assert world.rival() is None
     assert world.clock.monotonic() == 0
 
 
-def test_the_same_shard_twice() -> None:
+def test_duplicate_shard_is_refused() -> None:
     world = World()
     world.own = world.lease("own", created=0.0, shard="2-4")
     world.beating[world.lease("other", created=0.0, shard="2-4")] = 1.0
     assert world.rival("2/4") is not None
 
 
-def test_one_that_ends_meanwhile_is_none() -> None:
+def test_duplicate_that_ends_is_ignored() -> None:
     world = World()
     path = world.lease("other", created=-1.0)
     world.beating[path] = 1e9
@@ -154,7 +154,7 @@ def test_one_that_ends_meanwhile_is_none() -> None:
 
 
 class _Then(list[str]):
-    """Lets something happen when it is told anything."""
+    """Calls a function at each report."""
 
     def __init__(self, then: Any) -> None:
         self._then = then
@@ -163,14 +163,14 @@ class _Then(list[str]):
         self._then()
 
 
-def test_it_is_not_watched_for_longer_than_the_limit() -> None:
+def test_watching_ends_at_the_limit() -> None:
     world = World()
     world.lease("other", created=-1.0, interval=3600.0)
     assert world.rival(limit=5.0) is None
     assert world.clock.monotonic() <= 5.0
 
 
-def test_who_may_not_list_leases_goes_on() -> None:
+def test_forbidden_list_skips_the_check() -> None:
     world = World()
     world.beating[world.lease("other", created=-1.0)] = 0.0
     world.transport.refuse("GET", _HOME, ApiError("no", status=403, reason="Forbidden"))

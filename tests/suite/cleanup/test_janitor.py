@@ -35,9 +35,19 @@ class Place:
         self.clock = FakeClock(epoch=_NOW)
         self.told: list[str] = []
 
-    def lease(self, run: str, age: float, *, kinds: str = "", namespace: str = "default") -> str:
-        name = run_lease_name(run, "ab")
-        notes = {"pytest-kwait/run": run, "pytest-kwait/nonce": "ab", "pytest-kwait/kinds": kinds}
+    def lease(
+        self,
+        run: str,
+        age: float,
+        *,
+        kinds: str = "",
+        namespace: str = "default",
+        nonce: str = "ab",
+        **more: str,
+    ) -> str:
+        name = run_lease_name(run, nonce)
+        notes = {"pytest-kwait/run": run, "pytest-kwait/nonce": nonce, "pytest-kwait/kinds": kinds}
+        notes |= {f"pytest-kwait/{key}": value for key, value in more.items()}
         labels = {
             "app.kubernetes.io/managed-by": "pytest-kwait",
             "pytest-kwait/run": run_label_value(run),
@@ -84,7 +94,7 @@ class Place:
 
     def janitor(self, **options: Any) -> Janitor:
         client: Any = FakeClient(self.transport, self.clock)
-        return Janitor(client, tell=self.told.append, **options)
+        return Janitor(client, report=self.told.append, **options)
 
     def sweep(self, *, dry_run: bool = False, **options: Any) -> SweepResult:
         return self.janitor(dry_run=dry_run).sweep(Deadline.after(300.0, self.clock), **options)
@@ -98,7 +108,7 @@ def place() -> Place:
     return Place()
 
 
-def test_what_a_dead_run_left_goes_and_its_lease_last(place: Place) -> None:
+def test_leftovers_of_a_dead_run_are_deleted_before_its_lease(place: Place) -> None:
     lease = place.lease("r1", 100.0, kinds="configmaps.v1.,priorityclasses.v1.scheduling.k8s.io")
     paths = {
         place.namespace("r1", lease),
@@ -113,7 +123,24 @@ def test_what_a_dead_run_left_goes_and_its_lease_last(place: Place) -> None:
     assert sweep.is_clean
 
 
-def test_kinds_are_looked_at_where_the_lease_is_if_not_shown_everywhere(place: Place) -> None:
+def test_shared_objects_stay_until_all_shards_have_ended(place: Place) -> None:
+    shared = place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io", ended="shared")
+    paths = [place.namespace("r1", shared), place.belonging("r1", shared, PRIORITY_CLASSES, "p")]
+    other = place.lease("r1", 0.0, nonce="cd")
+    ended = place.lease("r2", 0.0, ended="shared")
+    alone = place.namespace("r2", ended)
+
+    place.sweep()
+    assert [path in place for path in paths] == [True, True], "another shard lives"
+    assert alone not in place, "the last one has ended"
+
+    del place.transport.objects[LEASES.path("default", other.partition("/")[2])]
+    place.sweep()
+    assert [path in place for path in paths] == [False, False]
+    assert place.transport.objects == {}
+
+
+def test_kinds_are_listed_by_namespace_without_cluster_wide_rights(place: Place) -> None:
     lease = place.lease("r1", 100.0, kinds="configmaps.v1.", namespace="team-a")
     path = place.belonging("r1", lease, CONFIG_MAPS, "y", "team-a")
     denied = ApiError("configmaps is forbidden", status=403, reason="Forbidden")
@@ -123,7 +150,7 @@ def test_kinds_are_looked_at_where_the_lease_is_if_not_shown_everywhere(place: P
     assert sweep.is_clean
 
 
-def test_every_kind_is_looked_at_if_asked_for(place: Place) -> None:
+def test_all_kinds_lists_every_kind(place: Place) -> None:
     path = place.belonging("r1", "default/gone", CONFIG_MAPS, "y", "default")
     place.sweep()
     assert path in place
@@ -131,13 +158,13 @@ def test_every_kind_is_looked_at_if_asked_for(place: Place) -> None:
     assert path not in place
 
 
-def test_one_run_can_be_looked_at_alone(place: Place) -> None:
+def test_sweep_of_one_run(place: Place) -> None:
     paths = [place.namespace(run, place.lease(run, 100.0)) for run in ("r1", "r2")]
     place.janitor(run="r1").sweep(Deadline.after(9.0, place.clock))
     assert [path in place for path in paths] == [False, True]
 
 
-def test_nothing_to_do_costs_two_requests_and_no_word(place: Place) -> None:
+def test_clean_cluster_costs_two_requests_without_output(place: Place) -> None:
     place.put(NAMESPACES, {"metadata": {"name": "team-a"}})
     sweep = place.sweep(watch=True)
     assert place.transport.requests == [
@@ -148,7 +175,7 @@ def test_nothing_to_do_costs_two_requests_and_no_word(place: Place) -> None:
     assert sweep.lines() == ["nothing to remove"]
 
 
-def test_of_a_run_that_may_live_nothing_goes(place: Place) -> None:
+def test_objects_of_an_undecided_run_are_kept(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 79.0))
     sweep = place.sweep()
     assert path in place
@@ -159,7 +186,7 @@ def test_of_a_run_that_may_live_nothing_goes(place: Place) -> None:
     ]
 
 
-def test_of_a_run_whose_lease_is_gone_all_goes(place: Place) -> None:
+def test_objects_without_a_lease_are_deleted(place: Place) -> None:
     path = place.namespace("r1", f"default/{run_lease_name('r1', 'ab')}")
     sweep = place.sweep()
     assert path not in place
@@ -180,7 +207,7 @@ def test_a_dry_run_changes_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("age", [100.0, 10.0])
-def test_look_alikes_stay(place: Place, age: float) -> None:
+def test_objects_with_foreign_provenance_are_kept(place: Place, age: float) -> None:
     lease = place.lease("r1", age, kinds="configmaps.v1.")
     ours = Owner("r1", "t", "t").manifest(_NOW, lease)["metadata"]
     alike = [
@@ -207,7 +234,7 @@ def test_look_alikes_stay(place: Place, age: float) -> None:
     assert [path for path in paths if path not in place] == []
 
 
-def test_what_has_an_owner_is_left_to_it(place: Place) -> None:
+def test_owned_objects_are_left_to_the_garbage_collector(place: Place) -> None:
     lease = place.lease("r1", 100.0, kinds="configmaps.v1.")
     path = place.belonging("r1", lease, CONFIG_MAPS, "y", "default")
     place.transport.objects[path]["metadata"]["ownerReferences"] = [{"uid": "u"}]
@@ -216,19 +243,19 @@ def test_what_has_an_owner_is_left_to_it(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("left", "stays"), [(1.0, True), (-1.0, False)])
-@pytest.mark.parametrize("lives", [True, False])
-def test_what_was_kept_stays_until_it_expires(
-    place: Place, left: float, stays: bool, lives: bool
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_kept_objects_stay_until_they_expire(
+    place: Place, left: float, stays: bool, is_alive: bool
 ) -> None:
     notes = kept_annotations(_NOW + left - _DAY)
-    path = place.namespace("r1", place.lease("r1", 10.0 if lives else 999.0), **notes)
+    path = place.namespace("r1", place.lease("r1", 10.0 if is_alive else 999.0), **notes)
     sweep = place.sweep()
     assert (path in place) is stays
     assert len(sweep.kept) == stays
 
 
 @pytest.mark.parametrize(("left", "stays"), [(1.0, True), (-1.0, False)])
-def test_of_a_run_without_a_lease_all_stays_until_it_expires(
+def test_objects_of_a_run_without_lease_stay_until_they_expire(
     place: Place, left: float, stays: bool
 ) -> None:
     expires = kept_annotations(_NOW + left - _DAY)["pytest-kwait/expires"]
@@ -238,9 +265,7 @@ def test_of_a_run_without_a_lease_all_stays_until_it_expires(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(
-    place: Place, dry_run: bool
-) -> None:
+def test_kept_objects_of_one_run_are_deleted_on_request(place: Place, dry_run: bool) -> None:
     lease = place.lease("r1", 999.0, kinds="priorityclasses.v1.scheduling.k8s.io")
     living = place.lease("r2", 10.0)
     kept = kept_annotations(_NOW)
@@ -252,7 +277,7 @@ def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(
     ]
     place.transport.objects[own[-1]]["metadata"]["annotations"] |= kept
     others = [
-        # Another shard of it goes on.
+        # Another shard of it runs.
         place.namespace("r1", living, test="v", **kept),
         place.namespace("r3", "default/gone", **kept),
     ]
@@ -271,7 +296,7 @@ def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(
     assert sweep.foreign == 2
 
 
-def test_watched_for_its_duration_a_dead_run_is_told_from_one_that_lives(place: Place) -> None:
+def test_watching_distinguishes_dead_and_live_runs(place: Place) -> None:
     dead = place.namespace("r1", place.lease("r1", 5.0))
     lease = place.lease("r2", 5.0)
     lives = place.namespace("r2", lease)
@@ -282,10 +307,10 @@ def test_watched_for_its_duration_a_dead_run_is_told_from_one_that_lives(place: 
     assert (dead in place, lives in place) == (False, True)
     assert 40.0 <= place.clock.monotonic() - began <= 43.0
     assert place.told == ["watching 2 Leases for up to 40s: those of runs that live change"]
-    assert sorted(each.life.value for each in sweep.runs) == ["dead", "lives"]
+    assert sorted(each.life.value for each in sweep.runs) == ["alive", "dead"]
 
 
-def test_watching_ends_once_all_have_shown_life(place: Place) -> None:
+def test_watching_ends_when_all_runs_are_alive(place: Place) -> None:
     lease = place.lease("r1", 5.0)
     metadata = place.transport.objects[LEASES.path("default", lease.partition("/")[2])]["metadata"]
     place.clock.call_later(3.0, lambda: metadata.update(resourceVersion="2"))
@@ -293,7 +318,7 @@ def test_watching_ends_once_all_have_shown_life(place: Place) -> None:
     assert place.clock.monotonic() < 6.0
 
 
-def test_a_run_that_shows_life_at_the_last_moment_keeps_what_it_has(place: Place) -> None:
+def test_late_renewal_keeps_the_objects(place: Place) -> None:
     lease = place.lease("r1", 100.0)
     path = place.namespace("r1", lease)
     lease_path = LEASES.path("default", lease.partition("/")[2])
@@ -301,10 +326,10 @@ def test_a_run_that_shows_life_at_the_last_moment_keeps_what_it_has(place: Place
     sweep = place.sweep()
     assert path in place
     assert sweep.summary() == ""
-    assert [each.life.value for each in sweep.runs] == ["lives"]
+    assert [each.life.value for each in sweep.runs] == ["alive"]
 
 
-def test_the_run_itself_ends_with_only_its_own(place: Place) -> None:
+def test_own_sweep_deletes_only_own_objects(place: Place) -> None:
     lease, other = place.lease("r1", 0.0), place.lease("r2", 0.0)
     own = place.namespace("r1", lease)
     kept = place.namespace("r1", lease, test="u", **kept_annotations(_NOW))
@@ -315,7 +340,7 @@ def test_the_run_itself_ends_with_only_its_own(place: Place) -> None:
     assert sweep.summary() == "removed 1 namespace and 0 other objects of 1 run"
 
 
-def test_the_run_itself_can_keep_what_a_dead_worker_left(place: Place) -> None:
+def test_own_sweep_keeps_objects_of_dead_workers_on_request(place: Place) -> None:
     lease = place.lease("r1", 0.0)
     path = place.namespace("r1", lease)
     place.janitor().sweep_own(lease, [], Deadline.after(9.0, place.clock), keep=True)
@@ -323,7 +348,7 @@ def test_the_run_itself_can_keep_what_a_dead_worker_left(place: Place) -> None:
     assert notes["pytest-kwait/kept"] == "true"
 
 
-def test_a_kind_that_is_not_shown_is_a_problem(place: Place) -> None:
+def test_unlistable_kind_is_a_problem(place: Place) -> None:
     place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io,gone.v1.example.com")
     denied = ApiError("priorityclasses is forbidden", status=403, reason="Forbidden")
     place.transport.refuse("GET", PRIORITY_CLASSES.path(), denied)
@@ -333,7 +358,7 @@ def test_a_kind_that_is_not_shown_is_a_problem(place: Place) -> None:
     assert not sweep.is_clean
 
 
-def test_what_may_not_be_deleted_is_a_problem_and_the_rest_goes(place: Place) -> None:
+def test_forbidden_deletion_is_a_problem_and_others_continue(place: Place) -> None:
     lease = place.lease("r1", 100.0)
     first, second = place.namespace("r1", lease), place.namespace("r1", lease, test="u")
     denied = ApiError("cannot delete", status=403, reason="Forbidden")
@@ -344,7 +369,7 @@ def test_what_may_not_be_deleted_is_a_problem_and_the_rest_goes(place: Place) ->
     assert sweep.problems[0].startswith(f"namespaces/{Owner('r1', 't', 't').name} could not be")
 
 
-def test_a_lease_that_is_not_shown_keeps_what_names_it(place: Place) -> None:
+def test_unreadable_lease_keeps_its_objects(place: Place) -> None:
     path = place.namespace("r1", "hidden/kwait-r1-x")
     denied = ApiError("leases is forbidden", status=403, reason="Forbidden")
     place.transport.refuse("GET", LEASES.path("hidden", "kwait-r1-x"), denied)
@@ -355,7 +380,7 @@ def test_a_lease_that_is_not_shown_keeps_what_names_it(place: Place) -> None:
     )
 
 
-def test_leases_are_looked_for_in_one_namespace_where_all_are_not_shown(place: Place) -> None:
+def test_leases_are_listed_in_one_namespace_without_cluster_wide_rights(place: Place) -> None:
     denied = ApiError("leases is forbidden", status=403, reason="Forbidden")
     place.transport.refuse("GET", LEASES.path(), denied)
     path = place.namespace("r1", place.lease("r1", 100.0))
@@ -363,7 +388,7 @@ def test_leases_are_looked_for_in_one_namespace_where_all_are_not_shown(place: P
     assert path not in place
 
 
-def test_what_stays_says_what_keeps_it(place: Place) -> None:
+def test_remaining_objects_name_their_finalizers(place: Place) -> None:
     lease = place.lease("r1", 100.0)
     path = place.namespace("r1", lease)
     janitor = place.janitor()

@@ -1,4 +1,4 @@
-"""How the janitor removes what it has judged: in which order, until when, and what is said."""
+"""Removal by the janitor: order, limit and report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def place() -> Place:
     return Place()
 
 
-def test_what_can_hold_up_everything_else_goes_first() -> None:
+def test_deletion_order() -> None:
     unknown: Any = None
     order = [
         (API_SERVICES, "a"),
@@ -41,7 +41,7 @@ def test_what_can_hold_up_everything_else_goes_first() -> None:
         assert sorted(found, key=_deletion_order) == leftovers
 
 
-def test_the_run_itself_removes_the_kinds_that_it_has_noted(place: Place) -> None:
+def test_own_sweep_deletes_recorded_kinds(place: Place) -> None:
     lease = place.lease("r1", 0.0, namespace="team-a")
     other = place.lease("r2", 0.0, namespace="team-a")
     own = [
@@ -64,7 +64,7 @@ def test_the_run_itself_removes_the_kinds_that_it_has_noted(place: Place) -> Non
     assert sweep.summary() == "removed 0 namespaces and 2 other objects of 1 run"
 
 
-def test_what_is_being_deleted_is_not_asked_to_go_again(place: Place) -> None:
+def test_terminating_objects_are_not_deleted_again(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 100.0))
     place.transport.objects[path]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     sweep = place.sweep()
@@ -72,7 +72,7 @@ def test_what_is_being_deleted_is_not_asked_to_go_again(place: Place) -> None:
     assert f"is being deleted namespaces/{path.rpartition('/')[2]} (t)" in sweep.lines()
 
 
-def test_it_is_awaited_until_all_is_gone(place: Place) -> None:
+def test_sweep_waits_for_deletions(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 100.0))
     held = dict(place.transport.objects[path])
     janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
@@ -85,7 +85,7 @@ def test_it_is_awaited_until_all_is_gone(place: Place) -> None:
     assert 5.0 <= place.clock.monotonic() <= 5.5
 
 
-def test_what_is_still_there_at_the_end_is_said_with_its_reason(place: Place) -> None:
+def test_remaining_objects_are_reported_with_reasons(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 100.0))
     held = dict(place.transport.objects[path])
     janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
@@ -100,7 +100,7 @@ def test_what_is_still_there_at_the_end_is_said_with_its_reason(place: Place) ->
     assert 57.0 <= place.clock.monotonic() <= 60.0
 
 
-def test_another_of_the_same_name_is_not_what_was_to_go(place: Place) -> None:
+def test_recreated_object_counts_as_deleted(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 100.0))
     held = dict(place.transport.objects[path])
     janitor, until = place.janitor(), Deadline.after(60.0, place.clock)
@@ -112,7 +112,7 @@ def test_another_of_the_same_name_is_not_what_was_to_go(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("status", "said"), [(403, True), (404, False), (409, False)])
-def test_a_lease_that_cannot_be_removed_is_a_problem(place: Place, status: int, said: bool) -> None:
+def test_failed_lease_deletion_is_a_problem(place: Place, status: int, said: bool) -> None:
     lease = place.lease("r1", 100.0)
     name = lease.partition("/")[2]
     refusal = ApiError("no", status=status, method="DELETE", path="/x")
@@ -124,9 +124,7 @@ def test_a_lease_that_cannot_be_removed_is_a_problem(place: Place, status: int, 
 @pytest.mark.parametrize(
     ("kinds", "stays"), [("priorityclasses.v1.scheduling.k8s.io", True), ("", False)]
 )
-def test_a_lease_stays_that_tells_where_to_look_for_what_stays(
-    place: Place, kinds: str, stays: bool
-) -> None:
+def test_lease_stays_while_its_objects_remain(place: Place, kinds: str, stays: bool) -> None:
     lease = place.lease("r1", 100.0, kinds=kinds)
     path = place.namespace("r1", lease)
     place.transport.refuse("DELETE", path, FORBIDDEN)
@@ -135,7 +133,7 @@ def test_a_lease_stays_that_tells_where_to_look_for_what_stays(
     assert sweep.leases == (not stays)
 
 
-def test_a_run_that_cannot_be_told_that_it_counts_as_dead_keeps_all(place: Place) -> None:
+def test_failed_fence_keeps_the_objects(place: Place) -> None:
     lease = place.lease("r1", 100.0)
     path = place.namespace("r1", lease)
     refusal = ApiError("no", status=422, reason="Invalid", method="PATCH", path="/x")
@@ -146,9 +144,7 @@ def test_a_run_that_cannot_be_told_that_it_counts_as_dead_keeps_all(place: Place
 
 
 @pytest.mark.parametrize(("age", "stays"), [(10.0, True), (100.0, False)])
-def test_a_lease_that_no_list_shows_is_asked_for_by_its_name(
-    place: Place, age: float, stays: bool
-) -> None:
+def test_unlisted_lease_is_read_by_name(place: Place, age: float, stays: bool) -> None:
     path = place.namespace("r1", place.lease("r1", age, namespace="team-a"))
     # Those of all namespaces are not shown, and it is not where the janitor looks then.
     place.transport.refuse("GET", LEASES.path(), FORBIDDEN)
@@ -157,7 +153,7 @@ def test_a_lease_that_no_list_shows_is_asked_for_by_its_name(
     assert sweep.unknown == {}
 
 
-def test_what_names_a_lease_of_somebody_else_stays(place: Place) -> None:
+def test_objects_with_a_foreign_lease_are_kept(place: Place) -> None:
     path = place.namespace("r1", "default/other")
     place.put(LEASES, {"metadata": {"name": "other", "namespace": "default"}, "spec": {}})
     sweep = place.sweep()
@@ -168,7 +164,7 @@ def test_what_names_a_lease_of_somebody_else_stays(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("status", "problems"), [(403, 1), (404, 0), (405, 0)])
-def test_kinds_that_cannot_be_listed(place: Place, status: int, problems: int) -> None:
+def test_forbidden_kinds_are_reported(place: Place, status: int, problems: int) -> None:
     place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io")
     refusal = ApiError("no", status=status, method="GET", path="/x")
     place.transport.refuse("GET", PRIORITY_CLASSES.path(), refusal)
@@ -178,9 +174,7 @@ def test_kinds_that_cannot_be_listed(place: Place, status: int, problems: int) -
 
 
 @pytest.mark.parametrize("resource", [PRIORITY_CLASSES, LEASES], ids=lambda each: each.kind)
-def test_nothing_goes_where_a_list_is_refused_in_any_other_way(
-    place: Place, resource: Resource
-) -> None:
+def test_failed_list_deletes_nothing(place: Place, resource: Resource) -> None:
     lease = place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io")
     path = place.namespace("r1", lease)
     refusal = ApiError("no", status=422, reason="Invalid", method="GET", path="/x")
@@ -190,7 +184,7 @@ def test_nothing_goes_where_a_list_is_refused_in_any_other_way(
     assert path in place
 
 
-def test_nothing_goes_where_no_leases_are_shown_at_all(place: Place) -> None:
+def test_unlistable_leases_delete_nothing(place: Place) -> None:
     path = place.namespace("r1", place.lease("r1", 100.0))
     for where in (None, "default"):
         place.transport.refuse("GET", LEASES.path(where), FORBIDDEN)
@@ -199,7 +193,7 @@ def test_nothing_goes_where_no_leases_are_shown_at_all(place: Place) -> None:
     assert path in place
 
 
-def test_leases_of_runs_are_not_foreign_and_others_with_our_label_are(place: Place) -> None:
+def test_labelled_leases_of_no_run_are_foreign(place: Place) -> None:
     name = place.lease("r1", 10.0).partition("/")[2]
     ours = place.transport.objects[LEASES.path("default", name)]["metadata"]
     tool = {"name": "tool", "namespace": "default", "labels": ours["labels"]}
@@ -207,7 +201,7 @@ def test_leases_of_runs_are_not_foreign_and_others_with_our_label_are(place: Pla
     assert place.sweep(all_kinds=True).foreign == 1
 
 
-def test_what_the_run_itself_keeps_is_told(place: Place) -> None:
+def test_kept_objects_of_the_run_are_reported(place: Place) -> None:
     lease = place.lease("r1", 0.0)
     name = place.namespace("r1", lease).rpartition("/")[2]
     until = Deadline.after(9.0, place.clock)
@@ -215,20 +209,20 @@ def test_what_the_run_itself_keeps_is_told(place: Place) -> None:
     assert [str(each) for each in sweep.kept] == [f"namespaces/{name}"]
 
 
-def test_namespaces_are_looked_at_once(place: Place) -> None:
+def test_namespaces_are_listed_once(place: Place) -> None:
     place.namespace("r1", place.lease("r1", 100.0, kinds="namespaces.v1."))
     place.janitor(dry_run=True).sweep(Deadline.after(9.0, place.clock), all_kinds=True)
     assert place.transport.requests.count("GET /api/v1/namespaces") == 1
 
 
-def test_only_leases_that_one_look_does_not_tell_of_are_watched(place: Place) -> None:
+def test_only_undecided_leases_are_watched(place: Place) -> None:
     place.lease("r1", 999.0)
     place.lease("r2", 5.0)
     place.sweep(watch=True)
     assert place.told == ["watching 1 Lease for up to 40s: those of runs that live change"]
 
 
-def test_where_no_lease_is_to_be_watched_nothing_is_said(place: Place) -> None:
+def test_no_message_without_watched_leases(place: Place) -> None:
     place.lease("r1", 999.0)
     place.sweep(watch=True)
     assert place.told == []

@@ -32,7 +32,7 @@ def lease() -> dict[str, Any]:
     }
 
 
-def test_a_lease_of_a_run_is_read() -> None:
+def test_lease_of_a_run_is_parsed() -> None:
     assert read_run_lease(lease()) == RunLease(
         "default",
         run_lease_name("r1", "ab"),
@@ -62,7 +62,7 @@ def test_a_lease_of_a_run_is_read() -> None:
         (("spec", "renewTime"), "now"),
     ],
 )
-def test_a_lease_of_somebody_else_is_none(path: tuple[str, ...], value: object) -> None:
+def test_foreign_lease_is_ignored(path: tuple[str, ...], value: object) -> None:
     obj = lease()
     part = obj
     for name in path[:-1]:
@@ -72,7 +72,7 @@ def test_a_lease_of_somebody_else_is_none(path: tuple[str, ...], value: object) 
 
 
 @pytest.mark.parametrize(("run", "nonce"), [("", "ab"), ("r1", "")])
-def test_a_lease_of_no_run_is_none_though_its_parts_fit(run: str, nonce: str) -> None:
+def test_lease_without_a_run_is_ignored(run: str, nonce: str) -> None:
     obj = lease()
     obj["metadata"]["name"] = run_lease_name(run, nonce)
     obj["metadata"]["labels"]["pytest-kwait/run"] = run_label_value(run)
@@ -91,20 +91,18 @@ def test_a_lease_of_no_run_is_none_though_its_parts_fit(run: str, nonce: str) ->
         (0.0, True, Liveness.ENDED),
     ],
 )
-def test_at_one_look_only_what_is_long_overdue_is_dead(
-    age: float, ended: bool, life: Liveness
-) -> None:
+def test_overdue_lease_is_dead_without_watching(age: float, ended: bool, life: Liveness) -> None:
     assert dataclasses.replace(_LEASE, ended=ended).liveness_at(1000.0 + age) is life
 
 
-def test_without_the_servers_time_nothing_is_known_at_one_look() -> None:
+def test_liveness_is_undecided_without_server_time() -> None:
     assert _LEASE.liveness_at(None) is Liveness.UNDECIDED
 
 
-def test_watched_for_its_duration_without_a_change_it_is_dead() -> None:
+def test_unchanged_lease_is_dead_after_its_duration() -> None:
     watchman = LivenessWatch([_LEASE], 100.0)
     # A run that began since is none of those that are watched.
-    watchman.look([_LEASE, dataclasses.replace(_LEASE, name="later", version="9")])
+    watchman.observe([_LEASE, dataclasses.replace(_LEASE, name="later", version="9")])
     assert watchman.decide(_LEASE, 139.9) is Liveness.UNDECIDED
     assert watchman.undecided(139.9) == [_LEASE]
     assert watchman.decide(_LEASE, 140.0) is Liveness.DEAD
@@ -112,9 +110,9 @@ def test_watched_for_its_duration_without_a_change_it_is_dead() -> None:
 
 
 @pytest.mark.parametrize("change", [{"version": "2"}, {"uid": "v"}])
-def test_a_change_is_life(change: dict[str, Any]) -> None:
+def test_changed_lease_is_alive(change: dict[str, Any]) -> None:
     watchman = LivenessWatch([_LEASE], 100.0)
-    watchman.look([dataclasses.replace(_LEASE, **change)])
-    watchman.look([_LEASE])
-    assert watchman.decide(_LEASE, 999.0) is Liveness.LIVES
+    watchman.observe([dataclasses.replace(_LEASE, **change)])
+    watchman.observe([_LEASE])
+    assert watchman.decide(_LEASE, 999.0) is Liveness.ALIVE
     assert watchman.undecided(101.0) == []

@@ -23,7 +23,7 @@ def made(**metadata: Any) -> dict[str, Any]:
     return with_seal(_OWNER, CONFIG_MAPS, obj, place, 1000.0, "default/kwait-r1-1")
 
 
-def test_what_is_sealed_is_read_again() -> None:
+def test_sealed_provenance_round_trips() -> None:
     read = read_provenance(CONFIG_MAPS, made(namespace="a"))
     assert read is not None
     assert read.owner.digest == _OWNER.digest
@@ -32,13 +32,13 @@ def test_what_is_sealed_is_read_again() -> None:
     assert read.expires == 1000.0 + 24 * 3600
 
 
-def test_a_namespace_of_ours_is_read_again() -> None:
+def test_provenance_of_a_namespace_round_trips() -> None:
     read = read_provenance(NAMESPACES, _OWNER.manifest(0.0, "default/l"))
     assert read is not None
     assert read.heartbeat == "default/l"
 
 
-def test_what_is_kept_says_so() -> None:
+def test_kept_objects_are_annotated() -> None:
     obj = made(namespace="a")
     obj["metadata"]["annotations"] |= kept_annotations(5000.0)
     read = read_provenance(CONFIG_MAPS, obj)
@@ -69,9 +69,7 @@ def test_a_generated_name_is_sealed_by_what_it_is_generated_from() -> None:
         ("annotations", "pytest-kwait/seal", "0" * 32),
     ],
 )
-def test_what_does_not_fit_together_is_somebody_elses(
-    part: str, name: str, value: str | None
-) -> None:
+def test_inconsistent_provenance_is_foreign(part: str, name: str, value: str | None) -> None:
     obj = copy.deepcopy(made(namespace="a"))
     obj["metadata"][part][name] = value
     assert read_provenance(CONFIG_MAPS, obj) is None
@@ -79,7 +77,7 @@ def test_what_does_not_fit_together_is_somebody_elses(
     assert read_provenance(CONFIG_MAPS, obj) is None
 
 
-def test_a_copy_is_somebody_elses() -> None:
+def test_copied_provenance_is_foreign() -> None:
     obj = made(namespace="a")
     for change in ({"name": "copy"}, {"namespace": "b"}):
         assert read_provenance(CONFIG_MAPS, {"metadata": obj["metadata"] | change}) is None
@@ -97,5 +95,5 @@ def test_a_copy_is_somebody_elses() -> None:
         (None, None),
     ],
 )
-def test_times_of_the_api(text: object, seconds: float | None) -> None:
+def test_api_times_are_parsed(text: object, seconds: float | None) -> None:
     assert parse_time_or_none(text) == seconds

@@ -80,9 +80,7 @@ def lease(transport: FakeTransport, path: str = _PATH) -> Any:
     return found
 
 
-def test_nothing_is_asked_before_anything_is_made(
-    transport: FakeTransport, clock: BeatClock
-) -> None:
+def test_no_request_before_the_first_object(transport: FakeTransport, clock: BeatClock) -> None:
     heart(transport, clock).end()
     assert transport.requests == []
 
@@ -100,7 +98,7 @@ def test_a_short_run_costs_two_requests(transport: FakeTransport, clock: BeatClo
     assert beating.place() == ""
 
 
-def test_it_is_renewed_while_the_run_lasts(transport: FakeTransport, clock: BeatClock) -> None:
+def test_lease_is_renewed_during_the_run(transport: FakeTransport, clock: BeatClock) -> None:
     beating = heart(transport, clock, interval=10.0, namespace="team-a")
     assert beating.place() == f"team-a/{_NAME}"
     clock.paused()
@@ -115,29 +113,29 @@ def test_it_is_renewed_while_the_run_lasts(transport: FakeTransport, clock: Beat
     assert path not in transport.objects
 
 
-def test_its_times_are_the_servers(transport: FakeTransport, clock: BeatClock) -> None:
+def test_lease_times_are_the_servers(transport: FakeTransport, clock: BeatClock) -> None:
     transport.now = 5000.0
     beating = heart(transport, clock)
     beating.place()
     clock.paused()
-    # Written anew at once, as the first time was by our own clock.
+    # Written again at once, as the first time was by our own clock.
     assert clock.pauses == [0.0, 30.0]
     assert lease(transport).renewed == 5000.0
     beating.end()
 
 
-def test_the_first_request_may_get_lost(transport: FakeTransport, clock: BeatClock) -> None:
+def test_lost_first_request_is_retried(transport: FakeTransport, clock: BeatClock) -> None:
     other = heart(transport, clock)
     other.place()
     transport.refuse("POST", _HOME, ApiError("reset", reason="ConnectionReset"))
-    # The first try has made it: there is nobody else who makes one of this name.
+    # The first try has created it, as no other run uses this name.
     beating = heart(transport, clock)
     assert beating.place() == f"default/{_NAME}"
     beating.end()
     other.end()
 
 
-def test_kinds_are_noted_once_each(transport: FakeTransport, clock: BeatClock) -> None:
+def test_kinds_are_recorded_once(transport: FakeTransport, clock: BeatClock) -> None:
     beating = heart(transport, clock)
     for resource in (CONFIG_MAPS, JOBS, CONFIG_MAPS):
         beating.record(format_kind(resource))
@@ -148,9 +146,16 @@ def test_kinds_are_noted_once_each(transport: FakeTransport, clock: BeatClock) -
     assert beating.problem is None
 
 
-def test_one_that_somebody_removed_is_made_again(
+def test_lease_of_shared_objects_stays_and_says_so(
     transport: FakeTransport, clock: BeatClock
 ) -> None:
+    beating = heart(transport, clock)
+    beating.place()
+    beating.end(shared=True)
+    assert (lease(transport).ended, lease(transport).shared) == (True, True)
+
+
+def test_deleted_lease_is_created_again(transport: FakeTransport, clock: BeatClock) -> None:
     beating = heart(transport, clock)
     beating.record("configmaps.v1.")
     clock.paused()
@@ -160,9 +165,7 @@ def test_one_that_somebody_removed_is_made_again(
     beating.end()
 
 
-def test_without_the_right_to_make_it_the_run_goes_on(
-    transport: FakeTransport, clock: BeatClock
-) -> None:
+def test_forbidden_lease_does_not_stop_the_run(transport: FakeTransport, clock: BeatClock) -> None:
     transport.refuse("POST", _HOME, ApiError("leases is forbidden", status=403, reason="Forbidden"))
     beating = heart(transport, clock)
     assert beating.place() == beating.place() == ""
@@ -176,7 +179,7 @@ def test_without_the_right_to_make_it_the_run_goes_on(
     )
 
 
-def test_a_renewal_that_fails_is_tried_again_with_the_next_beat(
+def test_failed_renewal_is_retried_at_the_next_interval(
     transport: FakeTransport, clock: BeatClock
 ) -> None:
     beating = heart(transport, clock)
@@ -192,7 +195,7 @@ def test_a_renewal_that_fails_is_tried_again_with_the_next_beat(
     beating.end()
 
 
-def test_a_run_hears_that_it_was_taken_for_dead(transport: FakeTransport, clock: BeatClock) -> None:
+def test_run_detects_its_expired_lease(transport: FakeTransport, clock: BeatClock) -> None:
     beating = heart(transport, clock)
     beating.place()
     clock.paused()
@@ -210,5 +213,5 @@ def test_a_run_hears_that_it_was_taken_for_dead(transport: FakeTransport, clock:
         ({}, None),
     ],
 )
-def test_the_servers_time(headers: dict[str, str], seconds: float | None) -> None:
+def test_server_time_is_parsed(headers: dict[str, str], seconds: float | None) -> None:
     assert read_server_time(headers) == seconds

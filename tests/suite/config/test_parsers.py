@@ -14,6 +14,8 @@ from pytest_kwait.suite.config.parsers import (
     read_choice,
     read_dns_label,
     read_duration,
+    read_heartbeat,
+    read_images,
     read_limit,
     read_path,
     read_positive_duration,
@@ -32,6 +34,7 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
         (read_duration, "1m30s", 90.0),
         (read_duration, 0, 0.0),
         (read_positive_duration, "250ms", 0.25),
+        (read_heartbeat, "24h", 86_400.0),
         (read_choice("watch", "poll"), "poll", "poll"),
         (read_bool, "True", True),
         (read_bool, "false", False),
@@ -52,7 +55,7 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
         (read_limit, 0, 0),
     ],
 )
-def test_reads(read: Reader, value: Any, expected: Any) -> None:
+def test_valid_values_are_parsed(read: Reader, value: Any, expected: Any) -> None:
     assert read(value, "x", "env KWAIT_X") == expected
 
 
@@ -64,6 +67,17 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
             read_positive_duration,
             "0",
             f"x='0' (from env KWAIT_X) is not valid: {_DURATION}, above zero",
+        ),
+        (
+            read_heartbeat,
+            "25h",
+            f"x='25h' (from env KWAIT_X) is not valid: {_DURATION}, at most 24h0m0s",
+        ),
+        (
+            read_timeouts,
+            "job=3000000h",
+            "x job='3000000h' (from env KWAIT_X) is not valid: "
+            f"{_DURATION}, at most 2562047h47m16s",
         ),
         (
             read_choice("auto", "existing", "embedded"),
@@ -124,6 +138,18 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
             "for example node-role.kubernetes.io/control-plane,dedicated",
         ),
         (
+            read_images,
+            ["shop/web"],
+            "image='shop/web' (from env KWAIT_X) is not valid: use PATTERN=COMMAND, for example "
+            "shop/web:*=python -m shop.web",
+        ),
+        (
+            read_images,
+            " ",
+            "image=' ' (from env KWAIT_X) is not valid: use PATTERN=COMMAND, for example "
+            "shop/web:*=python -m shop.web",
+        ),
+        (
             read_limit,
             True,
             "x=True (from env KWAIT_X) is not valid: use a whole number, 0 or more, or -1",
@@ -135,12 +161,22 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
         ),
     ],
 )
-def test_refuses_with_value_source_and_what_is_valid(
+def test_invalid_values_are_refused_with_source_and_valid_values(
     read: Reader, value: Any, message: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
         read(value, "x", "env KWAIT_X")
     assert str(caught.value) == message
+
+
+def test_images_are_a_list_or_one_per_line() -> None:
+    texts = ["shop/web:*=python -m 'shop web'", "db=./db -v"]
+    for value in (texts, "\n" + "\n\n".join(texts) + "\n"):
+        found = read_images(value, "image", "ini kwait_image")
+        assert [(one.pattern, one.command) for one in found] == [
+            ("shop/web:*", ("python", "-m", "shop web")),
+            ("db", ("./db", "-v")),
+        ]
 
 
 @pytest.mark.parametrize("length", [63, 64])
@@ -160,7 +196,7 @@ def test_dns_label_ends_at_63_letters(length: int) -> None:
         ("restricted:v1.30", PodSecurity("restricted", "v1.30")),
     ],
 )
-def test_a_level_and_the_release_it_is_of(text: str, level: PodSecurity) -> None:
+def test_pod_security_level_with_version(text: str, level: PodSecurity) -> None:
     assert parse_pod_security(text, "pod_security") == level
     assert parse_pod_security(level, "pod_security") == level
 
@@ -169,7 +205,7 @@ def test_a_level_and_the_release_it_is_of(text: str, level: PodSecurity) -> None
     "value",
     ["", "strict", "Baseline", "baseline:", "baseline:1.30", "baseline:v1.030", ":latest", 3, None],
 )
-def test_anything_else_is_refused(value: Any) -> None:
+def test_invalid_levels_are_refused(value: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_pod_security(value, "pod_security", "ini kwait_pod_security")
     assert str(caught.value) == (

@@ -26,12 +26,12 @@ def test_nearest_layer_wins_and_keeps_its_source() -> None:
     assert (settings.keep, settings.source("keep")) == ("never", DEFAULT_SOURCE)
 
 
-def test_none_is_not_given() -> None:
+def test_none_is_unset() -> None:
     settings = layer(layer(Settings(), "ini", grace="9s"), "marker", grace=None)
     assert (settings.grace, settings.source("grace")) == (9.0, "ini grace")
 
 
-def test_timeouts_win_name_by_name() -> None:
+def test_timeouts_are_merged_by_name() -> None:
     settings = layer(Settings(), "ini", "job=5m,deployment=1m")
     settings = layer(settings, "flag", ["job=7m", "pod_start=10s"])
     table = settings.timeouts()
@@ -45,13 +45,13 @@ def test_scale_multiplies_limits_named_or_not_but_no_pause() -> None:
     assert (table["job"], table["pod_start"], table["poll"]) == (600.0, 600.0, 3.0)
 
 
-def test_poll_can_be_named_in_the_table_and_the_option_wins() -> None:
+def test_poll_option_precedes_the_timeout_table() -> None:
     named = layer(Settings(), "env", "poll=5s")
     assert (named.poll, named.timeouts()["poll"]) == (5.0, 5.0)
     assert layer(named, "ini", poll="1s").poll == 1.0
 
 
-def test_changed_lists_what_was_given_in_the_order_of_the_help() -> None:
+def test_changed_settings_are_listed_in_help_order() -> None:
     settings = layer(
         Settings(), "flag", "job=5m", mode="poll", cluster="embedded", fail_fast="false"
     )
@@ -63,14 +63,14 @@ def test_changed_lists_what_was_given_in_the_order_of_the_help() -> None:
     ]
 
 
-def test_defaults_are_what_the_properties_say() -> None:
+def test_properties_return_the_defaults() -> None:
     settings = Settings()
     for name, definition in SETTING_DEFINITIONS.items():
         assert getattr(settings, name) == definition.default
     assert list(settings.changed()) == []
 
 
-def test_names_follow_mechanically() -> None:
+def test_option_environment_and_ini_names_are_derived() -> None:
     definition = SETTING_DEFINITIONS["namespace_scope"]
     assert (definition.flag, definition.env, definition.ini) == (
         "--kwait-namespace-scope",
@@ -90,14 +90,14 @@ def test_defaults_can_be_read_back(definition: SettingDefinition) -> None:
         assert definition.read(definition.default, definition.name, None) == definition.default
 
 
-def test_unknown_setting_names_near_ones() -> None:
+def test_unknown_setting_error_suggests_similar_names() -> None:
     with pytest.raises(InvalidArgument) as caught:
         Settings().setting("pol")
     assert str(caught.value) == (
         "setting='pol' is not valid: did you mean poll? the settings are cluster, kubeconfig, "
-        "context, allowed_contexts, timing, poll, mode, fail_fast, grace, timeout, stable_for, "
-        "timeout_scale, namespace, namespace_scope, pod_security, namespace_limit, "
-        "namespace_rate, deletion_wait, keep, run_id, shard, "
+        "context, allowed_contexts, timing, api_only, image, poll, mode, fail_fast, grace, "
+        "timeout, stable_for, timeout_scale, namespace, namespace_scope, pod_security, "
+        "namespace_limit, namespace_rate, deletion_wait, keep, run_id, shard, "
         "session_waits, allowed_not_ready_nodes, non_blocking_taints, min_startup_pods, "
         "artifacts, heartbeat, janitor, report"
     )

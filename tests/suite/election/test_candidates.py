@@ -1,18 +1,18 @@
-"""Candidates whose program is a script: what is read off their notes, and done to them."""
+"""Candidates that run a script: parsed records and injected faults."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from pytest_kwait import wait
+from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
-from pytest_kwait.suite.bound_wait import TimeBudget
 from pytest_kwait.suite.election import candidate_main, candidates
 from pytest_kwait.suite.election.candidates import Candidates
 from tests.clusters.kubeconfigs import contents, written
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.active_waits import ActiveWait
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ci-1/leases/boss"
@@ -51,7 +52,13 @@ def elect(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     def elect(program: str, number: int = 1, **options: Any) -> Candidates:
         monkeypatch.setattr(candidates, "PROGRAM", (sys.executable, "-c", START + program))
         made.append(
-            Candidates(cluster, cluster.client(), "ci-1", number, **{"lease": "boss", **options})
+            Candidates(
+                cast("Cluster", cluster),
+                cluster.client(),
+                "ci-1",
+                number,
+                **{"lease": "boss", **options},
+            )
         )
         return made[-1]
 
@@ -61,7 +68,7 @@ def elect(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
         assert not any(one.alive for one in each)
 
 
-def test_who_leads_and_how_it_ends(elect: Callable[..., Candidates]) -> None:
+def test_leader_and_its_end(elect: Callable[..., Candidates]) -> None:
     election = elect(LEADS)
     leader = election.leader()
 
@@ -77,7 +84,7 @@ def test_who_leads_and_how_it_ends(elect: Callable[..., Candidates]) -> None:
     assert (str(leader), leader.leads, election.leaders) == ("candidate-0 was stopped", False, [])
 
 
-def test_what_a_candidate_is_told(elect: Callable[..., Candidates]) -> None:
+def test_configuration_of_a_candidate(elect: Callable[..., Candidates]) -> None:
     election = elect(f"print(sys.argv[1])\nsay(sees=sys.argv[1])\n{LEADS}", lease_duration="4s")
     told = json.loads(election.leader().seen[0])
 
@@ -98,7 +105,7 @@ def test_what_a_candidate_is_told(elect: Callable[..., Candidates]) -> None:
     }
 
 
-def test_a_killed_leader_leads_no_more(elect: Callable[..., Candidates]) -> None:
+def test_killed_leader_stops_leading(elect: Callable[..., Candidates]) -> None:
     election = elect(LEADS)
     leader = election.leader()
     before = SYSTEM_CLOCK.monotonic()
@@ -130,14 +137,14 @@ def test_a_paused_leader_leads_as_long_as_its_lease(elect: Callable[..., Candida
     assert str(leader) == "candidate-0 competes"
 
 
-def test_nobody_leads_in_time(elect: Callable[..., Candidates], cluster: FakeCluster) -> None:
+def test_timeout_without_a_leader(elect: Callable[..., Candidates], cluster: FakeCluster) -> None:
     cluster.transport.objects[LEASE] = {
         "metadata": {"name": "boss"},
         "spec": {"holderIdentity": "operator"},
     }
     election = elect(f"print('no route to host', flush=True); {COMPETES}", 2)
     election[1].cut_off()
-    wait.poll_immediate(0.02, 30, lambda: all(each.said for each in election))
+    wait.poll_immediate(0.02, 30, lambda: all(each.output for each in election))
     with pytest.raises(WaitTimeout) as caught:
         election.leader("100ms")
     assert str(caught.value) == (
@@ -180,7 +187,7 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     ]
 
 
-def test_one_that_fails_is_said(elect: Callable[..., Candidates]) -> None:
+def test_failed_candidate_is_reported(elect: Callable[..., Candidates]) -> None:
     election = elect("sys.exit('cannot start')")
     with pytest.raises(KwaitError) as caught:
         election.leader()
@@ -218,7 +225,7 @@ def test_a_lease_is_stolen(elect: Callable[..., Candidates], cluster: FakeCluste
         ({"release_on_cancel": 1}, "release_on_cancel=1 is not valid: use True or False"),
     ],
 )
-def test_bad_arguments(
+def test_invalid_arguments_are_refused(
     elect: Callable[..., Candidates], options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
@@ -226,7 +233,7 @@ def test_bad_arguments(
     assert str(caught.value) == text
 
 
-def test_the_way_to_the_server_leads_over_the_relay(tmp_path: Path) -> None:
+def test_requests_go_through_the_relay(tmp_path: Path) -> None:
     config = contents("one")
     config["clusters"][0]["cluster"]["server"] = "https://one.example:6443/prefix"
     client = candidate_main._make_client(written(tmp_path / "config", config), None, 4711)
@@ -247,7 +254,7 @@ def test_the_way_to_the_server_leads_over_the_relay(tmp_path: Path) -> None:
         ("https://one.example:6443", "http://proxy.example:3128", ("proxy.example", 3128)),
     ],
 )
-def test_where_the_relay_leads(host: str, proxy: str | None, end: tuple[str, int]) -> None:
+def test_target_of_the_relay(host: str, proxy: str | None, end: tuple[str, int]) -> None:
     client: Any = FakeCluster().client()
     client.configuration.host, client.configuration.proxy = host, proxy
     assert candidate_main.server_endpoint(client.configuration) == end

@@ -45,7 +45,7 @@ def connect(relay: CuttableProxy) -> socket.socket:
     return socket.create_connection(("127.0.0.1", relay.port), 5)
 
 
-def test_what_is_sent_is_passed_on_and_back(relay: CuttableProxy) -> None:
+def test_data_is_forwarded_both_ways(relay: CuttableProxy) -> None:
     with connect(relay) as connection:
         connection.sendall(b"hello")
         assert connection.recv(100) == b"hello"
@@ -53,7 +53,7 @@ def test_what_is_sent_is_passed_on_and_back(relay: CuttableProxy) -> None:
         assert connection.recv(100) == b""
 
 
-def test_while_it_is_cut_nothing_is_heard_and_then_all_of_it(relay: CuttableProxy) -> None:
+def test_cut_connection_delivers_all_data_afterwards(relay: CuttableProxy) -> None:
     with connect(relay) as before:
         before.sendall(b"one")
         assert before.recv(100) == b"one"
@@ -73,7 +73,7 @@ def test_while_it_is_cut_nothing_is_heard_and_then_all_of_it(relay: CuttableProx
             assert meanwhile.recv(100) == b"three"
 
 
-def test_its_end_ends_connections(relay: CuttableProxy) -> None:
+def test_closing_the_proxy_closes_connections(relay: CuttableProxy) -> None:
     with connect(relay) as connection:
         connection.sendall(b"hello")
         assert connection.recv(100) == b"hello"
@@ -84,7 +84,7 @@ def test_its_end_ends_connections(relay: CuttableProxy) -> None:
         connect(relay)
 
 
-def test_a_server_that_is_not_there_closes_the_connection() -> None:
+def test_unreachable_server_closes_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     relay = CuttableProxy("127.0.0.1", port)

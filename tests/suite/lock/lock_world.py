@@ -7,6 +7,7 @@ import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_kwait.client.availability import Availability
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.lock.leases import LOCK_NAME, LockLeases, read_queue
@@ -24,7 +25,7 @@ Obj = dict[str, Any]
 
 
 class Leases:
-    """The Leases of one namespace: whoever writes must have seen what is there."""
+    """The Leases of one namespace; writes need the current resource version."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Obj] = {}
@@ -75,6 +76,8 @@ class Leases:
 class LeasesSession(FaultySession):
     """Requests of one process over a bad network."""
 
+    availability = Availability("https://fake")
+
     def __init__(self, leases: Leases, host: Host, rng: random.Random) -> None:
         super().__init__(LeaseStore(), host, rng)
         self.leases = leases
@@ -123,7 +126,7 @@ class Process:
     Args:
         world: where it is.
         leases: the cluster.
-        name: whom people know it by.
+        name: its readable name.
         rng: chooses.
         tests: the tests to run, each as (name, shared, seconds, pause before).
         duration: seconds after which it has vanished.

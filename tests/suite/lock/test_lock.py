@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.client.availability import Availability, ClusterEnded
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.lock.leases import (
@@ -16,8 +18,8 @@ from pytest_kwait.suite.lock.leases import (
     read_queue,
     shorten_text,
 )
-from pytest_kwait.suite.lock.lock import ClusterLock, LockMember
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.suite.lock.lock import ClusterLock, LockMember, LockOutage
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.suite.lock.lock_world import Leases
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StepClock:
-    """Time that passes where somebody waits, or when a test says so."""
+    """Time that passes in waits, or when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -50,6 +52,8 @@ class StepClock:
 
 class Requests:
     """Requests that arrive; `after` is called between one's arrival and its answer."""
+
+    availability = Availability("https://fake")
 
     def __init__(self, leases: Leases) -> None:
         self.leases = leases
@@ -89,8 +93,8 @@ def requests() -> Requests:
     return Requests(Leases())
 
 
-def ledger(requests: Requests, who: str = "me") -> LockLeases:
-    return LockLeases(cast("Session", requests), "ns", who, 6.0)
+def ledger(requests: Requests, holder: str = "me") -> LockLeases:
+    return LockLeases(cast("Session", requests), "ns", holder, 6.0)
 
 
 def soon(requests: Requests, seconds: float = 60.0) -> Deadline:
@@ -105,7 +109,7 @@ def told(reason: str) -> None:
     raise AssertionError(reason)
 
 
-def test_a_shared_test_after_the_first_asks_nobody(requests: Requests) -> None:
+def test_further_shared_tests_send_no_request(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     for test in ("a", "b", "c"):
         lock.acquire_shared(test, soon(requests), told)
@@ -114,6 +118,49 @@ def test_a_shared_test_after_the_first_asks_nobody(requests: Requests) -> None:
 
     assert requests.asked == ["list", "create", "list"]
     assert requests.leases.queue == []
+
+
+@pytest.mark.parametrize("error", ["ConnectionRefused", "Timeout"])
+def test_silent_server_is_given_up_after_half_a_minute(requests: Requests, error: str) -> None:
+    """Not after the limit for other tests, of half an hour; later tests at the first request."""
+    requests.availability = Availability("https://10.0.0.1:6443", cast("Any", requests.clock))
+    requests.clock.now += 1
+
+    def refuse(verb: str) -> None:
+        request = cast("Any", SimpleNamespace(started_at=requests.clock.now, is_answered=False))
+        requests.availability.record_failure(request, error)
+        raise ApiError("no answer", reason=error)
+
+    requests.after = refuse
+    lock = ClusterLock(ledger(requests))
+    clause = {"ConnectionRefused": "has refused connections", "Timeout": "has not answered"}[error]
+    begun = requests.clock.now
+    for seconds, tries in ((30, 61), (30, 62)):
+        with pytest.raises(LockOutage) as caught:
+            lock.acquire_shared("a", soon(requests, 1800), told)
+        assert str(caught.value) == (
+            f"lock ns/kwait-serial cannot be read: API server https://10.0.0.1:6443 {clause} "
+            f"for {seconds}s ({tries} tries)"
+        )
+        assert requests.clock.now == begun + seconds
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_lock_of_an_ended_cluster_takes_no_time(requests: Requests, exclusive: bool) -> None:
+    lock = ClusterLock(ledger(requests))
+    acquire = lock.acquire_exclusive if exclusive else lock.acquire_shared
+    acquire("a", soon(requests), told)
+    requests.clock.now = begun = requests.clock.now + 100
+
+    def end(verb: str) -> None:
+        raise ClusterEnded("the embedded cluster has ended (signal 9)")
+
+    requests.after = end
+    assert not lock.lost()
+    assert lock.release()
+    with pytest.raises(ClusterEnded):
+        lock.acquire_exclusive("b", soon(requests), told)
+    assert requests.clock.now == begun
 
 
 def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -> None:
@@ -132,7 +179,7 @@ def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -
     assert LOCK_NAME not in requests.leases.objects
 
 
-def test_who_was_paused_while_it_was_granted_makes_sure(requests: Requests) -> None:
+def test_grant_during_a_pause_is_verified(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     paused: list[str] = []
 
@@ -148,7 +195,7 @@ def test_who_was_paused_while_it_was_granted_makes_sure(requests: Requests) -> N
     assert requests.asked[-5:] == ["replace", "list", "replace", "list", "replace"]
 
 
-def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
+def test_lost_write_response_is_followed_by_a_newer_write(requests: Requests) -> None:
     own = LockMember(ledger(requests))
     own.join("t", soon(requests), out=False)
     assert own.member is not None
@@ -163,7 +210,7 @@ def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
         own.change(own.member, "t", soon(requests), out=True)
     requests.replace = replace  # type: ignore[method-assign] # as above
 
-    own.look(soon(requests))
+    own.read_state(soon(requests))
     assert _is_due(own)
     own.change(own.member, "t", soon(requests), out=False)
     assert not _is_due(own)
@@ -171,7 +218,7 @@ def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
         requests.leases.replace(late[0])
 
 
-def test_a_write_that_has_arrived_after_all_needs_no_overtaking(requests: Requests) -> None:
+def test_stored_write_without_response_is_recognized(requests: Requests) -> None:
     own = LockMember(ledger(requests))
     own.join("t", soon(requests), out=False)
     assert own.member is not None
@@ -184,12 +231,12 @@ def test_a_write_that_has_arrived_after_all_needs_no_overtaking(requests: Reques
     with pytest.raises(DeadlineExceeded):
         own.change(own.member, "t", soon(requests), out=True)
     assert _is_due(own)
-    own.look(soon(requests))
+    own.read_state(soon(requests))
     assert not _is_due(own)
     assert own.member.out
 
 
-def test_who_shows_life_is_not_removed(requests: Requests) -> None:
+def test_renewing_member_is_not_removed(requests: Requests) -> None:
     mine, theirs = ledger(requests), ledger(requests, "you")
     member = theirs.join("t", soon(requests), out=False)
     theirs.change(member, "t", soon(requests), out=False)
@@ -199,7 +246,7 @@ def test_who_shows_life_is_not_removed(requests: Requests) -> None:
     assert requests.leases.members == [member.name]
 
 
-def test_tickets_of_nobody_are_removed(requests: Requests) -> None:
+def test_tickets_without_a_member_are_removed(requests: Requests) -> None:
     mine = ledger(requests)
     ghost = Ticket("t", "uid-of-nobody", "gone", "run x", "test", False)
     mine.write(mine.snapshot(soon(requests)), [ghost], soon(requests))
@@ -210,7 +257,7 @@ def test_tickets_of_nobody_are_removed(requests: Requests) -> None:
     assert requests.leases.queue == []
 
 
-def test_who_leaves_leaves_nothing(requests: Requests) -> None:
+def test_leaving_removes_lease_and_tickets(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     lock.acquire_shared("a", soon(requests), told)
     lock.release()
@@ -221,7 +268,7 @@ def test_who_leaves_leaves_nothing(requests: Requests) -> None:
     assert requests.asked[3:] == ["delete"]
 
 
-def test_who_is_between_tests_makes_room_when_it_hears_of_somebody(requests: Requests) -> None:
+def test_member_between_tests_yields_to_an_exclusive_ticket(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     lock.acquire_shared("a", soon(requests), told)
     other = ledger(requests, "you")
@@ -238,13 +285,13 @@ def test_who_is_between_tests_makes_room_when_it_hears_of_somebody(requests: Req
     assert _out(requests, "me")
 
 
-def _out(requests: Requests, who: str) -> bool:
+def _out(requests: Requests, holder: str) -> bool:
     members = read_lock_state(requests.leases.objects.values()).members.values()
-    return next(each.out for each in members if each.who == who)
+    return next(each.out for each in members if each.holder == holder)
 
 
 @pytest.mark.parametrize("error", [403, 422])
-def test_what_the_server_refuses_for_good_is_raised(requests: Requests, error: int) -> None:
+def test_permanent_errors_are_raised(requests: Requests, error: int) -> None:
     def refuse(verb: str) -> None:
         raise ApiError("no", status=error)
 
@@ -257,14 +304,14 @@ def test_what_the_server_refuses_for_good_is_raised(requests: Requests, error: i
     "text",
     [None, "", "nonsense", "{}", "[1]", '["x"]', '[{"id": "x"}]', "null", "12", '[{"id": "x", '],
 )
-def test_a_queue_that_cannot_be_read_is_empty(text: str | None) -> None:
+def test_invalid_queue_is_empty(text: str | None) -> None:
     notes = None if text is None else {"pytest-kwait/queue": text}
     lock = {"metadata": {"name": LOCK_NAME, "annotations": notes}, "spec": None}
 
     assert read_queue(lock) == ()
 
 
-def test_members_are_read_from_whatever_is_there() -> None:
+def test_members_are_read_from_incomplete_leases() -> None:
     labels = {"pytest-kwait/lock": "member"}
     snapshot = read_lock_state(
         [
@@ -288,7 +335,7 @@ def _member(number: int) -> Member:
     return Member(f"m{number}", f"u{number}", "1", 6.0, False, f"run {number}", "", {})
 
 
-def test_whom_somebody_waits_for_is_said() -> None:
+def test_holders_are_named_while_waiting() -> None:
     tickets = [_ticket(number) for number in range(3)]
     waited = read_lock_state(
         [{"metadata": {}} | _labelled(build_lock_lease(None, tickets, "", held=False))]

@@ -15,7 +15,7 @@ DURATION = 6.0
 
 
 def at_once(one: Span, other: Span, now: float) -> bool:
-    """Whether two tests ran at the same time though one of them had to be alone."""
+    """Return whether an exclusive test ran in parallel to another one."""
     if one.shared and other.shared:
         return False
     ends = [now if each.over is None else each.over for each in (one, other)]
@@ -73,7 +73,7 @@ class Round:
         return [(each.name, span) for each in self.processes for span in each.spans]
 
     def unknown(self) -> list[str]:
-        """Return what ran at once though nobody has been told."""
+        """Return overlaps of tests without a detected loss."""
         found = []
         for (whose, one), (others, other) in itertools.combinations(self.spans(), 2):
             if whose == others or not at_once(one, other, self.world.now):
@@ -85,7 +85,7 @@ class Round:
 
 
 @pytest.mark.parametrize("ten", range(3))
-def test_serial_tests_are_alone_or_know_and_everybody_comes_to_an_end(
+def test_exclusive_tests_run_alone_or_detect_loss_and_all_finish(
     ten: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = 0
@@ -102,7 +102,7 @@ def test_serial_tests_are_alone_or_know_and_everybody_comes_to_an_end(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_is_lost_where_nothing_happens(seed: int) -> None:
+def test_no_lock_is_lost_without_faults(seed: int) -> None:
     history = Round(seed, calm=True)
     history.world.run_until(400.0)
 
@@ -118,7 +118,7 @@ def test_nothing_is_lost_where_nothing_happens(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_of_shared_tests_does_not_keep_a_serial_one_out(seed: int) -> None:
+def test_shared_tests_do_not_starve_an_exclusive_one(seed: int) -> None:
     rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     for name in "abc":
         Process(world, leases, name, rng, [(name, True, rng.uniform(1, 3), 0.0)] * 60)
@@ -131,7 +131,7 @@ def test_a_stream_of_shared_tests_does_not_keep_a_serial_one_out(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_of_serial_tests_does_not_keep_a_shared_one_out(seed: int) -> None:
+def test_exclusive_tests_do_not_starve_a_shared_one(seed: int) -> None:
     rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     streams = [Process(world, leases, name, rng, [(name, False, 2.0, 0.0)] * 60) for name in "ab"]
     shared = Process(world, leases, "s", rng, [("s", True, 1.0, 20.0)])
@@ -143,7 +143,7 @@ def test_a_stream_of_serial_tests_does_not_keep_a_shared_one_out(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_serial_tests_come_in_the_order_of_asking(seed: int) -> None:
+def test_exclusive_tests_run_in_the_order_of_request(seed: int) -> None:
     rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     Process(world, leases, "first", rng, [("first", False, 20.0, 0.0)])
     others = [
@@ -157,7 +157,7 @@ def test_serial_tests_come_in_the_order_of_asking(seed: int) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_killed_holder_is_followed_after_its_duration(seed: int, shared: bool) -> None:
+def test_killed_holder_expires_after_its_duration(seed: int, shared: bool) -> None:
     rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     killed = Process(world, leases, "k", rng, [("k", shared, 100.0, 0.0)], duration=DURATION)
     other = Process(world, leases, "o", rng, [("o", False, 1.0, 3.0)], duration=DURATION)
@@ -173,7 +173,7 @@ def test_a_killed_holder_is_followed_after_its_duration(seed: int, shared: bool)
     assert other.said[-1] == ("shared by k: k" if shared else "held by k: k")
 
 
-def test_a_paused_holder_knows_that_it_has_lost() -> None:
+def test_paused_holder_detects_loss() -> None:
     rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     paused = Process(world, leases, "p", rng, [("p", False, 3.0, 0.0), ("p2", True, 1.0, 0.0)])
     other = Process(world, leases, "o", rng, [("o", False, 30.0, 1.0)])
@@ -186,7 +186,7 @@ def test_a_paused_holder_knows_that_it_has_lost() -> None:
     assert paused.spans[1].begun > (other.spans[0].over or 0.0)
 
 
-def test_a_paused_holder_that_nobody_has_waited_for_has_lost_nothing() -> None:
+def test_paused_holder_without_contention_keeps_the_lock() -> None:
     rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     paused = Process(world, leases, "p", rng, [("p", False, 3.0, 0.0)])
     world.run_until(2.0)
@@ -196,7 +196,7 @@ def test_a_paused_holder_that_nobody_has_waited_for_has_lost_nothing() -> None:
     assert [span.lost for span in paused.spans] == [False]
 
 
-def test_who_has_waited_long_enough_gives_up_and_leaves_the_queue() -> None:
+def test_timed_out_waiter_leaves_the_queue() -> None:
     rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     Process(world, leases, "h", rng, [("h", False, 30.0, 0.0)])
     waiting = Process(world, leases, "w", rng, [("w", False, 1.0, 1.0)], limit=5.0)

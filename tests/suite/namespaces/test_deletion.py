@@ -22,7 +22,7 @@ _LEFT = (
 
 
 class World:
-    """A cluster whose namespaces go when their time has come."""
+    """A cluster that deletes namespaces at planned times."""
 
     def __init__(self) -> None:
         self.transport = FakeTransport()
@@ -68,13 +68,13 @@ def _condition(kind: str, message: str) -> dict[str, Any]:
     return {"type": kind, "status": "True", "message": message}
 
 
-def test_what_is_gone_costs_one_request() -> None:
+def test_deleted_namespaces_cost_one_request() -> None:
     world = World()
     assert world.wait(1) == []
     assert (world.transport.requests, world.told) == ([f"GET {_PATH}"], [])
 
 
-def test_it_returns_once_all_are_gone_and_says_that_it_waits() -> None:
+def test_wait_returns_after_deletion_and_reports_progress() -> None:
     world = World()
     world.namespace(1, end=2.0)
     world.namespace(2, end=4.2)
@@ -83,7 +83,7 @@ def test_it_returns_once_all_are_gone_and_says_that_it_waits() -> None:
     assert world.told == ["waiting up to 2m0s until 2 namespaces are gone"]
 
 
-def test_a_namesake_is_not_awaited_nor_what_nobody_asked_to_go() -> None:
+def test_only_requested_deletions_are_awaited() -> None:
     world = World()
     world.namespace(1)["metadata"]["uid"] = "another"
     world.namespace(2)
@@ -91,7 +91,7 @@ def test_a_namesake_is_not_awaited_nor_what_nobody_asked_to_go() -> None:
     assert world.clock.monotonic() == 0
 
 
-def test_what_holds_it_is_named_by_object_and_finalizer() -> None:
+def test_remaining_objects_and_finalizers_are_named() -> None:
     world = World()
     conditions = [
         _condition("NamespaceContentRemaining", _LEFT),
@@ -115,7 +115,7 @@ def test_what_holds_it_is_named_by_object_and_finalizer() -> None:
     ]
 
 
-def test_its_own_finalizers_and_what_its_status_says() -> None:
+def test_namespace_finalizers_and_conditions_are_reported() -> None:
     world = World()
     world.namespace(1)["metadata"]["finalizers"] = ["example.com/whole"]
     failure = "Discovery failed for some groups, 1 failing: metrics.k8s.io/v1beta1: stale"
@@ -126,7 +126,7 @@ def test_its_own_finalizers_and_what_its_status_says() -> None:
     ]
 
 
-def test_many_are_counted() -> None:
+def test_many_remaining_objects_are_counted() -> None:
     world = World()
     for number in range(8):
         world.namespace(number)
@@ -135,7 +135,7 @@ def test_many_are_counted() -> None:
     assert lines[5:] == ["  kwait-4: being deleted", "  and 3 more"]
 
 
-def test_who_may_not_list_looks_at_each() -> None:
+def test_forbidden_list_falls_back_to_gets() -> None:
     world = World()
     world.namespace(1, end=1.0)
     denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=_PATH)
@@ -149,7 +149,7 @@ def test_who_may_not_list_looks_at_each() -> None:
     assert world.transport.requests.count(f"GET {_PATH}") == 1
 
 
-def test_what_cannot_be_seen_is_told() -> None:
+def test_unreadable_namespaces_are_reported() -> None:
     world = World()
     for path in (_PATH, f"{_PATH}/kwait-1"):
         denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=path)
@@ -160,7 +160,7 @@ def test_what_cannot_be_seen_is_told() -> None:
     ]
 
 
-def test_a_limit_that_comes_while_the_server_is_asked_leaves_what_was_seen(
+def test_limit_during_a_request_reports_the_last_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()

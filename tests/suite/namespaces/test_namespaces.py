@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import NAMESPACES
+from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
-from pytest_kwait.suite.bound_wait import TimeBudget
 from pytest_kwait.suite.cleanup.owned_objects import KEPT_LIFETIME, Owner
 from pytest_kwait.suite.config.parsers import PodSecurity
 from pytest_kwait.suite.namespaces.namespaces import _DEFAULT_OBJECTS_DELAY, Namespaces
 from pytest_kwait.testing import FakeClock
-from pytest_kwait.wait.errors import DeadlineExceeded
+from pytest_kwait.wait.context import DeadlineExceeded
 from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def namespaces(transport: FakeTransport, **timeouts: float) -> Namespaces:
     return Namespaces(client, Timeouts().merged(timeouts))
 
 
-def test_name_says_run_worker_and_test() -> None:
+def test_name_contains_run_worker_and_test() -> None:
     assert re.fullmatch(r"kwait-r7k2m9-gw0-test-scale-a-b-[0-9a-f]{8}", _OWNER.name)
 
 
@@ -41,7 +41,7 @@ def test_attempt_and_shard_are_in_the_name() -> None:
 
 @pytest.mark.parametrize("title", ["t" * 300, "", "…", "test_[é-ü]", "-".join("x" * 40), "A" * 63])
 @pytest.mark.parametrize("run", ["r", "github-1234567890-attempt-12-of-many"])
-def test_name_is_a_dns_label_whatever_the_test_is_called(title: str, run: str) -> None:
+def test_name_is_always_a_dns_label(title: str, run: str) -> None:
     name = Owner(run, "tests/x.py::" + title, title, worker="gw12", attempt=12).name
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
     assert "--" not in name
@@ -62,7 +62,7 @@ def test_no_two_owners_share_a_name() -> None:
     assert len({owner.name for owner in owners}) == len(owners)
 
 
-def test_labels_are_hashes_and_annotations_can_be_read() -> None:
+def test_labels_are_hashes_and_annotations_are_plain_text() -> None:
     metadata = _OWNER.manifest(1_700_000_000.0)["metadata"]
     assert metadata["labels"]["app.kubernetes.io/managed-by"] == "pytest-kwait"
     for label in ("pytest-kwait/run", "pytest-kwait/owner"):
@@ -78,7 +78,7 @@ def test_labels_are_hashes_and_annotations_can_be_read() -> None:
     assert KEPT_LIFETIME == 24 * 3600
 
 
-def test_made_awaited_and_deleted_by_uid() -> None:
+def test_namespace_is_created_awaited_and_deleted_by_uid() -> None:
     transport = FakeTransport()
     made = namespaces(transport)
     name = made.make(_OWNER, _POLL)
@@ -98,7 +98,15 @@ def test_made_awaited_and_deleted_by_uid() -> None:
     assert made.going == {name: uid}
 
 
-def test_namesake_of_somebody_else_is_not_deleted() -> None:
+def test_no_default_objects_are_awaited_where_no_controller_creates_them() -> None:
+    transport = FakeTransport()
+    client: Any = FakeClient(transport)
+    made = Namespaces(client, Timeouts(), has_controllers=False)
+    assert made.make(_OWNER, _POLL) == _OWNER.name
+    assert transport.requests == ["POST /api/v1/namespaces"]
+
+
+def test_foreign_namespace_of_the_same_name_is_not_deleted() -> None:
     transport = FakeTransport()
     made = namespaces(transport)
     name = made.make(_OWNER, _POLL)
@@ -107,7 +115,7 @@ def test_namesake_of_somebody_else_is_not_deleted() -> None:
     assert f"/api/v1/namespaces/{name}" in transport.objects
 
 
-def test_what_keeps_a_namespace_is_told() -> None:
+def test_finalizers_of_a_remaining_namespace_are_reported() -> None:
     transport = FakeTransport()
     made = namespaces(transport)
     name = made.make(_OWNER, _POLL)
@@ -120,7 +128,7 @@ def test_what_keeps_a_namespace_is_told() -> None:
     assert made.going == {}
 
 
-def test_what_comes_late_is_awaited() -> None:
+def test_late_service_account_is_awaited() -> None:
     transport = FakeTransport()
     path = f"/api/v1/namespaces/{_OWNER.name}"
     late = [ApiError("not yet", status=404, reason="NotFound")] * 3
@@ -134,7 +142,7 @@ def test_what_comes_late_is_awaited() -> None:
     ]
 
 
-def test_what_comes_in_a_moment_is_looked_for_ever_more_seldom() -> None:
+def test_polling_of_the_service_account_backs_off() -> None:
     transport = FakeTransport()
     path = f"/api/v1/namespaces/{_OWNER.name}"
     late = [ApiError("not yet", status=404, reason="NotFound")] * 3
@@ -167,21 +175,24 @@ def hurried(transport: FakeTransport) -> Namespaces:
     return Namespaces(client, Timeouts(), time_budget=lambda: time_budget)
 
 
-def test_what_does_not_come_before_the_tests_own_limit_is_told_in_time() -> None:
+def test_missing_service_account_is_reported_before_the_test_timeout() -> None:
     transport = FakeTransport()
     transport.bare_namespaces = True
     path = f"/api/v1/namespaces/{_OWNER.name}"
     denied = ApiError("no", status=403, reason="Forbidden", method="DELETE", path=path)
     transport.refuse("DELETE", path, denied)
-    with pytest.raises(WaitTimeout, match=r"^serviceaccount \S+/default did not ") as caught:
+    with pytest.raises(WaitTimeout) as caught:
         hurried(transport).make(_OWNER, _POLL)
+    assert str(caught.value).splitlines()[0] == (
+        "serviceaccount default did not get created within 500ms: not found yet"
+    )
     assert caught.value.__notes__ == [
         f"its limit of 2m0s {_CUT}",
         f"namespace {_OWNER.name} could not be deleted: DELETE {path}: 403 Forbidden: no",
     ]
 
 
-def test_a_server_that_is_in_trouble_is_told_of_in_time() -> None:
+def test_server_errors_are_reported_before_the_test_timeout() -> None:
     transport = FakeTransport()
     busy = ApiError("busy", status=503, method="POST", path="/api/v1/namespaces")
     transport.refuse("POST", "/api/v1/namespaces", *[busy] * 20)
@@ -190,7 +201,7 @@ def test_a_server_that_is_in_trouble_is_told_of_in_time() -> None:
     assert caught.value.__notes__ == [f"its limit of 5m0s {_CUT}"]
 
 
-def test_a_server_that_is_silent_is_told_of_in_time() -> None:
+def test_silent_server_is_reported_before_the_test_timeout() -> None:
     class Silent(FakeTransport):
         def send(self, method: str, path: str, **options: Any) -> Response:
             deadline = options["deadline"]
@@ -206,7 +217,7 @@ def test_a_server_that_is_silent_is_told_of_in_time() -> None:
     assert caught.value.__notes__ == [f"its limit of 5m0s {_CUT}"]
 
 
-def test_answer_that_got_lost_is_looked_up() -> None:
+def test_lost_create_response_is_looked_up() -> None:
     transport = FakeTransport()
     made = namespaces(transport)
     manifest = _OWNER.manifest(0.0)
@@ -222,7 +233,7 @@ def test_answer_that_got_lost_is_looked_up() -> None:
     assert f"/api/v1/namespaces/{_OWNER.name}" not in transport.objects
 
 
-def test_a_name_that_is_taken_is_left_to_its_owner() -> None:
+def test_existing_foreign_namespace_is_not_used() -> None:
     transport = FakeTransport()
     taken = namespaces(transport).make(_OWNER, _POLL)
     made = namespaces(transport)
@@ -235,7 +246,7 @@ def test_a_name_that_is_taken_is_left_to_its_owner() -> None:
     assert f"/api/v1/namespaces/{taken}" in transport.objects
 
 
-def test_nobody_moves_into_a_namespace_that_is_being_deleted() -> None:
+def test_terminating_namespace_is_not_used() -> None:
     transport = FakeTransport()
     old = _OWNER.manifest(0.0)
     old["metadata"] |= {"uid": "old", "deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -245,7 +256,7 @@ def test_nobody_moves_into_a_namespace_that_is_being_deleted() -> None:
     assert namespaces(transport).make(_OWNER, _POLL) != _OWNER.name
 
 
-def test_what_another_run_made_is_not_taken_for_the_work_of_a_lost_answer() -> None:
+def test_namespace_of_another_run_is_not_adopted_after_a_lost_response() -> None:
     transport = FakeTransport()
     theirs = replace(_OWNER, nonce="another").manifest(0.0)
     theirs["metadata"] |= {"name": _OWNER.name, "uid": "theirs"}
@@ -259,7 +270,7 @@ def test_what_another_run_made_is_not_taken_for_the_work_of_a_lost_answer() -> N
     assert transport.objects[path]["metadata"]["uid"] == "theirs"
 
 
-def test_names_that_are_all_taken_are_told() -> None:
+def test_exhausted_names_are_an_error() -> None:
     transport = FakeTransport()
     taken = ApiError("n", status=409, reason="AlreadyExists", method="POST", path="/x")
     transport.refuse("POST", "/api/v1/namespaces", taken, taken, taken)
@@ -273,7 +284,7 @@ def test_names_that_are_all_taken_are_told() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
+def test_create_is_retried_on_a_busy_server(status: int) -> None:
     transport = FakeTransport()
     transport.refuse("POST", "/api/v1/namespaces", ApiError("busy", status=status))
     made = namespaces(transport)
@@ -281,7 +292,7 @@ def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
     assert transport.requests.count("POST /api/v1/namespaces") == 2
 
 
-def test_who_may_make_no_namespace_is_told_the_way_out() -> None:
+def test_forbidden_create_names_the_namespace_option() -> None:
     transport = FakeTransport()
     message = (
         'namespaces is forbidden: User "ci" cannot create resource "namespaces" in API group "" '
@@ -299,7 +310,7 @@ def test_who_may_make_no_namespace_is_told_the_way_out() -> None:
     )
 
 
-def test_what_refuses_a_namespace_is_told() -> None:
+def test_refused_create_reports_the_servers_message() -> None:
     transport = FakeTransport()
     error = ApiError(
         'admission webhook "quota.example.com" denied the request: 50 of 50 namespaces',
@@ -318,7 +329,7 @@ def test_what_refuses_a_namespace_is_told() -> None:
     )
 
 
-def test_levels_of_pod_security_are_labels_and_ours_cannot_be_taken() -> None:
+def test_pod_security_levels_are_labels_and_reserved_labels_are_refused() -> None:
     transport = FakeTransport()
     client: Any = FakeClient(transport)
     made = Namespaces(client, Timeouts(), PodSecurity("baseline", "v1.30"))
@@ -361,7 +372,7 @@ class _Quota:
         return self.reasons.pop(0)
 
 
-def test_who_waits_for_a_turn_is_seen_waiting() -> None:
+def test_wait_for_the_quota_is_an_active_wait() -> None:
     quota = _Quota("100 are there", "")
     owner = replace(_OWNER, registration=quota)
     client: Any = FakeClient(FakeTransport())
@@ -374,7 +385,7 @@ def test_who_waits_for_a_turn_is_seen_waiting() -> None:
     ]
 
 
-def test_a_turn_that_does_not_come_is_told_and_nothing_is_made() -> None:
+def test_exhausted_quota_is_reported_and_nothing_is_created() -> None:
     transport = FakeTransport()
     owner = replace(_OWNER, registration=_Quota("100 are there", "100 are there still"))
     with pytest.raises(ClusterError) as caught:
@@ -385,7 +396,7 @@ def test_a_turn_that_does_not_come_is_told_and_nothing_is_made() -> None:
     assert transport.objects == {}
 
 
-def test_kept_namespace_stays_with_a_new_expiry_and_a_hint() -> None:
+def test_kept_namespace_gets_a_new_expiry_and_a_hint() -> None:
     transport = FakeTransport()
     made = namespaces(transport)
     name = made.make(_OWNER, _POLL)

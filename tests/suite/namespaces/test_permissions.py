@@ -31,7 +31,7 @@ class Authorizer(FakeTransport):
     """Answers what one may do.
 
     Args:
-        denied: verb and resource of what one may not; who may all of it may everything.
+        denied: verbs and resources that are forbidden; empty for an administrator.
         trouble: what is answered instead; None for nothing.
     """
 
@@ -72,7 +72,7 @@ def told(transport: FakeTransport, **settings: Any) -> MissingRights:
 _WHO = "user 'system:serviceaccount:ci:runner' may not do on context 'lab' in kubeconfig /k what "
 
 
-def test_everything_is_listed_at_once_with_what_to_do() -> None:
+def test_all_missing_rights_are_listed_with_advice() -> None:
     denied = [
         "create namespaces",
         "patch namespaces",
@@ -102,7 +102,7 @@ def test_everything_is_listed_at_once_with_what_to_do() -> None:
     )
 
 
-def test_what_runs_go_on_without_refuses_nothing() -> None:
+def test_optional_rights_refuse_nothing() -> None:
     transport = Authorizer(["list events", "watch nodes"])
     assert told(transport) == (
         "",
@@ -114,7 +114,7 @@ def test_what_runs_go_on_without_refuses_nothing() -> None:
     )
 
 
-def test_in_a_namespace_that_is_given_it_must_be_readable_and_all_else_is_asked_for_there() -> None:
+def test_rights_in_a_given_namespace() -> None:
     transport = Authorizer(["get namespaces", "delete leases", "list pods", "list namespaces"])
     assert told(transport, namespace="team", session_waits=False) == (
         f"{_WHO}pytest-kwait needs for itself:\n"
@@ -153,13 +153,13 @@ def test_in_a_namespace_that_is_given_it_must_be_readable_and_all_else_is_asked_
     )
 
 
-def test_whoever_may_everything_is_asked_about_nothing_else() -> None:
+def test_administrators_need_one_review() -> None:
     transport = Authorizer([])
     assert told(transport) == ("", ())
     assert transport.requests == [_REVIEWS]
 
 
-def test_the_role_in_the_docs_has_what_is_needed_and_nothing_else() -> None:
+def test_documented_role_has_exactly_the_needed_rights() -> None:
     text = (Path(__file__).parents[3] / "docs" / "namespaces.md").read_text()
     found = re.search(r"```yaml\n(.*?)```", text, re.S)
     assert found is not None
@@ -178,7 +178,8 @@ def test_the_role_in_the_docs_has_what_is_needed_and_nothing_else() -> None:
         for each in transport.asked
         if (v := each["verb"]) != "*"
     }
-    assert sorted(granted) == sorted(asked)
+    # Secrets are listed on failures alone: their right is not checked.
+    assert sorted(granted) == sorted([*asked, ("", "secrets", "list")])
 
 
 @pytest.mark.parametrize(
@@ -194,26 +195,24 @@ def test_the_role_in_the_docs_has_what_is_needed_and_nothing_else() -> None:
         ({"namespace": "team"}, "get configmaps", 0),
     ],
 )
-def test_nothing_is_asked_that_is_not_needed(
-    settings: dict[str, Any], right: str, asked: int
-) -> None:
+def test_only_needed_rights_are_reviewed(settings: dict[str, Any], right: str, asked: int) -> None:
     transport = Authorizer(["nothing"])
     told(transport, **settings)
     assert [f"{each['verb']} {each['resource']}" for each in transport.asked].count(right) == asked
 
 
-def test_what_may_be_granted_in_the_namespace_is_not_missed_before() -> None:
+def test_rights_granted_in_the_namespace_are_not_missing() -> None:
     assert told(Authorizer(["delete namespaces", "list serviceaccounts"])) == ("", ())
 
 
 @pytest.mark.parametrize("status", [0, 403, 404, 500])
-def test_a_server_that_does_not_say_refuses_nothing(status: int) -> None:
+def test_failed_reviews_refuse_nothing(status: int) -> None:
     transport = Authorizer([], ApiError("no", status=status, reason="Trouble"))
     assert told(transport) == ("", ())
     assert len(transport.requests) == 30
 
 
-def test_many_are_asked_at_the_same_time() -> None:
+def test_reviews_run_in_parallel() -> None:
     transport = Authorizer(["nothing"])
     transport.together = threading.Barrier(3)
     # The first one alone, then three times nine.
@@ -221,7 +220,7 @@ def test_many_are_asked_at_the_same_time() -> None:
     assert len(transport.requests) == 28
 
 
-def test_who_it_is_is_not_always_known() -> None:
+def test_user_name_may_be_unknown() -> None:
     class Secretive(Authorizer):
         def send(self, method: str, path: str, **options: Any) -> Response:
             if f"{method} {path}" == _WHOAMI:

@@ -16,15 +16,22 @@ _LIST = f"GET {_PATH}"
 
 
 class World:
-    """A run on a cluster whose namespaces take their time to go."""
+    """A run on a cluster that deletes namespaces with a delay."""
 
-    def __init__(self, limit: int = 2, rate: float = 1000.0) -> None:
+    def __init__(
+        self, limit: int = 2, rate: float = 1000.0, *, has_controllers: bool = True
+    ) -> None:
         self.transport = FakeTransport()
         self.clock = FakeClock()
         client: Any = FakeClient(self.transport, self.clock)
         sources = ("default", "env KWAIT_NAMESPACE_RATE")
         self.turns = NamespaceQuota(
-            Session.of(client), "r1", limit=limit, rate=rate, sources=sources
+            Session.of(client),
+            "r1",
+            limit=limit,
+            rate=rate,
+            sources=sources,
+            has_controllers=has_controllers,
         )
 
     def make(self, number: int, seconds: float = 0.0, **notes: str) -> str:
@@ -47,13 +54,13 @@ class World:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
 
-def test_nothing_is_asked_as_long_as_there_is_room() -> None:
+def test_no_list_below_the_limit() -> None:
     world = World()
     assert [world.make(1), world.make(2)] == ["", ""]
     assert world.transport.requests == []
 
 
-def test_one_that_is_being_deleted_counts_until_it_is_gone() -> None:
+def test_terminating_namespaces_count() -> None:
     world = World()
     world.make(1)
     world.make(2)
@@ -70,27 +77,36 @@ def test_one_that_is_being_deleted_counts_until_it_is_gone() -> None:
     assert world.make(3, 5.0) == ""
 
 
-def test_a_look_without_time_asks_nobody() -> None:
+def test_terminating_namespaces_do_not_count_where_no_controller_removes_them() -> None:
+    world = World(limit=1, has_controllers=False)
+    for number in range(3):
+        assert world.make(number, 5.0) == ""
+        world.going(number)
+    assert world.make(4, 5.0) == ""
+    assert "the run has 1 namespaces, 0 of them being deleted" in world.make(5, 5.0)
+
+
+def test_expired_deadline_sends_no_list() -> None:
     world = World(limit=1)
     world.make(1)
     assert "the run has 1 namespaces" in world.make(2)
     assert world.transport.requests == []
 
 
-def test_what_is_kept_does_not_count() -> None:
+def test_kept_namespaces_do_not_count() -> None:
     world = World(limit=1)
     for number in range(3):
         assert world.make(number, 5.0, **{"pytest-kwait/kept": "true"}) == ""
 
 
-def test_one_that_was_never_made_counts_for_a_moment() -> None:
+def test_unlisted_namespace_counts_for_a_while() -> None:
     world = World(limit=1)
     world.turns.acquire("kwait-r1-refused", 0.0)
     assert world.make(1, 4.0) != ""
     assert world.make(1, 2.0) == ""
 
 
-def test_namespaces_of_others_do_not_count() -> None:
+def test_namespaces_of_other_runs_do_not_count() -> None:
     world = World(limit=1)
     other = Owner("r1", "o", "o", shard="2/4").manifest(0.0)
     world.transport.objects[f"{_PATH}/other"] = other
@@ -101,7 +117,7 @@ def test_namespaces_of_others_do_not_count() -> None:
     assert world.make(2, 6.0) == ""
 
 
-def test_they_are_made_one_after_the_other() -> None:
+def test_creation_rate_is_limited() -> None:
     world = World(limit=100, rate=4.0)
     for number in range(4):
         assert world.make(number) == ""
@@ -112,7 +128,7 @@ def test_they_are_made_one_after_the_other() -> None:
     assert world.clock.monotonic() == pytest.approx(2.0)
 
 
-def test_less_than_one_a_second() -> None:
+def test_creation_rate_below_one_per_second() -> None:
     world = World(rate=0.1)
     assert world.make(1) == ""
     assert "make 0.1 a second" in world.make(2, 5.0)
@@ -120,7 +136,7 @@ def test_less_than_one_a_second() -> None:
     assert world.clock.monotonic() == pytest.approx(10.0)
 
 
-def test_who_may_not_list_is_not_held_and_told_so() -> None:
+def test_forbidden_list_lifts_the_limit_with_a_message() -> None:
     world = World(limit=1)
     denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=_PATH)
     world.transport.refuse("GET", _PATH, denied)
@@ -132,7 +148,7 @@ def test_who_may_not_list_is_not_held_and_told_so() -> None:
     assert world.transport.requests.count(_LIST) == 1
 
 
-def test_a_server_that_does_not_answer_is_asked_again() -> None:
+def test_failed_list_is_retried() -> None:
     world = World(limit=1)
     world.make(1)
     world.transport.refuse("GET", _PATH, *[ApiError("busy", status=503)] * 3)

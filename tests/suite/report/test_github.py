@@ -60,7 +60,7 @@ def test_without_artifacts_there_is_no_column_for_them() -> None:
     ]
 
 
-def test_nothing_in_a_table_is_markup() -> None:
+def test_table_cells_are_escaped() -> None:
     failed = FailedTest("t[|*`x`*|]", "<b>~~a~~</b>\n[x](y) & \\")
     row = format_summary([failed], {}, run="<r>").splitlines()[-2]
     assert row == (

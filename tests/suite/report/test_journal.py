@@ -28,7 +28,7 @@ def names(path: Path) -> list[str]:
     return [entry.run.name for entry in read_entries(path) if entry.run]
 
 
-def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
+def test_lines_are_read_in_order(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.jsonl")
     journal.write(run("one"))
     journal.write(JournalEntry(begun=WaitStarted("i", "r", "s", "g", 2.0)))
@@ -37,7 +37,7 @@ def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
     assert names(journal.path) == ["one", "two"]
 
 
-def test_a_process_that_is_killed_takes_no_line_with_it(tmp_path: Path) -> None:
+def test_killed_process_loses_no_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     code = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -52,7 +52,7 @@ def test_a_process_that_is_killed_takes_no_line_with_it(tmp_path: Path) -> None:
     assert names(path) == [str(n) for n in range(100)]
 
 
-def test_a_line_that_was_cut_off_is_none(tmp_path: Path) -> None:
+def test_truncated_line_is_ignored(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.jsonl")
     journal.write(run("one"))
     with journal.path.open("ab") as file:
@@ -60,7 +60,7 @@ def test_a_line_that_was_cut_off_is_none(tmp_path: Path) -> None:
     assert names(journal.path) == ["one"]
 
 
-def test_a_line_that_the_disk_cut_off_takes_no_other_with_it(
+def test_line_truncated_by_a_full_disk_spoils_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path / "a.jsonl")
@@ -94,7 +94,7 @@ def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
     assert names(journal.path) == []
 
 
-def test_what_is_closed_holds_no_file_and_says_so(
+def test_closed_journal_has_no_file_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path / "a.jsonl")
@@ -106,7 +106,7 @@ def test_what_is_closed_holds_no_file_and_says_so(
 
     monkeypatch.setattr(os, "close", closing)
     journal.close()
-    # Once: whoever has the number by then keeps it.
+    # Once: the descriptor may be reused by then.
     assert journal._file == -1
     journal.close()
     assert descriptor in closed

@@ -23,7 +23,7 @@ def test_tests_are_counted() -> None:
     assert count_tests(b'<testsuite tests="1"/>') == OutcomeCounts(1)
 
 
-def test_suites_of_shards_stay_apart() -> None:
+def test_suites_of_shards_are_separate() -> None:
     all = merge_documents([("1/3", ONE), ("2/3", OLD), ("3/3", OWN)])
     assert count_tests(all) == OutcomeCounts(13, 2, 1, 3, 2.5)
     assert re.findall(rb' name="([^"]+)"', all) == [
@@ -34,6 +34,6 @@ def test_suites_of_shards_stay_apart() -> None:
 
 
 @pytest.mark.parametrize("document", [b"", b"<testsuites>", b"\xff"])
-def test_what_is_no_document_is_said(document: bytes) -> None:
+def test_invalid_document_is_an_error(document: bytes) -> None:
     with pytest.raises(ValueError, match=r"^no JUnit document: "):
         count_tests(document)

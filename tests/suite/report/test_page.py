@@ -17,7 +17,7 @@ def data(html: str) -> Any:
     return json.loads(found[1])
 
 
-def test_nothing_that_a_cluster_says_is_markup() -> None:
+def test_page_escapes_texts_of_the_cluster() -> None:
     report = night(100)
     report.waits[0].subject = "</script><script>alert(1)</script><!--"
     report.waits[0].text = "{{script}} {{data}} {{style}}"
@@ -29,7 +29,7 @@ def test_nothing_that_a_cluster_says_is_markup() -> None:
     assert data(html)["evidence"]["0"]["text"] == report.waits[0].text
 
 
-def test_the_page_asks_nobody_and_runs_nothing_but_itself() -> None:
+def test_page_loads_nothing_and_runs_only_its_own_script() -> None:
     html = render_page(night(20))
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
@@ -52,7 +52,7 @@ def test_a_page_has_every_wait_and_its_notes() -> None:
 
 
 def test_evidence_in_a_page_is_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(files, "MAX_PAGE_EVIDENCE", 2500)
+    monkeypatch.setattr(files, "MAX_PAGE_EVIDENCE", 6000)
     told = data(render_page(night(400)))
     failed = [wait for wait in night(400).waits if wait.text]
     left_out = len(failed) - len(told["evidence"])

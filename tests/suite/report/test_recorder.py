@@ -9,8 +9,7 @@ import pytest
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
 from pytest_kwait.engine.failure.evidence import Evidence, LogTail
-from pytest_kwait.engine.failure.report import WaitReport
-from pytest_kwait.engine.failure.timeline import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.suite.report.records import (
     Journal,
     JournalEntry,
@@ -64,7 +63,7 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(tmp_path)
 
 
-def test_a_wait_is_written_down_as_it_begins_and_as_it_ends(recording: Recording) -> None:
+def test_start_and_end_of_a_wait_are_recorded(recording: Recording) -> None:
     recording.wait(1.5, "met", "0 of 1", "1 of 1")
     begun, over = recording.lines()
     assert begun.begun is not None
@@ -89,7 +88,7 @@ def test_a_wait_is_written_down_as_it_begins_and_as_it_ends(recording: Recording
     assert wait.changes == [VerdictChange(0.25, "0 of 1"), VerdictChange(0.25, "1 of 1")]
 
 
-def test_what_a_wait_lived_through_is_told_without_what_must_not_be_shown(
+def test_timeline_of_a_wait_is_redacted(
     recording: Recording,
 ) -> None:
     wait = ActiveWait(
@@ -105,21 +104,21 @@ def test_what_a_wait_lived_through_is_told_without_what_must_not_be_shown(
     assert record.changes == [VerdictChange(0.0, "says (hidden)")]
 
 
-def test_whatever_else_ends_a_wait_interrupts_it(recording: Recording) -> None:
+def test_other_exceptions_interrupt_a_wait(recording: Recording) -> None:
     recording.wait(1.0)
     record = recording.lines()[1].wait
     assert record is not None
     assert record.outcome == "interrupted"
 
 
-def test_a_wait_within_a_wait_is_told_apart(recording: Recording) -> None:
+def test_nested_waits_are_distinguished(recording: Recording) -> None:
     outer = ActiveWait("a", "b", Deadline.after(60.0, recording.clock), Timeline(), 0.0)
     with recording.pending.entered(outer):
         recording.wait(1.0, "met")
     assert [line.wait.inner for line in recording.lines() if line.wait] == [True, False]
 
 
-def test_evidence_is_written_once_it_is_gathered(recording: Recording) -> None:
+def test_evidence_is_recorded_when_collected(recording: Recording) -> None:
     wait = recording.wait(1.0, "failed early")
     recording.recorder.explain()
     assert len(recording.lines()) == 2
@@ -157,7 +156,7 @@ def test_evidence_is_bounded(recording: Recording) -> None:
     assert explained.evidence["logs_left_out"] > 0
 
 
-def test_waits_of_several_threads_are_all_there(recording: Recording) -> None:
+def test_waits_of_several_threads_are_recorded(recording: Recording) -> None:
     threads = [threading.Thread(target=recording.wait, args=(0.0, "met")) for _ in range(20)]
     for thread in threads:
         thread.start()
@@ -175,7 +174,7 @@ def test_waits_of_several_threads_are_all_there(recording: Recording) -> None:
         ({"l": [1, 2, 3], "n": None}, {"l": [1, 2], "n": None, "l_left_out": 1}),
     ],
 )
-def test_bounds(value: Any, expected: Any) -> None:
+def test_record_sizes_are_bounded(value: Any, expected: Any) -> None:
     assert limit_size(value, 2, 6) == expected
 
 

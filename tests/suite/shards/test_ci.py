@@ -148,7 +148,7 @@ def _asked(name: str, given: str = "auto") -> str:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(environ: dict[str, str], given: str, message: str) -> None:
+def test_invalid_variables_are_refused(environ: dict[str, str], given: str, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         said(environ, given)
     assert str(caught.value) == message

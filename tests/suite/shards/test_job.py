@@ -55,7 +55,7 @@ def test_the_job_that_is_submitted() -> None:
     }
 
 
-def test_a_template_says_the_rest() -> None:
+def test_template_adds_fields() -> None:
     template = {
         "metadata": {"labels": {"team": "a"}},
         "spec": {
@@ -90,7 +90,7 @@ def test_an_image_is_needed() -> None:
 
 
 class Informers:
-    """A factory whose informer of pods says what a test tells it to."""
+    """A factory with an informer of pods that the test drives."""
 
     def __init__(self, *_: object, namespace: str, label_selector: str) -> None:
         self.asked = (namespace, label_selector)
@@ -114,8 +114,8 @@ class Informers:
         return
 
 
-class Bench:
-    """A job whose pods and logs a test makes."""
+class Harness:
+    """A job with pods and logs of the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster = FakeCluster()
@@ -123,7 +123,7 @@ class Bench:
         self.done: list[ShardOutcome] = []
         self.logs: dict[str, str] = {}
         self.job = ShardJob(
-            self.cluster.client(), "ci", SUITE, tell=self.told.append, done=self.done.append
+            self.cluster.client(), "ci", SUITE, report=self.told.append, done=self.done.append
         )
         self.meanwhile: Callable[[], object] = lambda: None
         self.informers = Informers(namespace="", label_selector="")
@@ -169,29 +169,29 @@ class Bench:
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(monkeypatch)
+def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
+    return Harness(monkeypatch)
 
 
-def test_results_are_taken_as_pods_end(bench: Bench) -> None:
+def test_results_are_taken_as_pods_end(harness: Harness) -> None:
     def end() -> None:
-        bench.informers.add(bench.pod(1, "Pending"))
-        bench.informers.add(bench.pod(0, "Running"))
-        bench.informers.update({}, bench.pod(0, "Running"))
-        bench.informers.update({}, bench.pod(1, "Succeeded"))
-        bench.informers.update({}, bench.pod(1, "Succeeded"))
-        assert [each.number for each in bench.done] == [2]
+        harness.informers.add(harness.pod(1, "Pending"))
+        harness.informers.add(harness.pod(0, "Running"))
+        harness.informers.update({}, harness.pod(0, "Running"))
+        harness.informers.update({}, harness.pod(1, "Succeeded"))
+        harness.informers.update({}, harness.pod(1, "Succeeded"))
+        assert [each.number for each in harness.done] == [2]
         # Its informer is late: the last look finds it.
-        bench.pod(0, "Succeeded")
+        harness.pod(0, "Succeeded")
 
-    bench.meanwhile = end
-    bench.logs = {
+    harness.meanwhile = end
+    harness.logs = {
         "kwait-shards-r1-1-0": "one\n" + pack_results(0, {"junit.xml": b"x"}),
         "kwait-shards-r1-1-1": "two\n" + pack_results(1, {}),
     }
-    bench.run()
+    harness.run()
 
-    assert sorted(bench.done, key=lambda each: each.number) == [
+    assert sorted(harness.done, key=lambda each: each.number) == [
         ShardOutcome(
             1,
             "kwait-shards-r1-1-0",
@@ -200,76 +200,74 @@ def test_results_are_taken_as_pods_end(bench: Bench) -> None:
         ),
         ShardOutcome(2, "kwait-shards-r1-1-1", ShardResults(1, {}, "two\n"), log="two\n"),
     ]
-    assert [each.passed for each in bench.done] == [False, True]
-    assert bench.told == [
+    assert [each.passed for each in harness.done] == [False, True]
+    assert harness.told == [
         "job ci/kwait-shards-r1-1 runs 2 shards",
         "shard 1/2 runs on n1 (pod kwait-shards-r1-1-0)",
     ]
-    assert bench.jobs == []
+    assert harness.jobs == []
 
 
-def test_what_a_pod_that_was_killed_ended_by(bench: Bench) -> None:
+def test_reason_of_a_killed_pod(harness: Harness) -> None:
     killed = {"name": "pytest", "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
 
     def end() -> None:
-        bench.pod(0, "Failed", containerStatuses=[killed])
-        bench.pod(1, "Failed", reason="Evicted", message="The node was low on memory.")
+        harness.pod(0, "Failed", containerStatuses=[killed])
+        harness.pod(1, "Failed", reason="Evicted", message="The node was low on memory.")
 
-    bench.meanwhile = end
-    bench.logs = dict.fromkeys(("kwait-shards-r1-1-0", "kwait-shards-r1-1-1"), "half\n")
-    bench.run()
-    assert [(each.reason, each.log, each.passed) for each in bench.done] == [
+    harness.meanwhile = end
+    harness.logs = dict.fromkeys(("kwait-shards-r1-1-0", "kwait-shards-r1-1-1"), "half\n")
+    harness.run()
+    assert [(each.reason, each.log, each.passed) for each in harness.done] == [
         ("no results: OOMKilled, exit code 137", "half\n", False),
         ("no results: The node was low on memory.", "half\n", False),
     ]
 
 
-def test_a_log_that_is_gone_and_a_pod_that_never_was(bench: Bench) -> None:
-    bench.meanwhile = lambda: bench.pod(1, "Succeeded")
-    bench.run()
-    assert [(each.number, each.reason) for each in bench.done] == [
+def test_missing_log_and_missing_pod(harness: Harness) -> None:
+    harness.meanwhile = lambda: harness.pod(1, "Succeeded")
+    harness.run()
+    assert [(each.number, each.reason) for each in harness.done] == [
         (2, "its log could not be read: 404: gone"),
         (1, "it did not end"),
     ]
 
 
-def test_a_job_that_can_no_longer_end_does_not_stay(bench: Bench) -> None:
+def test_a_job_that_can_no_longer_end_does_not_stay(harness: Harness) -> None:
     def fail() -> None:
         raise WaitFailed("image suite:1 cannot be pulled")
 
-    bench.meanwhile = fail
+    harness.meanwhile = fail
     with pytest.raises(WaitFailed):
-        bench.run()
-    assert [each.reason for each in bench.done] == ["it did not end", "it did not end"]
-    assert bench.jobs == []
+        harness.run()
+    assert [each.reason for each in harness.done] == ["it did not end", "it did not end"]
+    assert harness.jobs == []
 
 
-def test_a_job_that_is_refused_is_said(bench: Bench) -> None:
-    bench.cluster.transport.refuse(
+def test_refused_job_is_an_error(harness: Harness) -> None:
+    harness.cluster.transport.refuse(
         "POST", JOBS.path("ci"), ApiError("jobs is forbidden", status=403, reason="Forbidden")
     )
     with pytest.raises(ClusterError, match=re.escape("the Job could not be made: ")):
-        bench.run()
-    assert bench.done == []
+        harness.run()
+    assert harness.done == []
 
 
-def test_the_embedded_cluster_is_no_place_for_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embedded_cluster_is_refused(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b'{"items":[{"status":{"nodeInfo":{"osImage":"pytest-kwait embedded"}}}]}'
     answer = Response(200, {}, data)
-    monkeypatch.setattr(bench.job._session, "request", lambda *_, **__: answer)
+    monkeypatch.setattr(harness.job._session, "request", lambda *_, **__: answer)
     with pytest.raises(ClusterError) as caught:
-        bench.run()
+        harness.run()
     assert str(caught.value) == (
         "the embedded cluster runs no images; `kwait shards run` needs a cluster with nodes, or "
         "run shards beside each other with pytest --kwait-shard=I/N"
     )
-    assert bench.cluster.transport.requests == []
+    assert harness.cluster.transport.requests == []
 
 
-def test_who_may_not_look_at_nodes_may_go_on(bench: Bench) -> None:
+def test_forbidden_nodes_are_ignored(harness: Harness) -> None:
     forbidden = ApiError("nodes is forbidden", status=403, reason="Forbidden")
-    bench.cluster.transport.refuse("GET", NODES.path(), forbidden)
-    bench.run()
-    assert bench.jobs == []
+    harness.cluster.transport.refuse("GET", NODES.path(), forbidden)
+    harness.run()
+    assert harness.jobs == []

@@ -22,7 +22,7 @@ FILES = {"junit.xml": b"<testsuites/>", "report.json": random.Random(1).randbyte
 
 
 @pytest.mark.parametrize("before", ["", "collected 3 items\n", "no newline at its end"])
-def test_what_was_packed_comes_out_of_the_log(before: str) -> None:
+def test_results_round_trip_through_the_log(before: str) -> None:
     log = before + pack_results(1, FILES)
     assert unpack_results(log) == ShardResults(1, FILES, before)
     assert max(len(line) for line in log.splitlines()) <= 4100
@@ -50,11 +50,11 @@ WHOLE = pack_results(1, FILES)
         "kwait-shard-results x y\nkwait-shard-results-end",
     ],
 )
-def test_half_of_them_are_none(log: str) -> None:
+def test_truncated_results_are_refused(log: str) -> None:
     assert unpack_results(log) is None
 
 
-def test_it_runs_pytest_and_shows_what_it_made(
+def test_pod_runs_pytest_and_prints_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)

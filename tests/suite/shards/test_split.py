@@ -82,9 +82,7 @@ def test_every_test_is_in_exactly_one_shard_by_durations(name: str, data: st.Dat
 
 
 @given(_suites(together=False), _TOTALS)
-def test_shards_have_as_many_tests_as_each_other_slow_ones_included(
-    entries: list[SplitEntry], total: int
-) -> None:
+def test_shards_are_of_equal_size_with_slow_tests(entries: list[SplitEntry], total: int) -> None:
     shares = split(entries, total)
     for counts in (
         [len(share) for share in shares],
@@ -94,7 +92,7 @@ def test_shards_have_as_many_tests_as_each_other_slow_ones_included(
 
 
 @given(_suites(together=True), _TOTALS)
-def test_what_shares_something_stays_together_in_its_order(
+def test_tests_of_a_shared_scope_stay_together_in_order(
     entries: list[SplitEntry], total: int
 ) -> None:
     for share in split(entries, total):
@@ -111,7 +109,7 @@ def _order(entries: list[SplitEntry], total: int = 1) -> list[list[str]]:
     return [[entries[each].id for each in share] for share in split(entries, total)]
 
 
-def test_slow_ones_run_first_and_lonely_ones_last() -> None:
+def test_slow_tests_run_first_and_serial_ones_last() -> None:
     entries = [
         SplitEntry("serial", "serial", LAST),
         SplitEntry("b", "b"),
@@ -121,7 +119,7 @@ def test_slow_ones_run_first_and_lonely_ones_last() -> None:
     assert _order(entries) == [["slow", "b", "a", "serial"]]
 
 
-def test_a_unit_is_last_if_one_of_it_is_and_keeps_its_order() -> None:
+def test_unit_with_a_serial_test_is_last() -> None:
     entries = [
         SplitEntry("one", "m1"),
         SplitEntry("two", "m1", LAST),
@@ -183,7 +181,7 @@ def test_an_algorithm_that_gives_up_is_replaced() -> None:
         ("auto/8", RequestedShard(None, 8)),
     ],
 )
-def test_what_can_be_asked_for(text: str, asked: RequestedShard) -> None:
+def test_valid_shards_are_parsed(text: str, asked: RequestedShard) -> None:
     assert parse_shard(text, "shard", None) == asked
 
 
@@ -195,7 +193,7 @@ def test_what_can_be_asked_for(text: str, asked: RequestedShard) -> None:
         *(2, None),
     ],
 )
-def test_what_cannot(value: object) -> None:
+def test_invalid_shards_are_refused(value: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_shard(value, "shard", "ini kwait_shard")
     assert str(caught.value) == (
@@ -204,7 +202,7 @@ def test_what_cannot(value: object) -> None:
     )
 
 
-def test_a_shard_is_written_as_it_is_asked_for() -> None:
+def test_shard_text_round_trips() -> None:
     assert str(Shard(2, 4)) == "2/4"
 
 
@@ -220,7 +218,7 @@ def test_file_of_seconds_by_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "{}", "[]"])
-def test_nothing_recorded_is_nothing(tmp_path: Path, text: str | None) -> None:
+def test_missing_durations_are_empty(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "durations"
     if text is not None:
         path.write_text(text)
@@ -247,7 +245,7 @@ def test_nothing_recorded_is_nothing(tmp_path: Path, text: str | None) -> None:
         (None, "it cannot be read (Is a directory)"),
     ],
 )
-def test_file_of_something_else_is_refused(
+def test_foreign_durations_file_is_refused(
     tmp_path: Path, contents: bytes | None, why: str
 ) -> None:
     path = tmp_path / "durations"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.codec.json_yaml import json_type_name
 from pytest_kwait.simulator.conversion import to_version
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def decode_review(body: bytes) -> Obj:
     except (msgspec.DecodeError, UnicodeDecodeError):
         review = ""  # The server parses YAML, where most texts are strings.
     if not isinstance(review, dict):
-        name = {list: "array", str: "string", bool: "bool"}.get(type(review), "number")
+        name = json_type_name(review)
         raise InvalidReviewError(
             "failed to call webhook: couldn't get version/kind; json parse error: json: cannot "
             f"unmarshal {name} into Go value of type struct {{ APIVersion string "
@@ -236,7 +237,7 @@ def _check_operations(patch: str) -> list[Any]:
     except (binascii.Error, ValueError) as error:
         raise _patch_error(str(error)) from None
     if not isinstance(operations, list):
-        name = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        name = json_type_name(operations)
         raise _patch_error(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
     return operations
 

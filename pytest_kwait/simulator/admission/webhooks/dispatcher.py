@@ -154,7 +154,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not '
                 "supported for this operation"
             )
-        from pytest_kwait.simulator.json_patch import apply_webhook_patch
+        from pytest_kwait.simulator.patch import apply_webhook_patch
 
         kind = attributes.subresource_kind or hook.kind
         changed = apply_webhook_patch(to_version(kind, attributes.obj), operations)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.labels import matches_label_selector
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.simulator.objects import labels_of, name_of
 
 if TYPE_CHECKING:

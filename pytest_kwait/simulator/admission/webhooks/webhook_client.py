@@ -14,11 +14,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.go_values import quote_go
+from pytest_kwait.simulator.authentication.pki import make_client_context
+from pytest_kwait.simulator.network.pod_network import (
+    get_pod_networks,
+    is_cluster_address,
+    make_service_connector,
+)
 from pytest_kwait.simulator.objects import new_uid
 from pytest_kwait.simulator.suspendable import await_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import aiohttp
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -69,6 +78,7 @@ class WebhookCall:
         seconds: the timeout.
         failure: the error of an impossible call.
         review: the other fields of the review.
+        service_of: the cluster, if the host is that of a service of it.
     """
 
     url: str
@@ -79,6 +89,7 @@ class WebhookCall:
     seconds: int
     failure: str = ""
     review: Obj = field(default_factory=dict)
+    service_of: Cluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,8 @@ def build_call(
         failure = f'{_FAILED}Post "{url}": {failure}'
     if review is None:
         review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    return WebhookCall(url, host, authority, version, request, seconds, failure, review)
+    own = api if service is not None and not failure else None
+    return WebhookCall(url, host, authority, version, request, seconds, failure, review, own)
 
 
 def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
@@ -145,7 +157,9 @@ def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tupl
         return "", 'cannot route to service with ClusterIP "None"'
     if not any(one.get("port") == port for one in spec.get("ports", ())):
         return "", f'no service port {port} found for service "{name}"'
-    # Services of the embedded cluster accept no connections.
+    if get_pod_networks(api).current is not None:
+        return f"{address}:{port}", ""
+    # No program runs in the cluster, and no simulated one speaks TLS.
     return "", f"dial tcp {address}:{port}: connect: connection refused"
 
 
@@ -170,13 +184,16 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
     split = urlsplit(call.url)
     url = call.url.replace(split.netloc, call.host, 1) if call.host else call.url
     try:
-        context = ssl.create_default_context(cadata=call.authority or None)
+        context = make_client_context(call.authority)
     except (ssl.SSLError, ValueError):
         why = "unable to load root certificates: unable to parse bytes as PEM block"
         return WebhookReply(uid, failure=f"could not get REST client: {why}")
     try:
+        connector = await _make_connector(call)
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=call.seconds)) as session,
+            aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=call.seconds)
+            ) as session,
             session.post(
                 url,
                 data=json.dumps(review).encode(),
@@ -198,6 +215,13 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
         )
 
 
+async def _make_connector(call: WebhookCall) -> aiohttp.TCPConnector | None:
+    """Return the connector to a service's cluster IP; None for other hosts."""
+    if call.service_of is None or not is_cluster_address(call.service_of, call.host):
+        return None
+    return await make_service_connector(call.service_of)
+
+
 def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
     """Return client-go's message for an unsuccessful response."""
     text = body.decode(errors="replace").strip()
@@ -214,7 +238,7 @@ def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
     if code in _STATUS_TEXTS:
         return _STATUS_TEXTS[code]
     if code >= 500:
-        shown = json.dumps(text or "unknown", ensure_ascii=False)
+        shown = quote_go(text or "unknown")
         return f"an error on the server ({shown}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
 

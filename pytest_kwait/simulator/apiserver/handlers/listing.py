@@ -16,26 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.api_errors import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
-    StatusError,
-    bad_request,
     forbidden_field,
-    invalid,
     invalid_value,
     not_supported,
+)
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    invalid,
     too_large_resource_version,
 )
 from pytest_kwait.simulator.apiserver.responses import entries_to_requested_version
 from pytest_kwait.simulator.codec.go_text import parse_uint
-from pytest_kwait.simulator.codec.json_yaml import find_json_error
+from pytest_kwait.simulator.codec.json_yaml import find_json_error, json_type_name
 from pytest_kwait.simulator.selectors import FieldSelector, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.apimachinery.labels import LabelSelector
+    from pytest_kwait.apimachinery.selectors import LabelSelector
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -225,25 +227,21 @@ def _token_content(token: str) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise _invalid_token_error(
-            f"json: cannot unmarshal {_json_type_name(content)} into Go value of type "
+            f"json: cannot unmarshal {_describe_type(content)} into Go value of type "
             "storage.continueToken"
         )
     for name, (kind, shown) in _TOKEN_TYPES.items():
         value = content.get(name)
         if value is not None and type(value) is not kind:
             raise _invalid_token_error(
-                f"json: cannot unmarshal {_json_type_name(value)} into Go struct field "
+                f"json: cannot unmarshal {_describe_type(value)} into Go struct field "
                 f"continueToken.{name} of type {shown}"
             )
     return content
 
 
-def _json_type_name(value: object) -> str:
-    """Return the name that Go's JSON decoder gives a value's type."""
-    if isinstance(value, float):
-        return f"number {value}"
-    names = {str: "string", bool: "bool", dict: "object", list: "array"}
-    return names.get(type(value), "number")
+def _describe_type(value: object) -> str:
+    return f"number {value}" if isinstance(value, float) else json_type_name(value)
 
 
 def _invalid_token_error(why: str) -> StatusError:

@@ -8,34 +8,33 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value, required
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
-    forbidden_field,
     invalid,
-    invalid_value,
-    required,
     unsupported_media_type,
 )
 from pytest_kwait.simulator.apiserver.request_bodies import (
     check_object_type,
+    find_repeated_fields,
     kind_error,
     read_body,
     run_in_thread_if_large,
 )
 from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
-from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.codec.json_yaml import check_depth, not_a_map_message
-from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.codec.schema import go_fields, shape_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
-from pytest_kwait.simulator.managedfields.field_sets import format_go_value
+from pytest_kwait.simulator.managedfields.field_manager import format_go_value
 from pytest_kwait.simulator.patch import (
     apply_merge_patch,
     apply_strategic_merge,
     from_unstructured_error,
     read_patch,
 )
+from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ __all__ = ["apply_patch", "patch_object", "read_patch_type"]
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -92,7 +92,7 @@ def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
     patch = read_patch(data, "" if media == STRATEGIC_MERGE_PATCH else "error decoding patch: ")
     if media == JSON_PATCH:
         # The library is loaded with the first JSON patch.
-        from pytest_kwait.simulator.json_patch import apply_json_patch
+        from pytest_kwait.simulator.patch import apply_json_patch
 
         result = apply_json_patch(target, patch)
     elif media == MERGE_PATCH:
@@ -155,6 +155,8 @@ def _patch(
     entry = api.entry(kind, target.name, target.namespace or "")
     before = to_version(kind, entry.obj)
     result = apply_patch(media, before, data, kind)
+    if caller.field_validation != "Ignore":
+        caller.complaints = _repeated_fields(media, data)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):
         _decode_result(api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None)
@@ -177,6 +179,12 @@ def _patch(
     )
     _check_uid(kind, new, entry.obj)
     return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
+
+
+def _repeated_fields(media: str, data: bytes) -> list[str]:
+    """Return the errors of strict decoding of the patch itself."""
+    found = find_repeated_fields(data)
+    return [f"json patch {text}" for text in found] if media == JSON_PATCH else found
 
 
 def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
@@ -227,7 +235,13 @@ def _decode_result(
         why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
         if not why:
             raise
-    text = json.dumps({name: result[name] for name in sorted(result)}, separators=(",", ":"))
+    shown = {name: result[name] for name in sorted(result)}
+    metadata = result.get("metadata")
+    if isinstance(metadata, dict):
+        ordered = [name for name in go_fields(_META) if name in metadata]
+        shown["metadata"] = {name: metadata[name] for name in dict.fromkeys([*ordered, *metadata])}
+    # Custom objects are maps, whose fields Go sorts; of others, nested fields keep their order.
+    text = json.dumps(shown, separators=(",", ":"), sort_keys=kind.custom)
     if strategic is not None:
         text = format_go_value(_strip_directives(read_patch(strategic)))
         why = from_unstructured_error(result, shape_of(kind.group, kind.version, kind.kind)) or why

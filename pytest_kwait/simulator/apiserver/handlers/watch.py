@@ -25,14 +25,14 @@ from pytest_kwait.simulator.apiserver.handlers.listing import (
     parse_revision,
     wait_for_revision,
 )
-from pytest_kwait.simulator.apiserver.negotiation import negotiate_stream
 from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
+from pytest_kwait.simulator.apiserver.request import negotiate_stream
 from pytest_kwait.simulator.apiserver.responses import (
     add_response_headers,
     entries_to_requested_version,
 )
 from pytest_kwait.simulator.conversion import to_version_without_webhook
-from pytest_kwait.simulator.faults.active_faults import CLIENT_HEADER
+from pytest_kwait.simulator.faults import CLIENT_HEADER
 from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _TRANSPORT_HIGH_WATER = 256 * 1024
 """The unsent bytes of a connection above which chunks wait here."""
 _MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 _MAX_STALLED_SECONDS = 60.0
-"""How long a client may leave waiting chunks unread."""
+"""Seconds that a client may leave chunks unread."""
 
 
 class StreamBuffer:
@@ -226,18 +226,18 @@ async def serve_watch(
     if request.http.transport is None:
         stream.end()
         return response
-    outlet = StreamBuffer(request.http.transport, request.http.writer.drain, stream.end)
+    buffer = StreamBuffer(request.http.transport, request.http.writer.drain, stream.end)
     seconds = options.timeout or random.uniform(_MIN_TIMEOUT, 2 * _MIN_TIMEOUT)  # noqa: S311 - spread
     if options.initial_events:
         try:
             await wait_for_revision(api, revision, min(REVISION_TIMEOUT, seconds))
         except StatusError as error:
-            outlet.send(error_event(error))
+            buffer.send(error_event(error))
             stream.end()
-            if outlet.finish():
+            if buffer.finish():
                 await response.write_eof()
             return response
-    stream.start(outlet)
+    stream.start(buffer)
     api.faults.watches.add(stream)
     try:
         await stream.run(float(seconds))
@@ -276,27 +276,27 @@ class WatchStream:
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
         self._done = asyncio.Event()
-        self._outlet: StreamBuffer
+        self._buffer: StreamBuffer
         self._unsubscribe: Callable[[], None] = _no_op
         self._loop = asyncio.get_running_loop()
 
-    def start(self, outlet: StreamBuffer) -> None:
+    def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and subscribe to changes."""
-        self._outlet = outlet
+        self._buffer = buffer
         if self._expired is not None:
-            outlet.send(error_event(self._expired))
+            buffer.send(error_event(self._expired))
             self._done.set()
             return
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
             entries = store.entries(self._kind.bucket, namespace)
-            outlet.begin(self._initial_chunks(entries, store.revision))
+            buffer.begin(self._initial_chunks(entries, store.revision))
         elif self._revision:
             try:
-                outlet.begin(self._past_chunks(store.since(self._kind.bucket, self._revision)))
+                buffer.begin(self._past_chunks(store.since(self._kind.bucket, self._revision)))
             except StatusError as error:
-                outlet.send(error_event(error))
+                buffer.send(error_event(error))
                 self._done.set()
                 return
         self._unsubscribe = store.watch(self._kind.bucket, self._on_change, self._prefix[:-1])
@@ -308,7 +308,7 @@ class WatchStream:
 
     def cut(self) -> None:
         """Abort the connection."""
-        self._outlet.cut()
+        self._buffer.cut()
 
     async def run(self, seconds: float) -> None:
         """Send bookmarks until the timeout or the end of the stream."""
@@ -323,10 +323,10 @@ class WatchStream:
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
-                if self._outlet.closed:
+                if self._buffer.closed:
                     return
                 if self._options.bookmarks and left > 2 * _LAST_BOOKMARK_LEAD and self._current:
-                    self._outlet.send(self._bookmark(self._api.store.revision))
+                    self._buffer.send(self._bookmark(self._api.store.revision))
 
     @property
     def _current(self) -> bool:
@@ -336,7 +336,7 @@ class WatchStream:
     def stop(self) -> bool:
         """Unsubscribe; return whether the connection can be reused."""
         self._unsubscribe()
-        return self._outlet.finish()
+        return self._buffer.finish()
 
     def _selects(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
@@ -344,7 +344,6 @@ class WatchStream:
         return not self._options.is_selective or self._options.selects(entry)
 
     def _initial_chunks(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
-        """Yield the chunks of the state at `revision`."""
         for one in entries:
             entry = self._entry_to_watched_version(one) if self._kind.custom else one
             if self._selects(entry):
@@ -353,13 +352,12 @@ class WatchStream:
             yield self._bookmark(revision, initial=True)
 
     def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
-        """Yield the chunks of `changes`."""
         return filter(None, map(self._change_chunk, changes))
 
     def _on_change(self, change: Change) -> None:
         chunk = self._change_chunk(change)
         if chunk:
-            self._outlet.send(chunk)
+            self._buffer.send(chunk)
 
     def _change_chunk(self, change: Change) -> bytes:
         """Return the chunk of a change; empty if the watch does not select it."""
@@ -490,16 +488,16 @@ class ConvertedWatchStream(WatchStream):
                 self._unsubscribe()
                 raise
 
-    def start(self, outlet: StreamBuffer) -> None:
+    def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and start converting changes."""
-        self._outlet = outlet
+        self._buffer = buffer
         if self._initial is not None:
-            outlet.begin(self._initial_chunks(self._initial, self._initial_revision))
+            buffer.begin(self._initial_chunks(self._initial, self._initial_revision))
         elif self._revision:
             try:
                 past = [*self._api.store.since(self._kind.bucket, self._revision)]
             except StatusError as error:
-                outlet.send(error_event(error))
+                buffer.send(error_event(error))
                 self._done.set()
                 return
             # The past includes the changes since the watch began.
@@ -541,6 +539,6 @@ class ConvertedWatchStream(WatchStream):
                     self._done.set()
                     return
                 if chunk := self._change_chunk(converted):
-                    self._outlet.send(chunk)
+                    self._buffer.send(chunk)
                 self._busy = False
             self._due.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     NONE,
     UNKNOWN,
@@ -101,7 +101,6 @@ def _external_addresses(obj: Obj) -> str:
 
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
-    """Return the addresses of a load balancer."""
     points = obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
     return sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""})
 

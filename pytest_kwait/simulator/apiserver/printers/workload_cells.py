@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
-from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of

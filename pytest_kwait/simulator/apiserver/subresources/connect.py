@@ -15,8 +15,8 @@ from pytest_kwait.simulator.api_errors import (
     method_not_allowed,
     not_found,
 )
-from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:

@@ -1,29 +1,39 @@
-"""Routing of subresources to their handlers; status, binding and token requests.
+"""Requests on subresources: status, binding, token, eviction and scale; routing of the others.
 
-Source: k8s.io/kubernetes pkg/registry/core/pod/rest, pkg/registry/core/pod/storage (BindingREST),
-pkg/registry/apps/*/storage.
+Source: k8s.io/kubernetes pkg/registry/core/pod/rest, pkg/registry/core/pod/storage (BindingREST,
+eviction.go), pkg/registry/apps/*/storage (ScaleREST); k8s.io/apimachinery
+pkg/util/managedfields/scalehandler.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
+from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
+    invalid,
     method_not_allowed,
-    not_supported,
-    required,
     resource_not_found,
 )
-from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
-from pytest_kwait.simulator.apiserver.negotiation import PRODUCED, check_produced
+from pytest_kwait.simulator.apiserver.handlers.patch import (
+    APPLY_PATCH,
+    apply_patch,
+    patch_object,
+    read_patch_type,
+)
+from pytest_kwait.simulator.apiserver.request import PRODUCED, check_produced
 from pytest_kwait.simulator.apiserver.request_bodies import (
     BINDING_KIND,
     CREATED_STATUS,
+    EVICTION_KIND,
+    SCALE_KIND,
     check_object_name,
     check_subresource_kind,
+    read_body,
     read_object,
     read_subresource_object,
 )
@@ -35,23 +45,282 @@ from pytest_kwait.simulator.apiserver.responses import (
     to_requested_version,
 )
 from pytest_kwait.simulator.apiserver.subresources.connect import admit_connection
-from pytest_kwait.simulator.apiserver.subresources.eviction import serve_eviction
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
-from pytest_kwait.simulator.apiserver.subresources.scale import serve_scale
-from pytest_kwait.simulator.apiserver.suspended_writes import run_write
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
-from pytest_kwait.simulator.managedfields.field_manager import record_update
-from pytest_kwait.simulator.objects import clone, name_of
+from pytest_kwait.simulator.conversion import to_version
+from pytest_kwait.simulator.managedfields.apply import check_conflicts, read_apply
+from pytest_kwait.simulator.managedfields.field_manager import (
+    ManagedFieldsEntry,
+    read_managed_fields,
+    record_update,
+    write_managed_fields,
+)
+from pytest_kwait.simulator.objects import clone, labels_of, name_of
+from pytest_kwait.simulator.registry.generic_store import run_write
+from pytest_kwait.simulator.registry.subresources import (
+    EVICTION_SUCCESS,
+    can_ignore_budgets,
+    decrement_budget,
+    find_disruption_budget,
+    read_scale,
+    replicas_path,
+    write_scale,
+)
+from pytest_kwait.simulator.store import Entry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.managedfields.field_manager import Path
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["SubresourceHandler", "serve_binding"]
+__all__ = ["SubresourceHandler", "serve_binding", "serve_eviction", "serve_scale"]
+
+_BUDGETS = "poddisruptionbudgets.policy"
+_UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
+async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
+    """Evict a pod.
+
+    Raises:
+        StatusError: 429 if the budget allows no disruption, 404 without the pod, 400 or 422 for an
+            invalid eviction.
+    """
+    caller, namespace = request.read_write_options(), target.namespace or ""
+    eviction = await read_subresource_object(api, request, EVICTION_KIND, namespace, caller)
+    pods = api.kinds["pods"]
+
+    def evict() -> None:
+        attributes = Attributes(
+            "CREATE", pods, namespace, target.name, eviction, None, "eviction", caller,
+            subresource_kind=EVICTION_KIND,
+        )  # fmt: skip
+        api.admission.admit_subresource(attributes)
+        admitted = attributes.obj or eviction
+        options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
+        api.admission.validate_subresource(attributes)
+        _evict(api, api.get("pods", target.name, namespace), options)
+
+    await run_write(api, evict)
+    return json_response(request, CREATED_STATUS, 201)
+
+
+def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
+    """Return the options of the pod's deletion.
+
+    Raises:
+        StatusError: 400 for the eviction of another pod, 422 for invalid options.
+    """
+    if name_of(eviction) != name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = dict(eviction.get("deleteOptions") or {})
+    if options.get(_UNSAFE_DELETE_OPTION):
+        why = "can not be set for pod eviction, try after removing the option"
+        error = invalid_value(f"deleteOptions.{_UNSAFE_DELETE_OPTION}", True, why)
+        raise invalid("policy", "Eviction", name, [error])
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return options
+
+
+def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
+    name, namespace = name_of(pod), pod["metadata"]["namespace"]
+    dry_run = bool(options.get("dryRun"))
+    if not can_ignore_budgets(pod):
+        guards = [
+            budget
+            for budget in api.list(_BUDGETS, namespace)
+            if matches_label_selector(budget["spec"].get("selector"), labels_of(pod))
+        ]
+        budget = find_disruption_budget(pod, guards)
+        if budget is not None and not dry_run:
+            status = decrement_budget(budget, name, api.clock.stamp())
+            api.modify(
+                _BUDGETS,
+                name_of(budget),
+                namespace,
+                lambda one: one.update(status=status),
+                subresource="status",
+            )
+    admitted = options.get("preconditions") or {}
+    if not dry_run and all(
+        value == pod["metadata"][field] for field, value in admitted.items() if value
+    ):
+        marked = api.modify(
+            "pods",
+            name,
+            namespace,
+            lambda one: _set_disruption_target(one, api.clock.stamp()),
+            subresource="status",
+        )
+        if admitted.get("resourceVersion"):
+            version = marked["metadata"]["resourceVersion"]
+            options = {**options, "preconditions": {**admitted, "resourceVersion": version}}
+    api.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
+
+
+def _set_disruption_target(pod: Obj, stamp: str) -> None:
+    """Add the DisruptionTarget condition."""
+    status = pod.setdefault("status", {})
+    conditions = list(status.get("conditions") or ())
+    before = next((one for one in conditions if one["type"] == EVICTION_SUCCESS["type"]), None)
+    since = stamp
+    if before is not None and before["status"] == EVICTION_SUCCESS["status"]:
+        since = before.get("lastTransitionTime", stamp)
+    condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
+    others = [one for one in conditions if one is not before]
+    status["conditions"] = [*others, condition]
+
+
+_REPLICAS: Path = ("f:spec", "f:replicas")
+
+
+async def serve_scale(
+    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
+) -> web.Response:
+    """Serve a request on the Scale of a workload.
+
+    Raises:
+        StatusError: 404 without the object, 409 for a conflict, 400 or 422 for an invalid Scale.
+    """
+    namespace = target.namespace or ""
+    if verb == "get":
+        entry = api.entry(kind, target.name, namespace)
+        return object_response(
+            request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, entry.obj))
+        )
+    caller = request.read_write_options()
+    if verb == "update":
+        sent = await read_subresource_object(api, request, SCALE_KIND, namespace, caller)
+        check_object_name(sent, target.name, namespace)
+
+        def update() -> Obj:
+            return _store_scale(api, kind, _find_entry(api, kind, target), lambda _: sent, caller)
+
+        return await _scale_response(request, kind, await run_write(api, update, retry=True))
+    media = read_patch_type(request, kind)
+    data = await read_body(request)
+    if media == APPLY_PATCH:
+        applied = read_apply(data, SCALE_KIND, target.name, namespace, caller)
+        applied["metadata"].setdefault("name", target.name)
+        force = request.flag("force")
+        stored = await run_write(
+            api,
+            lambda: _apply_scale(
+                api, kind, _find_entry(api, kind, target), applied, caller, force=force
+            ),
+            retry=True,
+        )
+        return await _scale_response(request, kind, stored)
+
+    def patch() -> Obj:
+        return _store_scale(
+            api,
+            kind,
+            _find_entry(api, kind, target),
+            lambda scale: _patch_scale(api, media, scale, data, caller),
+            caller,
+        )
+
+    return await _scale_response(request, kind, await run_write(api, patch, retry=True))
+
+
+async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
+    return object_response(
+        request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, stored))
+    )
+
+
+def _find_entry(api: Cluster, kind: Kind, target: RequestInfo) -> Entry:
+    """Return the object in the version of the request."""
+    entry = api.entry(kind, target.name, target.namespace or "")
+    obj = to_version(kind, entry.obj) if kind.custom else entry.obj
+    return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
+
+
+def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
+    # JSON patches apply to the stored form, which keeps zeros.
+    whole = {**scale, "spec": {"replicas": 0, **scale["spec"]}}
+    changed = apply_patch(media, whole, data, SCALE_KIND)
+    check_subresource_kind(api, changed, SCALE_KIND)
+    try:
+        return api.decode(SCALE_KIND, changed, caller)
+    except StatusError as error:
+        why = error.message.partition(" cannot be handled as a Scale: ")[2]
+        if not why:
+            raise
+        raise invalid("", "", "", [invalid_value("patch", changed, why)]) from None
+
+
+def _store_scale(
+    api: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
+) -> Obj:
+    """Apply `change` to the Scale, and store and return the object."""
+    before = _scale_of(kind, entry.obj)
+    wanted = change(before)
+    metadata = entry.obj["metadata"]
+    attributes = Attributes(
+        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], wanted, before, "scale",
+        caller, subresource_kind=SCALE_KIND,
+    )  # fmt: skip
+    api.admission.admit_subresource(attributes)
+    changed = write_scale(kind, entry.obj, attributes.obj or wanted)
+    api.admission.validate_subresource(attributes)
+    return api.replace(kind, entry, changed, "scale", caller)
+
+
+def _apply_scale(
+    api: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
+) -> Obj:
+    """Apply the Scale's replicas as a field manager; return the object.
+
+    Raises:
+        StatusError: 409, another manager owns the replicas and `force` is not given.
+    """
+    path = _replicas_path(kind)
+    wanted = (applied.get("spec") or {}).get("replicas")
+    others = read_managed_fields(_scale_of(kind, entry.obj))
+    before = read_scale(kind, entry.obj)["spec"].get("replicas", 0)
+    others = [one for one in others if (one.name, one.operation) != (caller.manager, "Apply")]
+    if wanted is not None and wanted != before:
+        check_conflicts(others, {_REPLICAS}, force=force)
+    scale = {**applied, "spec": {"replicas": before if wanted is None else wanted}}
+    changed = write_scale(kind, entry.obj, api.decode(SCALE_KIND, scale, caller))
+    this = ManagedFieldsEntry(
+        caller.manager, "Apply", kind.api_version, "scale", api.clock.stamp(),
+        {path[:length] for length in range(1, len(path) + 1)} if wanted is not None else set(),
+    )  # fmt: skip
+
+    def record(new: Obj) -> None:
+        kept = [one for one in read_managed_fields(entry.obj) if one.identity != this.identity]
+        if wanted != before:
+            for one in kept:
+                one.fields.discard(path)
+        write_managed_fields(new, [*kept, this])
+
+    new = api.decode(kind, changed, caller)
+    return api.replace_decoded(kind, entry, new, "scale", caller, record)
+
+
+def _scale_of(kind: Kind, obj: Obj) -> Obj:
+    """Return the Scale with the managers of the object's replicas."""
+    scale, path = read_scale(kind, obj), _replicas_path(kind)
+    managers = [one for one in read_managed_fields(obj) if path in one.fields]
+    for one in managers:
+        one.api_version, one.fields = SCALE_KIND.api_version, {("f:spec",), _REPLICAS}
+    write_managed_fields(scale, managers)
+    return scale
+
+
+def _replicas_path(kind: Kind) -> Path:
+    return tuple(f"f:{name}" for name in replicas_path(kind))
 
 
 async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
@@ -164,13 +433,11 @@ class SubresourceHandler:
     ) -> web.StreamResponse:
         # Streams are not needed to start a cluster.
         if target.subresource in ("attach", "exec"):
-            from pytest_kwait.simulator.apiserver.subresources.remotecommand import (
-                serve_remote_command,
-            )
+            from pytest_kwait.simulator.apiserver.subresources.streaming import serve_remote_command
 
             return await serve_remote_command(self._api, request, target)
         if target.subresource == "portforward":
-            from pytest_kwait.simulator.apiserver.subresources.portforward import serve_port_forward
+            from pytest_kwait.simulator.apiserver.subresources.streaming import serve_port_forward
 
             return await serve_port_forward(self._api, request, target)
         if kind.bucket == "nodes":

@@ -75,7 +75,7 @@ async def open_websocket(
 ) -> tuple[web.WebSocketResponse, str] | web.Response:
     """Open a WebSocket; return it and its protocol, or the error response.
 
-    A client without protocols speaks the oldest one, whose name is empty.
+    A client that offers no protocols uses the oldest one; its name is empty.
 
     Raises:
         StatusError: 400, the client requests no WebSocket.

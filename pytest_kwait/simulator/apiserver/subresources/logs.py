@@ -6,6 +6,8 @@ pkg/registry/core/pod/strategy.go (LogLocation), pkg/registry/core/pod/rest/log.
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,18 +16,14 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.simulator.api_errors import (
-    bad_request,
-    forbidden_field,
-    invalid,
-    invalid_value,
-    method_not_allowed,
-)
+from pytest_kwait.simulator.api_errors import bad_request, invalid, method_not_allowed
 from pytest_kwait.simulator.apiserver.subresources.connect import (
     choose_container,
     find_kubelet,
 )
+from pytest_kwait.simulator.apiserver.subresources.httpstream import open_websocket
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
@@ -39,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["LogOptions", "serve_logs"]
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_BASE64_BINARY = "base64.binary.k8s.io"
+_WEBSOCKET_PROTOCOLS = ("binary.k8s.io", _BASE64_BINARY)
+_MAX_MESSAGE_BYTES = 2048
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 
@@ -132,9 +133,14 @@ async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> 
     _check_started(pod, container, previous=options.previous)
     lines = kubelet.logs(namespace, target.name, container, previous=options.previous)
     selected = _select_lines(lines, options, api.clock.time())
+    chunks = _format_lines(_list_lines(selected), options)
     if options.follow and not options.previous:
         following = kubelet.follow(namespace, target.name, container)
-        return await _follow(request, following, len(lines), selected, options)
+        chunks = _format_lines(_new_lines(following, len(lines), selected), options)
+    if request.header("Upgrade").lower() == "websocket":
+        return await _send_messages(request, chunks)
+    if options.follow and not options.previous:
+        return await _stream(request, chunks)
     body = b"".join(_format_line(line, options) for line in selected)
     return web.Response(body=body[: options.limit], content_type="text/plain")
 
@@ -185,34 +191,72 @@ def _format_line(line: LogLine, options: LogOptions) -> bytes:
     stamp, text = line
     if options.timestamps:
         moment = datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
-        return f"{moment} ".encode() + text + b"\n"
-    return text + b"\n"
+        return f"{moment} ".encode() + text
+    return text
 
 
-async def _follow(
-    request: ApiRequest,
-    lines: AsyncIterator[LogLine],
-    known: int,
-    selected: Sequence[LogLine],
-    options: LogOptions,
-) -> web.StreamResponse:
-    """Send the selected `known` lines, then all new ones."""
+async def _stream(request: ApiRequest, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    """Send chunks as they come; a disconnected client ends the stream."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     response.enable_chunked_encoding()
-    left = options.limit
-    # A disconnected client ends the stream.
     with suppress(ConnectionError):
         await response.prepare(request.http)
-        async for line in _new_lines(lines, known, selected):
-            data = _format_line(line, options)
-            if left is not None:
-                data = data[:left]
-                left -= len(data)
+        async for data in chunks:
             await response.write(data)
-            if left == 0:
-                break
         await response.write_eof()
     return response
+
+
+async def _send_messages(request: ApiRequest, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
+    """Send chunks as the messages of a WebSocket, after an empty one.
+
+    Source: k8s.io/streaming pkg/httpstream/wsstream/stream.go, `Reader.handle`, `messageCopy`.
+    """
+    opened = await open_websocket(request, _WEBSOCKET_PROTOCOLS)
+    if not isinstance(opened, tuple):
+        return opened
+    socket, protocol = opened
+
+    async def send(data: bytes) -> None:
+        if protocol == _BASE64_BINARY:
+            await socket.send_str(base64.b64encode(data).decode())
+        else:
+            await socket.send_bytes(data)
+
+    async def copy() -> None:
+        with suppress(ConnectionError):
+            await send(b"")
+            async for data in chunks:
+                for start in range(0, len(data), _MAX_MESSAGE_BYTES):
+                    await send(data[start : start + _MAX_MESSAGE_BYTES])
+            await socket.close()
+
+    copying = asyncio.create_task(copy())
+    # What the client sends is ignored; its disconnect ends the stream.
+    async for _ in socket:
+        pass
+    copying.cancel()
+    with suppress(asyncio.CancelledError):
+        await copying
+    return socket
+
+
+async def _format_lines(lines: AsyncIterator[LogLine], options: LogOptions) -> AsyncIterator[bytes]:
+    """Yield lines as bytes, up to the limit."""
+    left = options.limit
+    async for line in lines:
+        data = _format_line(line, options)
+        if left is not None:
+            data = data[:left]
+            left -= len(data)
+        yield data
+        if left == 0:
+            return
+
+
+async def _list_lines(lines: Sequence[LogLine]) -> AsyncIterator[LogLine]:
+    for line in lines:
+        yield line
 
 
 async def _new_lines(

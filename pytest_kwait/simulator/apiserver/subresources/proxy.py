@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet_api import KubeletApi, Session
+    from pytest_kwait.simulator.kubelet_api import Session
 
 __all__ = [
     "ProxyTarget",
@@ -68,6 +68,9 @@ def rewrite_links(page: str, base: str) -> str:
     return _TAG.sub(tag, page)
 
 
+_NO_TLS = "tls: first record does not look like a TLS handshake"
+# Of /api/v1/namespaces/NAMESPACE/pods/NAME/proxy and of /api/v1/nodes/NAME/proxy.
+_NAMESPACED_PARTS, _NODE_PARTS = 8, 6
 _MAX_HEAD_BYTES = 256 * 1024
 _HOP_BY_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
@@ -188,12 +191,13 @@ async def _forward(
     if redirect is not None:
         return redirect
     number = port or ("443" if scheme == "https" else "80")
-    session = _dial(api, address, number)
+    try:
+        session = await _dial(api, address, number, tls=scheme == "https")
+    except OSError:
+        raise _proxy_error(_NO_TLS) from None
     if session is None:
         raise _proxy_error(f"dial tcp {address}:{number}: connect: connection refused")
     try:
-        if scheme == "https":
-            raise _proxy_error("tls: first record does not look like a TLS handshake")
         host = f"{address}:{port}" if port else address
         return await _exchange(request, target, session, host)
     finally:
@@ -204,11 +208,11 @@ def _proxy_error(why: str) -> StatusError:
     return _unavailable_error(f"error trying to reach service: {why}")
 
 
-def _dial(api: Cluster, address: str, port: str) -> Session | None:
+async def _dial(api: Cluster, address: str, port: str, *, tls: bool) -> Session | None:
     if not port.isdigit():
         raise _proxy_error(f"dial tcp: lookup tcp/{port}: unknown port")
     for kubelet in api.kubelets.values():
-        session = kubelet.dial(address, int(port))
+        session = await kubelet.dial(address, int(port), tls=tls)
         if session is not None:
             return session
     return None
@@ -265,7 +269,9 @@ async def _build_response(
     if not version.startswith("HTTP/") or not code.isdigit() or int(code) < 100:
         raise _proxy_error(f'malformed HTTP response "{first}"')
     response = web.StreamResponse(status=int(code), reason=status[4:] or None)
-    base = request.path[: request.path.index("/proxy") + len("/proxy")]
+    base = "/".join(
+        request.path.split("/")[: _NAMESPACED_PARTS if target.namespace else _NODE_PARTS]
+    )
     left: int | None = None
     page = False
     for line in lines:
@@ -350,27 +356,13 @@ async def serve_node_proxy(
         case ["healthz"]:
             return text_response("ok")
         case ["metrics"]:
-            return text_response(_kubelet_metrics(kubelet))
+            # Not at import: prometheus-client is loaded by the first scrape.
+            from pytest_kwait.simulator.apiserver.metrics import collect_kubelet, metrics_response
+
+            return metrics_response(collect_kubelet(kubelet))
         case ["containerLogs", namespace, pod, container]:
             if api.find("pods", pod, namespace) is None:
                 return text_response(f'pod "{pod}" does not exist\n', 404)
             request.query["container"] = container
             return await serve_logs(api, request, replace(target, name=pod, namespace=namespace))
     return text_response("404 page not found\n", 404)
-
-
-def _kubelet_metrics(kubelet: KubeletApi) -> str:
-    """Return the numbers of running pods and containers as Prometheus metrics."""
-    states = kubelet.counts()
-    lines = [
-        "# HELP kubelet_running_containers [ALPHA] Number of containers currently running",
-        "# TYPE kubelet_running_containers gauge",
-        *(
-            f'kubelet_running_containers{{container_state="{state}"}} {count}'
-            for state, count in states.items()
-        ),
-        "# HELP kubelet_running_pods [ALPHA] Number of pods that have a running pod sandbox",
-        "# TYPE kubelet_running_pods gauge",
-        f"kubelet_running_pods {len(kubelet.running_pods()['items'])}",
-    ]
-    return "\n".join(lines) + "\n"

@@ -83,9 +83,6 @@ class OpenFile:
         del most, line
         return b""
 
-    def unread(self, data: bytes) -> None:
-        """Put back the data of the last read."""
-
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once a read returns without waiting."""
         resume()
@@ -169,10 +166,6 @@ class PipeEnd(OpenFile):
         """Read from the pipe."""
         return self.pipe.take(most, line=line) if self.pipe.ready else None
 
-    def unread(self, data: bytes) -> None:
-        """Put back the data of the last read."""
-        self.pipe.put_back(data)
-
     def when_ready(self, resume: Callable[[], None]) -> None:
         """Call `resume` once the pipe has data or has ended."""
         self.pipe.when_ready(resume)
@@ -217,7 +210,7 @@ class FileEnd(OpenFile):
             return ENOSPC
         if self.position > len(self.file.data):
             self.file.data += bytes(self.position - len(self.file.data))
-        self.file.data[self.position : self.position + len(data)] = data
+        self.file.write_at(self.position, data)
         self.position += len(data)
         self.file.mtime = self._now()
         return ""
@@ -231,10 +224,6 @@ class FileEnd(OpenFile):
         data = bytes(self.file.data[self.position : end])
         self.position += len(data)
         return data
-
-    def unread(self, data: bytes) -> None:
-        """Move the position back."""
-        self.position -= len(data)
 
 
 class DeviceEnd(OpenFile):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, MutableMapping
 
 
 __all__ = [
+    "EROFS",
     "Device",
     "Directory",
     "File",
     "FileSystem",
     "FileSystemError",
+    "GeneratedFile",
     "Inode",
     "StorageQuota",
     "Symlink",
@@ -82,44 +84,90 @@ class Inode:
 class File(Inode):
     """A regular file."""
 
-    __slots__ = ("data",)
+    __slots__ = ("_data",)
 
     def __init__(self, data: bytes = b"", mode: int = 0o644, mtime: float = 0.0) -> None:
         super().__init__(mode, mtime)
-        self.data = bytearray(data)
+        self._data = bytearray(data)
+
+    @property
+    def data(self) -> bytearray:
+        """The contents."""
+        return self._data
+
+    @data.setter
+    def data(self, data: bytearray) -> None:
+        self._data = data
+
+    def write_at(self, position: int, data: bytes) -> None:
+        """Write into the file; the position is at most its length."""
+        self.data[position : position + len(data)] = data
+
+
+class GeneratedFile(File):
+    """A read-only file whose content is made by each access, as in `/proc`.
+
+    Args:
+        read: returns the content without its line end.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], str]) -> None:
+        self._read = read
+        super().__init__(mode=0o444)
+
+    @property
+    def data(self) -> bytearray:
+        """The contents."""
+        return bytearray(f"{self._read()}\n".encode())
+
+    @data.setter
+    def data(self, data: bytearray) -> None:
+        raise FileSystemError(EROFS)
+
+    def write_at(self, position: int, data: bytes) -> None:
+        """Refuse to write."""
+        raise FileSystemError(EROFS)
 
 
 class Directory(Inode):
     """A folder.
 
     Args:
-        entries: its initial entries, copied before the first change.
+        entries: its initial entries, copied before the first change unless `owned`.
         quota: of a volume in memory; None elsewhere.
+        owned: whether changes go to `entries` itself.
     """
 
     __slots__ = ("_own", "entries", "quota", "read_only")
 
     def __init__(
         self,
-        entries: dict[str, Inode] | None = None,
+        entries: MutableMapping[str, Inode] | None = None,
         mode: int = 0o755,
         mtime: float = 0.0,
         *,
         quota: StorageQuota | None = None,
         read_only: bool = False,
+        owned: bool = False,
     ) -> None:
         super().__init__(mode, mtime)
-        self._own = entries is None
-        self.entries: dict[str, Inode] = {} if entries is None else entries
+        self._own = owned or entries is None
+        self.entries: MutableMapping[str, Inode] = {} if entries is None else entries
         self.quota = quota
         self.read_only = read_only
 
-    def writable_entries(self) -> dict[str, Inode]:
+    def writable_entries(self) -> MutableMapping[str, Inode]:
         """Return the entries to change them."""
         if not self._own:
             self.entries = dict(self.entries)
             self._own = True
         return self.entries
+
+    def set_entries(self, entries: MutableMapping[str, Inode]) -> None:
+        """Replace the entries by those of another place."""
+        self.entries, self._own = entries, True
 
 
 class Symlink(Inode):
@@ -155,6 +203,11 @@ class FileSystem:
         self._make = root
         self.reserve_bytes: Callable[[int, StorageQuota | None], bool] | None = None
         """Reserves bytes, in a volume's quota or on the disk; False if they do not fit."""
+        self.assumes_folders = False
+        """True if missing folders are created for files that are written into them.
+
+        The folders of images other than busybox are unknown.
+        """
         self._root: Directory | None = None
         self._mounts: list[tuple[str, Callable[[], Inode | None]]] = []
         self._mounted: list[tuple[str, Inode]] = []
@@ -170,19 +223,25 @@ class FileSystem:
                 if mounted is not None:
                     self.put(path, mounted)
                     self._mounted.append((path.rstrip("/"), mounted))
+            mounted_nodes = {id(one) for _, one in self._mounted}
             for path in self._protected:
                 found = self.find(path)
                 if isinstance(found, Directory):
-                    found.read_only = True
+                    _protect(found, mounted_nodes, is_root=found is self._root)
         return self._root
 
     def protect(self, path: str) -> None:
-        """Make a mounted folder read-only."""
+        """Make a folder read-only, except what is mounted in it, and `/dev` and `/proc`."""
         self._protected.append(path)
 
     def mount(self, path: str, node: Callable[[], Inode | None]) -> None:
         """Mount `node` at `path` once the tree is built."""
         self._mounts.append((path, node))
+
+    def list_mounts(self) -> list[tuple[str, Inode]]:
+        """Return the mounted files and folders with their paths."""
+        assert self.root is not None  # noqa: S101 - built by the look-up
+        return list(self._mounted)
 
     def find_quota(self, path: str) -> StorageQuota | None:
         """Return the quota of the volume that a path is in; None without one."""
@@ -277,6 +336,8 @@ class FileSystem:
             FileSystemError: the folder does not exist or is read-only.
         """
         folder, _, name = path.rstrip("/").rpartition("/")
+        if self.assumes_folders and self.find(folder or "/", follow=False) is None:
+            self.make_directory(folder, parents=True)
         found = self.get_node(folder or "/")
         if not isinstance(found, Directory):
             raise FileSystemError(ENOTDIR)
@@ -307,9 +368,10 @@ class FileSystem:
                 path = self.join_path(path.rpartition("/")[0], link.target)
             folder, name = self.get_parent(path)
             self.reserve()
-            made = File(mtime=self._now())
-            folder.writable_entries()[name] = made
-            return made
+            entries = folder.writable_entries()
+            entries[name] = File(mtime=self._now())
+            # A folder of the machine has a file of its own.
+            return entries[name]
         if isinstance(found, Directory):
             raise FileSystemError(EISDIR)
         if parent is not None and parent.read_only and (truncate or create):
@@ -391,12 +453,29 @@ class FileSystem:
         return get_disk_usage(self._root, apart, image=True)
 
 
+def _protect(folder: Directory, apart: Container[int], *, is_root: bool = False) -> None:
+    """Make a folder read-only with those in it.
+
+    Args:
+        apart: identities of nodes that stay as they are.
+        is_root: whether it is the root of a file system.
+    """
+    folder.read_only = True
+    for name, node in folder.entries.items():
+        is_apart = id(node) in apart or (is_root and name in _VIRTUAL_DIRECTORIES)
+        if isinstance(node, Directory) and not is_apart:
+            _protect(node, apart)
+
+
 def get_stored_size(folder: Directory, seen: set[int]) -> int:
     """Return the bytes of memory that a folder takes.
 
     Args:
         seen: identities of folders that were counted already; updated.
     """
+    if not isinstance(folder.entries, dict):
+        # A folder of the machine.
+        return 0
     # Read-only mounts share their entries.
     if id(folder.entries) in seen:
         return 0

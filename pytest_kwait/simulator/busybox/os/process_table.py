@@ -298,8 +298,16 @@ class ProcessTable:
         elif task.code is None:
             task.code = code
             while task.stack:
-                task.stack.pop().close()
+                try:
+                    task.stack.pop().close()
+                except Exception:
+                    _log.exception("%s (process %d) of a container", task.name, task.pid)
             self._finish(task, code)
+
+    def _crash(self, task: Task) -> None:
+        """End a process after an exception: a bug in a simulated program ends its process only."""
+        _log.exception("%s (process %d) of a container has crashed", task.name, task.pid)
+        self.stop(task, task.end_by("ABRT"))
 
     def clear(self, code: int) -> None:
         """End all processes, and free their ports."""
@@ -330,8 +338,11 @@ class ProcessTable:
         """Resume the processes whose wait is over."""
         for task in list(self._waiting.values()):
             awaited = task.awaits
-            if awaited is not None and not task.queued and awaited.done():
-                self._resume(task)
+            try:
+                if awaited is not None and not task.queued and awaited.done():
+                    self._resume(task)
+            except Exception:
+                self._crash(task)
 
     # -- signals
 
@@ -413,6 +424,9 @@ class ProcessTable:
             except OutOfMemoryError:
                 self._on_out_of_memory()
                 return step + 1
+            except Exception:
+                self._crash(task)
+                return step + 1 + self._written
             if self._written > _MAX_STEPS or (step & 1 and self.clock.monotonic() > end):
                 break
         self._queue(task)
@@ -442,11 +456,6 @@ class ProcessTable:
             return not task.stack
         except RecursionError:
             task.end_by("SEGV")
-            effect = STEP
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            # A bug in a simulated program ends its process only.
-            _log.warning("%s (process %d) of a container ends", task.name, task.pid, exc_info=True)
-            task.end_by("ABRT")
             effect = STEP
         finally:
             self._running = before

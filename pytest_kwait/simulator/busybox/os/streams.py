@@ -38,7 +38,7 @@ class Pipe:
         self._readers: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []
         self.closed = False
-        """Whether no more data will be sent."""
+        """True once no more data will be sent."""
 
     def __len__(self) -> int:
         return len(self._data)
@@ -68,10 +68,6 @@ class Pipe:
         del self._data[:size]
         self.notify_drained()
         return data
-
-    def put_back(self, data: bytes) -> None:
-        """Put data back in front."""
-        self._data[:0] = data
 
     def when_ready(self, reader: Callable[[], None]) -> None:
         """Call `reader` once, when a read returns without waiting."""
@@ -137,6 +133,8 @@ class OutputBuffer:
         self._resume: list[Callable[[], None]] = []
         self.code: int | None = None
         """The exit code; None while the process runs."""
+        self.failure = ""
+        """Why the process could not be started; empty if it was."""
         self.on_output: Callable[[], None] | None = None
         """Called after new output, and at the end."""
 
@@ -159,6 +157,11 @@ class OutputBuffer:
         if self.code is None:
             self.code = code
             self._notify()
+
+    def fail(self, why: str) -> None:
+        """Record that the process could not be started."""
+        self.failure = why
+        self.end(126)
 
     def _notify(self) -> None:
         self._changed.set()
@@ -200,11 +203,13 @@ class Session:
         stdin: the input; None if the process takes none.
         output: the output and exit code.
         stop: ends the process, or detaches from it.
+        resize: sets columns and rows of its terminal; None without a real one.
     """
 
     stdin: Input | None
     output: OutputBuffer
     stop: Callable[[], None]
+    resize: Callable[[int, int], None] | None = None
 
 
 _INTERRUPT, _END_OF_INPUT, _ERASE = 3, 4, (8, 127)

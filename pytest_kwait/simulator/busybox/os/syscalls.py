@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait.simulator.busybox.os.files import FileSystem
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import Timer
 
 __all__ = [
+    "ROOT",
     "SIGNALS",
     "STEP",
     "Await",
@@ -37,6 +38,7 @@ __all__ = [
     "Sleep",
     "Step",
     "Task",
+    "User",
     "Write",
     "is_fatal",
     "parse_signal",
@@ -179,6 +181,23 @@ class Processes(Protocol):
         ...
 
 
+class User(NamedTuple):
+    """A user by its number, and its groups.
+
+    Args:
+        groups: supplementary groups.
+        is_privileged: whether its container has all rights on the node.
+    """
+
+    number: int = 0
+    group: int = 0
+    groups: tuple[int, ...] = ()
+    is_privileged: bool = False
+
+
+ROOT = User()
+
+
 @dataclass(slots=True)
 class ProcessContext:
     """The container and process that a program runs in.
@@ -192,6 +211,7 @@ class ProcessContext:
         cwd: the working directory.
         fds: the open files.
         network: the pod's network.
+        user: the user and its groups.
     """
 
     now: Callable[[], float]
@@ -204,6 +224,7 @@ class ProcessContext:
     _tasks: Processes | None = None
     _task: Task | None = None
     network: Network | None = None
+    user: User = ROOT
 
     @property
     def tasks(self) -> Processes:
@@ -227,14 +248,14 @@ class ProcessContext:
         """Return the context of another process with its own files."""
         return ProcessContext(
             self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
-            self.network,
+            self.network, self.user,
         )  # fmt: skip
 
     def with_env(self, env: dict[str, str]) -> ProcessContext:
         """Return a context with other variables."""
         return ProcessContext(
             self.now, env, self.files, self.hostname, self.tty, self.cwd, self.fds, self._tasks,
-            self._task, self.network,
+            self._task, self.network, self.user,
         )  # fmt: skip
 
 
@@ -297,7 +318,7 @@ class Task:
     handler: Callable[[int], bool] | None = None
     """Handles a signal; False to take the default action."""
     traps: Callable[[int], bool] | None = None
-    """Whether a signal would be handled."""
+    """Returns whether a signal would be handled."""
     on_end: list[Callable[[], None]] = field(default_factory=list)
 
     def end_by(self, signal: str) -> int:

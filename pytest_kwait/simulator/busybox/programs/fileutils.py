@@ -1,4 +1,4 @@
-"""Programs on files: `ls`, `find`, `du`, `stat`, `mkdir`, `cp`, `mv`, `rm`, `chmod` and others."""
+"""Programs on files: `ls`, `find`, `du`, `stat`, `mkdir`, `cp`, `mv`, `mount` and others."""
 
 from __future__ import annotations
 
@@ -213,6 +213,8 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
 def mkdir(context: ProcessContext, args: list[str]) -> Process:
     """Create folders; `-p`: with parents, existing ones are no error."""
     given, names = parse_options("mkdir", args, "p", "m")
+    if not names:
+        raise UsageError("BusyBox: usage: mkdir [-m MODE] [-p] DIRECTORY...")
     code = 0
     for name in names:
         try:
@@ -226,6 +228,8 @@ def mkdir(context: ProcessContext, args: list[str]) -> Process:
 def rmdir(context: ProcessContext, args: list[str]) -> Process:
     """Remove empty folders."""
     _, names = parse_options("rmdir", args, "", "", "p")
+    if not names:
+        raise UsageError("BusyBox: usage: rmdir [-p] DIRECTORY...")
     code = 0
     for name in names:
         try:
@@ -244,6 +248,8 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
 def touch(context: ProcessContext, args: list[str]) -> Process:
     """Create files, or update their times."""
     given, names = parse_options("touch", args, "c", "", "amhdrt")
+    if not names:
+        raise UsageError("BusyBox: usage: touch [-cham] [-d DATE] [-t DATE] [-r FILE] FILE...")
     code = 0
     for name in names:
         path = context.resolve_path(name)
@@ -263,6 +269,8 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
 def rm(context: ProcessContext, args: list[str]) -> Process:
     """Remove files; `-r`: folders, `-f`: missing ones are no error."""
     given, names = parse_options("rm", args, "rRf", "", "i")
+    if not names and "f" not in given:
+        raise UsageError("BusyBox: usage: rm [-irf] FILE...")
     code = 0
     for name in names:
         path = context.resolve_path(name)
@@ -420,6 +428,8 @@ def ln(context: ProcessContext, args: list[str]) -> Process:
 def readlink(context: ProcessContext, args: list[str]) -> Process:
     """Print the target of a link; `-f`: the resolved path."""
     given, names = parse_options("readlink", args, "fn", "", "v")
+    if len(names) != 1:
+        raise UsageError("BusyBox: usage: readlink [-fnv] FILE")
     code = 0
     for name in names:
         found = context.files.find(context.resolve_path(name), follow=False)
@@ -484,7 +494,10 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
 
 def chown(context: ProcessContext, args: list[str]) -> Process:
     """Check that files exist; every user is root."""
-    names = [arg for arg in args if not arg.startswith("-")][1:]
+    _, given = parse_options("chown", args, "RhLHPcvf")
+    if len(given) < 2:
+        raise UsageError("BusyBox: usage: chown [-RhLHPcvf]... USER[:[GRP]] FILE...")
+    names = given[1:]
     code = 0
     for name in names:
         if context.files.find(context.resolve_path(name)) is None:
@@ -493,11 +506,31 @@ def chown(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
+# The least number of X at the end of a template.
+_TEMPLATE_LETTERS = 6
+
+
+def sync(context: ProcessContext, args: list[str]) -> Process:
+    """Check that files can be opened; nothing is written later."""
+    _, names = parse_options("sync", args, "df")
+    code = 0
+    for name in names:
+        if context.files.find(context.resolve_path(name)) is None:
+            yield write_error(f"sync: can't open '{name}': No such file or directory")
+            code = 1
+    return code
+
+
 def mktemp(context: ProcessContext, args: list[str]) -> Process:
     """Create a temporary file, or folder with `-d`, and print its name."""
     given, names = parse_options("mktemp", args, "dutq", "p")
+    if len(names) > 1:
+        raise UsageError("BusyBox: usage: mktemp [-dt] [-p DIR] [TEMPLATE]")
     template = names[0] if names else f"{given.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
     start = template.rstrip("X")
+    if len(template) - len(start) < _TEMPLATE_LETTERS:
+        yield write_error("mktemp: (null): Invalid argument")
+        return 1
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     end = "".join(random.choice(letters) for _ in range(len(template) - len(start)))  # noqa: S311 - a name
     path = context.resolve_path(start + end)
@@ -510,4 +543,37 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
         yield write_error(f"mktemp: (null): {fault}")
         return 1
     yield write_out(start + end + "\n")
+    return 0
+
+
+_MOUNTS = (
+    ("overlay", "/", "overlay", "relatime"),
+    ("proc", "/proc", "proc", "nosuid,nodev,noexec,relatime"),
+    ("tmpfs", "/dev", "tmpfs", "nosuid,size=65536k,mode=755"),
+    ("sysfs", "/sys", "sysfs", "nosuid,nodev,noexec,relatime"),
+    ("cgroup", "/sys/fs/cgroup", "cgroup2", "nosuid,nodev,noexec,relatime"),
+)
+_VIRTUAL = ("/proc", "/sys")
+
+
+def mount(context: ProcessContext, args: list[str]) -> Process:
+    """Print the mounts, of a type with `-t`; a container cannot mount anything."""
+    given, names = parse_options("mount", args, "l", "t", "aoOfinrsvwFTUuLBM")
+    if names:
+        if context.user.is_privileged:
+            raise UsageError(f"mount: {NOT_SIMULATED}")
+        yield write_error("mount: permission denied (are you root?)")
+        return 1
+    volumes = []
+    for path, node in context.files.list_mounts():
+        in_memory = isinstance(node, Directory) and node.quota is not None
+        source, kind = ("tmpfs", "tmpfs") if in_memory else ("/dev/vda1", "ext4")
+        if not path.startswith(_VIRTUAL):
+            volumes.append((source, path, kind, "relatime"))
+    for source, path, kind, options in (*_MOUNTS, *volumes):
+        if kind != given.get("t", kind):
+            continue
+        found = context.files.find(path)
+        access = "ro" if isinstance(found, Directory) and found.read_only else "rw"
+        yield write_out(f"{source} on {path} type {kind} ({access},{options})\n")
     return 0

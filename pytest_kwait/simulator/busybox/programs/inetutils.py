@@ -1,11 +1,12 @@
-"""Programs on the network: `wget`, `nslookup`, `nc`, `httpd`."""
+"""Programs on the network: `wget`, `nslookup`, `nc`, `httpd`, `ip`."""
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pytest_kwait.simulator.busybox.applets import run_program
@@ -19,6 +20,7 @@ from pytest_kwait.simulator.busybox.libbb import (
 )
 from pytest_kwait.simulator.busybox.os.fds import copy_fds
 from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError
+from pytest_kwait.simulator.busybox.os.network import Connecting
 from pytest_kwait.simulator.busybox.os.streams import Pipe
 from pytest_kwait.simulator.busybox.os.syscalls import (
     Await,
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
-__all__ = ["httpd", "netcat"]
+__all__ = ["httpd", "ip", "netcat"]
 
 _MAX_RESPONSE_HEAD = 1 << 16
 _MAX_UNREAD = 1 << 20
 _MAX_REDIRECTS = 5
+# Seconds until the system gives up a connection.
+_CONNECT_SECONDS = 127.0
+_CONNECT_POLL_SECONDS = 0.01
 
 
 class PipeSink:
@@ -78,6 +83,68 @@ def _get_network(context: ProcessContext) -> Network:
     return context.network
 
 
+class _Resolver(NamedTuple):
+    """The settings of `/etc/resolv.conf`."""
+
+    servers: list[str]
+    search: list[str]
+    ndots: int
+
+
+def _read_resolver(context: ProcessContext) -> _Resolver:
+    servers: list[str] = []
+    search: list[str] = []
+    ndots = 1
+    for line in (
+        (context.files.read("/etc/resolv.conf") or b"").decode(errors="replace").split("\n")
+    ):
+        match line.split():
+            case ["nameserver", server, *_]:
+                servers.append(server)
+            case ["search", *domains]:
+                search = domains
+            case ["options", *options]:
+                for option in options:
+                    name, _, value = option.partition(":")
+                    if name == "ndots" and value.isascii() and value.isdigit():
+                        ndots = int(value)
+    return _Resolver(servers or ["127.0.0.1"], search, ndots)
+
+
+def _list_hosts_addresses(context: ProcessContext, host: str) -> list[str]:
+    """Return the IPv4 addresses of a host in `/etc/hosts`."""
+    found = []
+    for line in (context.files.read("/etc/hosts") or b"").decode(errors="replace").split("\n"):
+        address, *names = line.partition("#")[0].split() or [""]
+        if "." in address and host.lower() in [name.lower() for name in names]:
+            found.append(address)
+    return found
+
+
+def _resolve_host(context: ProcessContext, host: str) -> list[str]:
+    """Return the addresses of a host: `/etc/hosts` first, then DNS with its search domains."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return [host]
+    found = _list_hosts_addresses(context, host)
+    if found:
+        return found
+    resolver = _read_resolver(context)
+    names = [host.rstrip(".")]
+    if not host.endswith("."):
+        searched = [f"{host}.{domain}" for domain in resolver.search]
+        names = [*names, *searched] if host.count(".") >= resolver.ndots else [*searched, *names]
+    network = _get_network(context)
+    for name in names:
+        found = network.resolve(name, resolver.servers[0])
+        if found:
+            return found
+    return []
+
+
 def connect(
     context: ProcessContext, host: str, port: int, seconds: float | None
 ) -> Generator[Effect, None, tuple[Session, Pipe, str]]:
@@ -87,37 +154,80 @@ def connect(
         UnreachableError: the connection failed.
     """
     network = _get_network(context)
-    found = network.resolve(host)
+    found = _resolve_host(context, host)
     if not found:
         raise UnreachableError(f"bad address '{host}'")
     sink = PipeSink()
     session = network.connect_to(found[0], port, sink)
+    if isinstance(session, Connecting):
+        session = yield from _await_connection(
+            session, min(seconds or _CONNECT_SECONDS, _CONNECT_SECONDS)
+        )
     if isinstance(session, str):
         if session == "Connection timed out":
-            yield Await(lambda: False, seconds=min(seconds or 127.0, 127.0))
+            limit = min(seconds or _CONNECT_SECONDS, _CONNECT_SECONDS)
+            yield Await(lambda: False, seconds=limit)
         raise UnreachableError(f"can't connect to remote host ({found[0]}): {session}")
     return session, sink.pipe, found[0]
 
 
+def _await_connection(
+    connecting: Connecting, seconds: float
+) -> Generator[Effect, None, Session | str]:
+    """Wait for a connection to a real program; return it, or an error text."""
+    left = seconds
+    try:
+        while connecting.result is None and left > 0:
+            yield Sleep(_CONNECT_POLL_SECONDS)
+            left -= _CONNECT_POLL_SECONDS
+    finally:
+        if connecting.result is None:
+            connecting.cancel()
+    return connecting.result or "Operation timed out"
+
+
 def nslookup(context: ProcessContext, args: list[str]) -> Process:
-    """Print the addresses of a fully qualified name."""
-    names = [arg for arg in args if not arg.startswith("-")]
-    if not names:
+    """Print the addresses of a name: `-type=A|AAAA`; names without a dot are searched.
+
+    Source: networking/nslookup.c, `add_query_with_search`.
+    """
+    kinds = ["a", "aaaa"]
+    names: list[str] = []
+    for arg in args:
+        if arg.startswith("-type="):
+            kinds = [arg.partition("=")[2].lower()]
+        elif not arg.startswith("-"):
+            names.append(arg)
+    if not names or len(names) > 2:
         raise UsageError("BusyBox: usage: nslookup [-type=QUERY_TYPE] HOST [DNS_SERVER]")
-    yield write_out("Server:\t\t10.0.0.10\nAddress:\t10.0.0.10:53\n\n")
-    found = _get_network(context).resolve(names[0], search=False)
+    if kinds[0] not in ("a", "aaaa"):
+        raise UsageError(f"nslookup: -type={kinds[0]}: {NOT_SIMULATED}")
+    resolver = _read_resolver(context)
+    found = _resolve_host(context, names[1]) if len(names) > 1 else resolver.servers
     if not found:
-        yield write_out(f"** server can't find {names[0]}: NXDOMAIN\n\n")
-        return 1
-    yield write_out("".join(f"Name:\t{names[0]}\nAddress: {one}\n" for one in found) + "\n\n")
-    return 0
+        raise UsageError(f"nslookup: bad address '{names[1]}'")
+    server = found[0]
+    yield write_out(f"Server:\t\t{server}\nAddress:\t{server}:53\n\n")
+    host = names[0].rstrip(".")
+    searched = [] if "." in names[0] else [f"{host}.{domain}" for domain in resolver.search]
+    code = 0
+    for kind in kinds:
+        for name in searched or [host]:
+            found = _get_network(context).resolve(name, server)
+            if not found:
+                code = 1
+                yield write_out(f"** server can't find {name}: NXDOMAIN\n")
+            elif kind == "a":
+                yield write_out("".join(f"Name:\t{name}\nAddress: {one}\n" for one in found))
+            yield write_out("\n")
+    return code
 
 
 def netcat_client(context: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
     """Connect stdin and stdout to `nc HOST PORT`; `-z`: only connect."""
     seconds = float(given["w"]) if given.get("w", "").isdigit() else None
     try:
-        session, arrived, address = yield from connect(context, host, port, seconds)
+        session, received, address = yield from connect(context, host, port, seconds)
     except UnreachableError as fault:
         yield write_error(f"nc: {fault}")
         return 1
@@ -135,7 +245,7 @@ def netcat_client(context: ProcessContext, host: str, port: int, given: dict[str
     )
     try:
         while True:
-            read = Read(arrived, seconds=seconds)
+            read = Read(received, seconds=seconds)
             yield read
             if not read.data:
                 return 0
@@ -220,12 +330,12 @@ def _fetch(
     except ValueError:
         raise UsageError(f"wget: invalid number '{given['T']}'") from None
     quiet = "q" in given
-    found = _get_network(context).resolve(host)
+    found = _resolve_host(context, host)
     if not quiet:
         shown = host if address.port is None else f"{host}:{port}"
         if found:
             yield write_error(f"Connecting to {shown} ({found[0]}:{port})")
-    session, arrived, _ = yield from connect(context, host, port, seconds)
+    session, received, _ = yield from connect(context, host, port, seconds)
     try:
         body = given.get("p", "")
         path = (address.path or "/") + (f"?{address.query}" if address.query else "")
@@ -239,7 +349,7 @@ def _fetch(
             lines.append("Content-Type: application/x-www-form-urlencoded")
         if session.stdin is not None:
             session.stdin.send("\r\n".join([*lines, "", body]).encode(errors="surrogateescape"))
-        head, rest = yield from _read_head(arrived, seconds)
+        head, rest = yield from _read_head(received, seconds)
         status, *fields = head.split("\r\n")
         if "S" in given:
             yield write_error("\n".join(f"  {line}" for line in (status, *fields)))
@@ -257,16 +367,18 @@ def _fetch(
                 yield write_error("remote file exists")
             return 0
         chunked = any(re.fullmatch(r"transfer-encoding:\s*chunked", f, re.I) for f in fields)
-        yield from _save_body(context, given, address.path, rest, arrived, seconds, chunked=chunked)
+        yield from _save_body(
+            context, given, address.path, rest, received, seconds, chunked=chunked
+        )
     finally:
         session.stop()
     return 0
 
 
-def _read_head(arrived: Pipe, seconds: float) -> Generator[Effect, None, tuple[str, bytes]]:
+def _read_head(received: Pipe, seconds: float) -> Generator[Effect, None, tuple[str, bytes]]:
     data = b""
     while b"\r\n\r\n" not in data:
-        read = Read(arrived, seconds=seconds)
+        read = Read(received, seconds=seconds)
         yield read
         if read.late:
             raise UnreachableError("download timed out")
@@ -278,7 +390,7 @@ def _read_head(arrived: Pipe, seconds: float) -> Generator[Effect, None, tuple[s
 
 
 def _save_body(
-    context: ProcessContext, given: dict[str, str], path: str, rest: bytes, arrived: Pipe,
+    context: ProcessContext, given: dict[str, str], path: str, rest: bytes, received: Pipe,
     seconds: float, *, chunked: bool,
 ) -> Generator[Effect, None, None]:  # fmt: skip
     target = given.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
@@ -293,7 +405,7 @@ def _save_body(
             if streams and kept:
                 yield Write(1, bytes(kept))
                 kept.clear()
-            read = Read(arrived, seconds=seconds)
+            read = Read(received, seconds=seconds)
             yield read
             if read.late:
                 raise UnreachableError("download timed out")
@@ -457,13 +569,13 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         return 1
     many = len(given["l"]) > 1 and bool(program)
     accepted: list[Pipe] = []
-    arrived, left, sent = Pipe(), Pipe(), Pipe()
+    received, left, sent = Pipe(), Pipe(), Pipe()
 
     def serve(inner: ProcessContext, stdin: Pipe) -> Process:
         if accepted and not many:
             return 1
         accepted.append(stdin)
-        arrived.close()
+        received.close()
         if program:
             code = yield from run_program(inner, program)
         else:
@@ -480,14 +592,14 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
     if many:
         return (yield from _run_idle())
     if program:
-        yield Read(arrived)
+        yield Read(received)
         yield Read(left)
         return 0
     # Read stdin before a client connects, so that a short-lived client gets it too.
     sender = context.tasks.start(
         lambda _: _copy_to(sent), context, "nc", copy_fds(context.fds), parent=context.task.pid
     )
-    yield Read(arrived)
+    yield Read(received)
     yield from copy_to_stdout(accepted[0])
     sent.close()
     context.tasks.stop(sender, 0)
@@ -511,3 +623,15 @@ def _copy_to(target: Pipe) -> Process:
             target.close()
             return 0
         target.send(read.data)
+
+
+_CHANGES = ("add", "append", "change", "del", "delete", "flush", "replace", "set")
+
+
+def ip(context: ProcessContext, args: list[str]) -> Process:
+    """Refuse to change the network, as the kernel does without the right to."""
+    words = [arg for arg in args if not arg.startswith("-")]
+    if len(words) < 2 or words[1] not in _CHANGES or context.user.is_privileged:
+        raise UsageError(f"ip: {NOT_SIMULATED}")
+    yield write_error("ip: RTNETLINK answers: Operation not permitted")
+    return 2

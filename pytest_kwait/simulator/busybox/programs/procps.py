@@ -1,4 +1,4 @@
-"""Programs about processes: `timeout`, `ps`, `kill`, `which`, `nohup`, `time` and others."""
+"""Programs about processes: `timeout`, `ps`, `kill`, `which`, `nohup`, `sysctl` and others."""
 
 from __future__ import annotations
 
@@ -97,8 +97,11 @@ def kill(context: ProcessContext, args: list[str]) -> Process:
 
 def which(context: ProcessContext, args: list[str]) -> Process:
     """Print the paths of programs."""
+    _, names = parse_options("which", args, "a")
+    if not names:
+        raise UsageError("BusyBox: usage: which [-a] COMMAND...")
     code = 0
-    for name in args:
+    for name in names:
         if not has_program(context, name):
             code = 1
         else:
@@ -141,4 +144,25 @@ def time(context: ProcessContext, args: list[str]) -> Process:
     took = context.now() - began
     minutes, seconds = divmod(took, 60)
     yield write_error(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s")
+    return code
+
+
+def sysctl(context: ProcessContext, args: list[str]) -> Process:
+    """Print settings of the kernel: `-n` their values alone, `-e` without errors."""
+    given, names = parse_options("sysctl", args, "nNeq", "", "wpaAr")
+    code = 0
+    for name in names:
+        if "=" in name:
+            raise UsageError(
+                f"sysctl: error setting key '{name.partition('=')[0]}': Read-only file system"
+            )
+        content = context.files.read(f"/proc/sys/{name.replace('.', '/')}")
+        if content is None:
+            if "e" not in given:
+                yield write_error(f"sysctl: error: '{name}' is an unknown key")
+            code = 1
+            continue
+        value = content.decode().rstrip("\n")
+        shown = name if "N" in given else value if "n" in given else f"{name} = {value}"
+        yield write_out(f"{shown}\n")
     return code

@@ -164,14 +164,13 @@ class _Sed:
         self._last: re.Pattern[str] | None = None
         self._printed: list[str] = []
         self._after: list[str] = []
-        self._swapped = False
         self.quit = False
 
     def line(self, text: str, *, last: bool, newline: bool = True) -> str:
         """Apply the script to one line."""
         self._printed, self._after = [], []
         self._number += 1
-        self._line, self._swapped = text, False
+        self._line = text
         deleted = self._run(self._commands, last=last) == "d"
         if not deleted and not self._quiet:
             self._printed.append(self._line + ("\n" if newline else ""))

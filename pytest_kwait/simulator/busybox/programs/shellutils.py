@@ -15,7 +15,7 @@ from pytest_kwait.simulator.busybox.libbb import (
     write_error,
     write_out,
 )
-from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, Write
+from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, User, Write
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
@@ -238,21 +238,68 @@ def printf(_: ProcessContext, args: list[str]) -> Process:
             return code
 
 
+_CLOCK_TIME = re.compile(r"(?P<hour>\d\d?):(?P<minute>\d\d)(:(?P<second>\d\d))?", re.ASCII)
+_DIGITS = re.compile(
+    r"(((((?P<year>(\d\d)?\d\d))?(?P<month>\d\d))?(?P<day>\d\d))?(?P<hour>\d\d))?(?P<minute>\d\d)"
+    r"(\.(?P<second>\d\d))?",
+    re.ASCII,
+)
+# The form of an operand without `-s`.
+_OPERAND_DIGITS = re.compile(
+    r"(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)(?P<minute>\d\d)(?P<year>(\d\d)?\d\d)?"
+    r"(\.(?P<second>\d\d))?",
+    re.ASCII,
+)
+
+
+def _parse_date(text: str, now: float, digits: re.Pattern[str]) -> float:
+    """Return a time in seconds since the epoch.
+
+    Raises:
+        ValueError: it has no known format.
+
+    Source: libbb/time.c, `parse_datestr`.
+    """
+    if re.fullmatch(r"@-?\d+", text, re.ASCII):
+        return float(text[1:])
+    match = _CLOCK_TIME.fullmatch(text) or digits.fullmatch(text)
+    if match is None:
+        text = text.replace("T", " ").rstrip("Z")
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    fields = {name: int(value) for name, value in match.groupdict().items() if value is not None}
+    stamp = datetime.fromtimestamp(now, UTC)
+    year = fields.get("year", stamp.year)
+    if year < 100:
+        # The year that is less than 50 years away.
+        year += stamp.year // 100 * 100
+        year += 100 if year < stamp.year - 50 else -100 if year > stamp.year + 50 else 0
+    return datetime(
+        year, fields.get("month", stamp.month), fields.get("day", stamp.day),
+        fields.get("hour", stamp.hour), fields["minute"], fields.get("second", 0), tzinfo=UTC,
+    ).timestamp()  # fmt: skip
+
+
 def date(context: ProcessContext, args: list[str]) -> Process:
-    """Print the time, UTC; `+%s` and other strftime formats; `-d @SECONDS`."""
-    given, rest = parse_options("date", args, "uI", "d", "sDrRk")
-    moment, when = context.now(), given.get("d")
+    """Print the time, UTC: `+FORMAT`, `-d TIME`; setting it is not permitted in a container."""
+    given, rest = parse_options("date", args, "uI", "ds", "DrRk")
+    pattern = "%a %b %e %H:%M:%S UTC %Y"
+    if rest and rest[0].startswith("+"):
+        pattern = rest.pop(0)[1:]
+    when = given.get("d", given.get("s"))
+    digits = _DIGITS
+    if when is None and rest:
+        when, digits = rest.pop(0), _OPERAND_DIGITS
+    if rest:
+        raise UsageError("BusyBox: usage: date [OPTIONS] [+FMT] [[-s] TIME]")
+    moment = context.now()
     if when is not None:
-        if not re.fullmatch(r"@-?\d+", when, re.ASCII):
-            text = when.replace("T", " ").rstrip("Z")
-            try:
-                moment = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-            except ValueError:
-                yield write_error(f"date: invalid date '{when}'")
-                return 1
-        else:
-            moment = float(when[1:])
-    pattern = next((arg[1:] for arg in rest if arg.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
+        try:
+            moment = _parse_date(when, moment, digits)
+        except ValueError:
+            yield write_error(f"date: invalid date '{when}'")
+            return 1
+        if "d" not in given:
+            yield write_error("date: can't set date: Operation not permitted")
     if "I" in given:
         pattern = "%Y-%m-%d"
     stamp = datetime.fromtimestamp(moment, UTC)
@@ -353,27 +400,63 @@ def hostname(context: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
-def whoami(_: ProcessContext, __: list[str]) -> Process:
-    """Print root."""
-    yield write_out("root\n")
+def _read_names(context: ProcessContext, path: str) -> dict[int, str]:
+    """Return the names in a file of users or groups by number."""
+    lines = (context.files.read(path) or b"").decode(errors="replace").splitlines()
+    rows = [line.split(":") for line in lines]
+    return {int(row[2]): row[0] for row in rows if len(row) > 2 and row[2].isdigit()}
+
+
+def whoami(context: ProcessContext, args: list[str]) -> Process:
+    """Print the user's name."""
+    if args:
+        raise UsageError("BusyBox: usage: whoami")
+    name = _read_names(context, "/etc/passwd").get(context.user.number)
+    if name is None:
+        yield write_error(f"whoami: unknown uid {context.user.number}")
+        return 1
+    yield write_out(f"{name}\n")
     return 0
 
 
-def id(_: ProcessContext, args: list[str]) -> Process:
+def id(context: ProcessContext, args: list[str]) -> Process:
     """Print the user and its groups."""
     given, rest = parse_options("id", args, "ugnG", "", "r")
-    if rest and rest[0] != "root":
-        yield write_error(f"id: unknown user {rest[0]}")
-        return 1
-    short = any(letter in given for letter in "ugG")
-    text = "root" if "n" in given else "0"
-    yield write_out(f"{text if short else 'uid=0(root) gid=0(root) groups=0(root)'}\n")
-    return 0
+    users, groups = (_read_names(context, f"/etc/{name}") for name in ("passwd", "group"))
+    user = context.user
+    if rest:
+        number = next((number for number, name in users.items() if name == rest[0]), None)
+        if number is None:
+            yield write_error(f"id: unknown user {rest[0]}")
+            return 1
+        user = User(number, number)
+    every = sorted({user.group, *user.groups})
+    if not any(letter in given for letter in "ugG"):
+        shown = (
+            ("uid", users, [user.number]), ("gid", groups, [user.group]), ("groups", groups, every)
+        )  # fmt: skip
+        parts = []
+        for word, names, ids in shown:
+            texts = [f"{one}({names[one]})" if one in names else str(one) for one in ids]
+            parts.append(f"{word}={','.join(texts)}")
+        yield write_out(f"{' '.join(parts)}\n")
+        return 0
+    names = users if "u" in given else groups
+    every.remove(user.group)
+    numbers = [user.number if "u" in given else user.group, *(every if "G" in given else ())]
+    texts = [names.get(one, str(one)) if "n" in given else str(one) for one in numbers]
+    yield write_out(f"{' '.join(texts)}\n")
+    unknown = [one for one in numbers if "n" in given and one not in names]
+    for one in unknown:
+        yield write_error(f"id: unknown ID {one}")
+    return 1 if unknown else 0
 
 
 def uname(context: ProcessContext, args: list[str]) -> Process:
     """Print the system's name."""
-    given, _ = parse_options("uname", args, "asnrmpvio")
+    given, rest = parse_options("uname", args, "asnrmpvio")
+    if rest:
+        raise UsageError("BusyBox: usage: uname [-amnrspvio]")
     parts = {
         "s": "Linux", "n": context.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
@@ -387,11 +470,12 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
 
 def basename(_: ProcessContext, args: list[str]) -> Process:
     """Print the last component of a path, without a suffix."""
-    if not args or len(args) > 2:
+    words = parse_options("basename", args, "", mixed=False)[1]
+    if not words or len(words) > 2:
         raise UsageError("BusyBox: usage: basename FILE [SUFFIX]")
-    name = args[0].rstrip("/").rpartition("/")[2] or ("/" if args[0].startswith("/") else "")
-    if len(args) > 1 and name != args[1]:
-        name = name.removesuffix(args[1])
+    name = words[0].rstrip("/").rpartition("/")[2] or ("/" if words[0].startswith("/") else "")
+    if len(words) > 1 and name != words[1]:
+        name = name.removesuffix(words[1])
     yield write_out(name + "\n")
     return 0
 
@@ -412,8 +496,9 @@ def pwd(context: ProcessContext, _: list[str]) -> Process:
     return 0
 
 
-def nproc(_: ProcessContext, __: list[str]) -> Process:
+def nproc(_: ProcessContext, args: list[str]) -> Process:
     """Print the number of CPUs of a node."""
+    parse_options("nproc", args, "")
     yield write_out("8\n")
     return 0
 

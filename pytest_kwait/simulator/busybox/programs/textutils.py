@@ -1,4 +1,4 @@
-"""Programs on text and bytes: `cat`, `tail`, `wc`, `sort`, digests, `dd` and others."""
+"""Programs on text and bytes: `cat`, `cut`, `tr`, `tail`, `sort`, digests, `dd` and others."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from pytest_kwait.simulator.busybox.libbb import (
 from pytest_kwait.simulator.busybox.os.fds import OpenFile, open_path
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import Effect, Read, Sleep, Write
+from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES
+from pytest_kwait.simulator.busybox.programs.shellutils import process_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -117,14 +119,11 @@ def head(context: ProcessContext, args: list[str]) -> Process:
     given, names = _parse_count_options("head", args, "")
     by_bytes = "c" in given
     most = _parse_size("head", given.get("c") or given.get("n") or "10")
-    titled = ("v" in given or len(names) > 1) and "q" not in given
-    first = True
+    titled, title = ("v" in given or len(names) > 1) and "q" not in given, _Titles()
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
-        nonlocal first
         if titled:
-            yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
-            first = False
+            yield title(name)
         with context.tasks.account.hold() as hold:
             if most < 0:
                 data = yield from read_whole(number, hold)
@@ -146,8 +145,16 @@ def head(context: ProcessContext, args: list[str]) -> Process:
     return (yield from for_each_input(context, "head", names, act))
 
 
-def _make_title(name: str) -> str:
-    return "standard input" if name == "-" else name
+class _Titles:
+    """The titles above the parts of several files."""
+
+    def __init__(self) -> None:
+        self._separator = ""
+
+    def __call__(self, name: str) -> Write:
+        """Return the title of the next file."""
+        separator, self._separator = self._separator, "\n"
+        return write_out(f"{separator}==> {'standard input' if name == '-' else name} <==\n")
 
 
 def tail(context: ProcessContext, args: list[str]) -> Process:
@@ -161,14 +168,11 @@ def tail(context: ProcessContext, args: list[str]) -> Process:
     text = given.get("c") or given.get("n") or "10"
     from_start = text.startswith("+")
     most = abs(_parse_size("tail", text))
-    titled = ("v" in given or len(names) > 1) and "q" not in given
-    first = True
+    titled, title = ("v" in given or len(names) > 1) and "q" not in given, _Titles()
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
-        nonlocal first
         if titled:
-            yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
-            first = False
+            yield title(name)
         with context.tasks.account.hold() as hold:
             yield from _read_last(number, hold, most, by_bytes=by_bytes, from_start=from_start)
         return None
@@ -479,6 +483,47 @@ def base64(context: ProcessContext, args: list[str]) -> Process:
     return 0
 
 
+_ROW = 16
+
+
+def hexdump(context: ProcessContext, args: list[str]) -> Process:
+    """Print bytes in hexadecimal: words, or with `-C` bytes and characters; `-n`, `-s`, `-v`."""
+    given, names = parse_options("hexdump", args, "Cv", "ns", "bcdeoxfR")
+    skip, most = (
+        _parse_size("hexdump", given[key]) if key in given else None for key in ("s", "n")
+    )
+    data = b""
+    with context.tasks.account.hold() as hold:
+        for name in names or ["-"]:
+            with open_input(context, name) as number:
+                data += yield from read_whole(number, hold)
+    start, data = skip or 0, data[skip:][:most]
+    width = 8 if "C" in given else 7
+    lines, before = [], None
+    for offset in range(0, len(data), _ROW):
+        row = data[offset : offset + _ROW]
+        if row == before and "v" not in given and len(row) == _ROW:
+            if lines[-1] != "*":
+                lines.append("*")
+            continue
+        before = row
+        lines.append(f"{start + offset:0{width}x} {_format_row(row, canonical='C' in given)}")
+    if data:
+        lines.append(f"{start + len(data):0{width}x}")
+    yield write_out("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def _format_row(row: bytes, *, canonical: bool) -> str:
+    if not canonical:
+        words = [row[index : index + 2] for index in range(0, len(row), 2)]
+        shown = " ".join(f"{int.from_bytes(word, 'little'):04x}" for word in words)
+        return f"{shown:{_ROW // 2 * 5 - 1}}"
+    halves = [" ".join(f"{byte:02x}" for byte in half) for half in (row[:8], row[8:])]
+    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+    return f" {halves[0]:23}  {halves[1]:23}  |{text}|"
+
+
 def _parse_dd_number(text: str) -> int:
     digits = text.rstrip("cwbkKMG")
     unit = text[len(digits) :].removesuffix("B")
@@ -539,3 +584,106 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
         text = f"{blocks}+{int(bool(rest))}"
         yield write_error(f"{text} records in\n{text} records out")
     return 0
+
+
+def _parse_ranges(text: str) -> list[tuple[int, int]]:
+    """Parse `1,3-5,7-` to half-open ranges from 0."""
+    found: list[tuple[int, int]] = []
+    for piece in text.split(","):
+        match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
+        if match is None or not (match[1] or match[3]):
+            raise UsageError(f"cut: invalid number '{piece}'")
+        first = int(match[1] or 1)
+        last = int(match[3]) if match[3] else (1 << 30 if match[2] else first)
+        if not first:
+            raise UsageError("cut: invalid range 0")
+        found.append((first - 1, last))
+    return sorted(found)
+
+
+def cut(context: ProcessContext, args: list[str]) -> Process:
+    """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
+    given, names = parse_options("cut", args, "sn", "bcfd", "DFO")
+    kinds = [kind for kind in "bcf" if kind in given]
+    if len(kinds) != 1:
+        raise UsageError("cut: expected a list of bytes, characters, or fields")
+    kind = kinds[0]
+    ranges = _parse_ranges(given[kind].replace("\n", ","))
+    separator = given.get("d", "\t")[:1] or "\0"
+
+    def is_selected(index: int) -> bool:
+        return any(first <= index < last for first, last in ranges)
+
+    def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
+        with context.tasks.account.hold() as hold:
+            lines = LineReader(number, hold)
+            while batch := (yield from lines.read_batch()):
+                pieces = []
+                for raw in batch:
+                    line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
+                    if kind != "f":
+                        line = "".join(char for i, char in enumerate(line) if is_selected(i))
+                    elif separator in line:
+                        fields = line.split(separator)
+                        line = separator.join(f for i, f in enumerate(fields) if is_selected(i))
+                    elif "s" in given:
+                        continue
+                    pieces.append(f"{line}\n")
+                yield write_out("".join(pieces))
+        return None
+
+    return (yield from for_each_input(context, "cut", names, act))
+
+
+def _expand_set(text: str) -> list[str]:
+    """Return the characters of an argument of `tr`, in order."""
+    found: list[str] = []
+    position = 0
+    text = process_escapes(text, echo=False)[0]
+    while position < len(text):
+        match = re.match(r"\[:(\w+):\]", text[position:])
+        if match is not None and match[1] in CHARACTER_CLASSES:
+            allowed = re.compile(f"[{CHARACTER_CLASSES[match[1]]}]", re.ASCII)
+            found += [chr(code) for code in range(256) if allowed.match(chr(code))]
+            position += match.end()
+        elif text[position + 1 : position + 2] == "-" and position + 2 < len(text):
+            first, last = ord(text[position]), ord(text[position + 2])
+            found += [chr(code) for code in range(first, min(last, first + 65536) + 1)]
+            position += 3
+        else:
+            found.append(text[position])
+            position += 1
+    return found
+
+
+def tr(_: ProcessContext, args: list[str]) -> Process:
+    """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: the complement."""
+    given, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
+    if not sets or (len(sets) < 2 and not ("d" in given or "s" in given)):
+        raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
+    first = _expand_set(sets[0])
+    second = _expand_set(sets[1]) if len(sets) > 1 else []
+    if "c" in given or "C" in given:
+        excluded = set(first)
+        first = [chr(code) for code in range(256) if chr(code) not in excluded]
+    table: dict[str, str] = {}
+    if second and "d" not in given:
+        table = {char: second[min(i, len(second) - 1)] for i, char in enumerate(first)}
+    deleted = frozenset(first) if "d" in given else frozenset()
+    squeezed = frozenset(second or first) if "s" in given else frozenset()
+    last = ""
+    while True:
+        read = Read(0)
+        yield read
+        if not read.data:
+            return 0
+        pieces = []
+        for char in read.data.decode("latin-1"):
+            if char in deleted:
+                continue
+            new = table.get(char, char)
+            if new in squeezed and new == last:
+                continue
+            pieces.append(new)
+            last = new
+        yield Write(1, "".join(pieces).encode("latin-1", errors="replace"))

@@ -1,10 +1,10 @@
 """The Job controller.
 
-In reading order: finalizer tracking, creation and deletion of pods, one sync of a Job, the
-controller. The order of writes matters. Finished pods are recorded in the status before their
-finalizer is removed, and counted afterwards, so that none is lost or counted twice.
+In reading order: the state of one sync, finalizer tracking, creation and deletion of pods, one sync
+of a Job, the controller. The order of writes matters. Finished pods are recorded in the status
+before their finalizer is removed, and counted afterwards, so that none is lost or counted twice.
 
-Source: kube-controller-manager, job/job_controller.go (`syncJob`,
+Source: kube-controller-manager, job/job_controller.go (`syncJobCtx`, `syncJob`,
 `trackJobStatusAndRemoveFinalizers`, `manageJob`).
 """
 
@@ -14,20 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
+from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
+from pytest_kwait.simulator.controllers.job import policies
 from pytest_kwait.simulator.controllers.job.policies import BackoffRecord
-from pytest_kwait.simulator.controllers.job.sync_context import (
-    FINALIZER,
-    KIND,
-    SYNC_BATCH_PERIOD,
-    JobControllerContext,
-    JobOutcome,
-    SyncJobContext,
-    is_finished,
-    remove_finalizer,
-    set_count,
-)
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
@@ -39,7 +28,7 @@ from pytest_kwait.simulator.controllers.pod_control import (
     rank_for_deletion,
     slow_start_batch,
 )
-from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
@@ -52,11 +41,294 @@ from pytest_kwait.simulator.objects import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import StatusError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = ["FinalizerTracking", "JobController", "JobPods", "JobSync"]
+__all__ = [
+    "FINALIZER",
+    "KIND",
+    "SYNC_BATCH_PERIOD",
+    "FinalizerTracking",
+    "JobController",
+    "JobControllerContext",
+    "JobOutcome",
+    "JobPods",
+    "JobSync",
+    "SyncJobContext",
+    "is_finished",
+    "remove_finalizer",
+    "set_count",
+]
+
+# Seconds for which pod events are batched.
+SYNC_BATCH_PERIOD = 1.0
+FINALIZER = "batch.kubernetes.io/job-tracking"
+KIND = ("batch/v1", "Job")
+
+
+def is_finished(job: Obj) -> bool:
+    """Return whether the Job is Complete or Failed."""
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+        for condition in (job.get("status") or {}).get("conditions") or ()
+    )
+
+
+def remove_finalizer(api: Cluster, pod: Obj) -> None:
+    """Remove the finalizer of a pod; a deleted pod is fine."""
+
+    def remove(changed: Obj) -> None:
+        metadata = changed["metadata"]
+        left = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
+        if left:
+            metadata["finalizers"] = left
+        else:
+            metadata.pop("finalizers", None)
+
+    with ignore_not_found():
+        api.modify("pods", name_of(pod), namespace_of(pod), remove)
+
+
+class JobControllerContext:
+    """The parts that every sync of a Job needs, and the back-off records.
+
+    Args:
+        recorder: writes events of Jobs.
+        control: creates and deletes pods.
+    """
+
+    def __init__(self, api: Cluster, recorder: EventRecorder, control: PodControl) -> None:
+        self.api = api
+        self.recorder = recorder
+        self.control = control
+        self._ends: dict[str, float] = {}
+
+    def note_end(self, pod: Obj, gone: bool) -> None:
+        """Record the time when a pod finished, as its own timestamps have whole seconds."""
+        uid = uid_of(pod)
+        if gone:
+            self._ends.pop(uid, None)
+        elif uid not in self._ends:
+            statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+            if statuses and all((one.get("state") or {}).get("terminated") for one in statuses):
+                self._ends[uid] = self.api.clock.time()
+
+    def ended(self, pod: Obj) -> float:
+        """Return when the pod ended, in seconds since the epoch."""
+        return self._ends.get(uid_of(pod)) or policies.get_finish_time(pod)
+
+
+def set_count(status: Obj, name: str, value: int) -> None:
+    """Set a count in a status; zeros are omitted, as in the API."""
+    if value:
+        status[name] = value
+    else:
+        status.pop(name, None)
+
+
+@dataclass(slots=True)
+class JobOutcome:
+    """The end of a Job; `kind` is the interim condition's type until that is written."""
+
+    kind: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class SyncJobContext:
+    """The state of one sync of `job`, a private copy.
+
+    Args:
+        context: the cluster and its recorders.
+        job: the Job; its status is updated with each write.
+        pods: the pods it owns.
+        retries: failures counted before; `next_retries` has those of this sync.
+    """
+
+    context: JobControllerContext
+    job: Obj
+    pods: list[Obj]
+    retries: policies.BackoffRecord
+    requeue_delays: list[float] = field(default_factory=list)
+    ending: JobOutcome | None = None
+    active: list[Obj] = field(default_factory=list)
+    ready: int = 0
+    terminating: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    before: set[int] = field(default_factory=set)
+    succeeded_indexes: set[int] = field(default_factory=set)
+    failed_indexes: set[int] | None = None
+    delayed: dict[int, Obj] = field(default_factory=dict)
+    next_retries: policies.BackoffRecord = field(default_factory=policies.BackoffRecord)
+
+    @property
+    def spec(self) -> Obj:
+        """The Job's spec."""
+        spec: Obj = self.job["spec"]
+        return spec
+
+    @property
+    def status(self) -> Obj:
+        """The Job's status; changes are written by `write`."""
+        status: Obj = self.job.setdefault("status", {})
+        return status
+
+    @property
+    def indexed(self) -> bool:
+        """True for an Indexed Job."""
+        return self.spec.get("completionMode") == "Indexed"
+
+    @property
+    def completions(self) -> int:
+        """The requested completions; 0 if unset."""
+        completions: int = self.spec.get("completions") or 0
+        return completions
+
+    @property
+    def per_index(self) -> bool:
+        """True if failures are limited per index."""
+        return self.spec.get("backoffLimitPerIndex") is not None
+
+    def uncounted(self, kind: str) -> list[str]:
+        """Return the UIDs of pods recorded as `succeeded` or `failed` and not counted yet."""
+        uids: list[str] = (self.status.get("uncountedTerminatedPods") or {}).get(kind) or []
+        return uids
+
+    def tracked(self, pod: Obj) -> bool:
+        """Return whether the pod has the finalizer that keeps it until it is counted."""
+        return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+    def countable(self, pod: Obj) -> bool:
+        """Return whether the pod can count: tracked, with a valid index if needed."""
+        if not self.tracked(pod):
+            return False
+        return not self.indexed or policies.get_valid_index(pod, self.completions) is not None
+
+    def count_ended(self) -> None:
+        """Count succeeded and failed pods, including those not yet in the status."""
+        uncounted_ok, uncounted_bad = (
+            set(self.uncounted("succeeded")),
+            set(self.uncounted("failed")),
+        )
+        succeeded = [
+            pod
+            for pod in self.pods
+            if self.countable(pod)
+            and uid_of(pod) not in uncounted_ok
+            and (pod.get("status") or {}).get("phase") == "Succeeded"
+        ]
+        failed = [
+            pod
+            for pod in self.pods
+            if self.countable(pod)
+            and uid_of(pod) not in uncounted_bad
+            and policies.is_failed(pod, self.job)
+        ]
+        policy = self.spec.get("podFailurePolicy")
+        counted = [pod for pod in failed if policies.match_failure_policy(policy, pod).counts]
+        self.succeeded = self.status.get("succeeded", 0) + len(succeeded) + len(uncounted_ok)
+        self.failed = self.status.get("failed", 0) + len(counted) + len(uncounted_bad)
+        self.next_retries = self.retries.counting(
+            [self.context.ended(pod) for pod in succeeded],
+            [self.context.ended(pod) for pod in failed],
+        )
+
+    def count_indexes(self) -> None:
+        """Count the completed indexes, and derive the outcome."""
+        if not self.indexed:
+            return
+        completions = self.completions
+        self.before = policies.parse_indexes(self.status.get("completedIndexes") or "", completions)
+        self.succeeded_indexes = self.before | {
+            index
+            for pod in self.pods
+            if self.tracked(pod)
+            and (pod.get("status") or {}).get("phase") == "Succeeded"
+            and (index := policies.get_valid_index(pod, completions)) is not None
+        }
+        self.succeeded = len(self.succeeded_indexes)
+        if self.per_index:
+            self.count_failed_indexes()
+        if self.ending is None:
+            message = policies.match_success_policy(self.job, self.succeeded_indexes)
+            if message:
+                self.ending = JobOutcome("SuccessCriteriaMet", "SuccessPolicy", message)
+
+    def count_failed_indexes(self) -> None:
+        """Count the finally failed indexes, and collect those that wait for a replacement."""
+        completions = self.completions
+        failed = policies.parse_indexes(self.status.get("failedIndexes") or "", completions)
+        failed |= {
+            index
+            for pod in self.pods
+            if self.tracked(pod)
+            and (index := policies.get_valid_index(pod, completions)) is not None
+            and self.index_failed(pod)
+        }
+        self.failed_indexes = failed
+        most = self.spec.get("maxFailedIndexes")
+        if self.ending is None:
+            if most is not None and len(failed) > most:
+                message = "Job has exceeded the specified maximal number of failed indexes"
+                self.ending = JobOutcome("FailureTarget", "MaxFailedIndexesExceeded", message)
+            elif failed and len(failed) + len(self.succeeded_indexes) >= completions:
+                self.ending = JobOutcome("FailureTarget", "FailedIndexes", "Job has failed indexes")
+        alive = {policies.get_completion_index(pod) for pod in self.active}
+        for pod in self.pods:
+            index = policies.get_valid_index(pod, completions)
+            if (
+                index is None
+                or not self.tracked(pod)
+                or index in alive
+                or index in failed
+                or index in self.succeeded_indexes
+                or not policies.is_failed(pod, self.job)
+            ):
+                continue
+            last = self.delayed.get(index)
+            if last is None or policies.get_index_failure_count(
+                last, include_ignored=True
+            ) <= policies.get_index_failure_count(pod, include_ignored=True):
+                self.delayed[index] = pod
+
+    def index_failed(self, pod: Obj) -> bool:
+        """Return whether the pod's failure exhausts the limit of its index."""
+        if not policies.is_failed(pod, self.job):
+            return False
+        failure = policies.match_failure_policy(self.spec.get("podFailurePolicy"), pod)
+        if failure.action == "FailIndex":
+            return True
+        limit: int = self.spec["backoffLimitPerIndex"]
+        return failure.counts and policies.get_index_failure_count(pod) >= limit
+
+    def record_event(self, severity: str, reason: str, message: str) -> None:
+        """Record an event of the Job."""
+        self.context.recorder.event(self.job, KIND, severity, reason, message)
+
+    def set_condition(self, kind: str, value: str, reason: str, message: str) -> bool:
+        """Set a condition; return whether it changed."""
+        stamp = self.context.api.clock.stamp()
+        new = {
+            "type": kind, "status": value, "lastProbeTime": stamp, "lastTransitionTime": stamp,
+            "reason": reason, "message": message,
+        }  # fmt: skip
+        conditions = self.status.setdefault("conditions", [])
+        for position, one in enumerate(conditions):
+            if one["type"] == kind:
+                if all(one.get(name) == new[name] for name in ("status", "reason", "message")):
+                    return False
+                conditions[position] = new
+                return True
+        conditions.append(new)
+        return True
+
+    def write(self) -> None:
+        """Write the status."""
+        self.job = clone(self.context.api.update_status("jobs.batch", self.job))
+        self.status.setdefault("uncountedTerminatedPods", {})
+
 
 _MAX_UNCOUNTED_PODS = 500
 
@@ -120,7 +392,7 @@ class FinalizerTracking:
         release: list[Obj] = []
         noted = False
         for pod in (
-            sorted(self.view.pods, key=lambda one: indexed_jobs.get_completion_index(one) or 0)
+            sorted(self.view.pods, key=lambda one: policies.get_completion_index(one) or 0)
             if self.view.indexed
             else self.view.pods
         ):
@@ -145,7 +417,7 @@ class FinalizerTracking:
             return True
         if not failed:
             return False
-        index = indexed_jobs.get_completion_index(pod)
+        index = policies.get_completion_index(pod)
         delayed = (
             self.view.delayed.get(index) if self.view.per_index and index is not None else None
         )
@@ -155,7 +427,7 @@ class FinalizerTracking:
         uid, uncounted = uid_of(pod), self.view.status["uncountedTerminatedPods"]
         valid = (
             not self.view.indexed
-            or indexed_jobs.get_valid_index(pod, self.view.completions) is not None
+            or policies.get_valid_index(pod, self.view.completions) is not None
         )
         if (pod.get("status") or {}).get("phase") == "Succeeded" and uid not in self.view.uncounted(
             "failed"
@@ -181,15 +453,15 @@ class FinalizerTracking:
             index
             for pod in release
             if (pod.get("status") or {}).get("phase") == "Succeeded"
-            and (index := indexed_jobs.get_valid_index(pod, self.view.completions)) is not None
+            and (index := policies.get_valid_index(pod, self.view.completions)) is not None
         }
-        text = indexed_jobs.format_indexes(counted)
+        text = policies.format_indexes(counted)
         changed = bool(text != status.get("completedIndexes", ""))
         if text:
             status["completedIndexes"] = text
         set_count(status, "succeeded", len(counted))
         if self.view.failed_indexes is not None:
-            failed = indexed_jobs.format_indexes(self.view.failed_indexes)
+            failed = policies.format_indexes(self.view.failed_indexes)
             changed = changed or bool(failed != status.get("failedIndexes"))
             status["failedIndexes"] = failed
         return changed
@@ -259,13 +531,13 @@ class JobPods:
         if not self.view.per_index:
             wait = self._wait_for(self.view.next_retries.failures, self.view.next_retries.last)
             if wait > 0:
-                self.view.look_again.append(wait)
+                self.view.requeue_delays.append(wait)
                 return 0, None
         if not self.view.indexed:
             return self._create([None] * missing, active)
         chosen, wait = self._next_indexes(missing)
         if wait > 0:
-            self.view.look_again.append(wait)
+            self.view.requeue_delays.append(wait)
             return 0, None
         return self._create(list(chosen), active)
 
@@ -273,7 +545,7 @@ class JobPods:
         remove: list[Obj] = []
         keep = self.view.active
         if self.view.indexed:
-            remove, keep = indexed_jobs.split_duplicates(self.view.active, self.view.completions)
+            remove, keep = policies.split_duplicates(self.view.active, self.view.completions)
         if len(remove) < least:
             remove = remove + rank_for_deletion(keep, {})[: least - len(remove)]
         return remove
@@ -293,23 +565,21 @@ class JobPods:
         taken |= {
             index
             for pod in self.view.active
-            if (index := indexed_jobs.get_completion_index(pod)) is not None
+            if (index := policies.get_completion_index(pod)) is not None
         }
         if policies.has_failed_replacement_policy(self.view.job):
             going = [pod for pod in self.view.pods if is_terminating(pod)]
             taken |= {
-                index
-                for pod in going
-                if (index := indexed_jobs.get_completion_index(pod)) is not None
+                index for pod in going if (index := policies.get_completion_index(pod)) is not None
             }
-        chosen = indexed_jobs.first_pending_indexes(count, self.view.completions, taken)
+        chosen = policies.first_pending_indexes(count, self.view.completions, taken)
         if not self.view.per_index:
             return chosen, 0.0
         waits: dict[int, float] = {}
         for index in chosen:
             last = self.view.delayed.get(index)
             if last is not None:
-                failures = indexed_jobs.get_index_failure_count(last, ignored_too=True) + 1
+                failures = policies.get_index_failure_count(last, include_ignored=True) + 1
                 waits[index] = self._wait_for(failures, self.view.context.ended(last))
         due = [index for index in chosen if waits.get(index, 0.0) <= 0]
         return (due, 0.0) if due else ([], min(waits.values(), default=0.0))
@@ -337,10 +607,10 @@ class JobPods:
     def _place_index(self, pod: Obj, index: int) -> None:
         metadata, spec, name = pod["metadata"], pod["spec"], name_of(self.view.job)
         metadata["generateName"] = f"{name[: 63 - 7 - len(str(index))]}-{index}-"
-        metadata.setdefault("annotations", {})[indexed_jobs.INDEX] = str(index)
-        metadata.setdefault("labels", {})[indexed_jobs.INDEX] = str(index)
+        metadata.setdefault("annotations", {})[policies.INDEX] = str(index)
+        metadata.setdefault("labels", {})[policies.INDEX] = str(index)
         spec["hostname"] = f"{name}-{index}"
-        source = {"fieldRef": {"fieldPath": f"metadata.labels['{indexed_jobs.INDEX}']"}}
+        source = {"fieldRef": {"fieldPath": f"metadata.labels['{policies.INDEX}']"}}
         for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
             variables = container.setdefault("env", [])
             if all(one["name"] != "JOB_COMPLETION_INDEX" for one in variables):
@@ -349,15 +619,15 @@ class JobPods:
             last = self.view.delayed.get(index)
             counted, ignored = 0, 0
             if last is not None:
-                counted = indexed_jobs.get_index_failure_count(last)
-                ignored = indexed_jobs.get_index_failure_count(last, ignored_too=True) - counted
+                counted = policies.get_index_failure_count(last)
+                ignored = policies.get_index_failure_count(last, include_ignored=True) - counted
                 counts = policies.match_failure_policy(
                     self.view.spec.get("podFailurePolicy"), last
                 ).counts
                 counted, ignored = counted + counts, ignored + (not counts)
-            metadata["annotations"][indexed_jobs.FAILURE_COUNT] = str(counted)
+            metadata["annotations"][policies.FAILURE_COUNT] = str(counted)
             if ignored:
-                metadata["annotations"][indexed_jobs.IGNORED_FAILURE_COUNT] = str(ignored)
+                metadata["annotations"][policies.IGNORED_FAILURE_COUNT] = str(ignored)
 
 
 @dataclass(slots=True)
@@ -434,7 +704,7 @@ class JobSync:
             message = "Job was active longer than specified deadline"
             return JobOutcome("FailureTarget", "DeadlineExceeded", message)
         if left is not None:
-            self.view.look_again.append(left)
+            self.view.requeue_delays.append(left)
         return None
 
     def _is_complete(self, active: int) -> bool:
@@ -549,5 +819,6 @@ class JobController:
         )
         JobSync(view).run()
         self._retries[uid] = view.retries
-        for delay in view.look_again:
-            self._queue.add_after(f"{namespace_of(job)}/{name_of(job)}", delay, scaled=False)
+        now = self._api.clock.time()
+        for delay in view.requeue_delays:
+            self._queue.add_at(f"{namespace_of(job)}/{name_of(job)}", now + delay)

@@ -1,6 +1,7 @@
-"""The policies that end a Job: failure and success policy, limits, retries.
+"""The rules that end a Job: completion indexes, failure and success policy, limits, retries.
 
-Source: kube-controller-manager, job/{pod_failure_policy,success_policy,backoff_utils}.go.
+Source: kube-controller-manager,
+job/{indexed_job_utils,pod_failure_policy,success_policy,backoff_utils}.go.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.simulator.controllers.job.indexed_jobs import parse_indexes
 from pytest_kwait.simulator.objects import is_being_deleted, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -20,19 +20,109 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BASE_BACKOFF",
+    "FAILURE_COUNT",
+    "IGNORED_FAILURE_COUNT",
+    "INDEX",
     "MAX_BACKOFF",
     "BackoffRecord",
     "FailurePolicyMatch",
     "calculate_backoff",
     "find_failed_job_message",
+    "first_pending_indexes",
+    "format_indexes",
+    "get_completion_index",
     "get_finish_time",
+    "get_index_failure_count",
+    "get_valid_index",
     "has_exceeded_restart_limit",
     "has_failed_replacement_policy",
     "is_failed",
     "match_failure_policy",
     "match_success_policy",
+    "parse_indexes",
     "seconds_until_deadline",
+    "split_duplicates",
 ]
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+# Two neighbours are written as a list, three or more as a range.
+_MIN_RANGE_LENGTH = 3
+
+
+def _annotation(pod: Obj, name: str) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def get_completion_index(pod: Obj) -> int | None:
+    """Return the pod's completion index; None if it has none."""
+    return _annotation(pod, INDEX)
+
+
+def get_valid_index(pod: Obj, completions: int) -> int | None:
+    """Return the pod's completion index; None if it has no valid one."""
+    index = get_completion_index(pod)
+    return index if index is not None and index < completions else None
+
+
+def get_index_failure_count(pod: Obj, *, include_ignored: bool = False) -> int:
+    """Return the number of failed pods of the same index before this one."""
+    counted = _annotation(pod, FAILURE_COUNT) or 0
+    return counted + ((_annotation(pod, IGNORED_FAILURE_COUNT) or 0) if include_ignored else 0)
+
+
+def parse_indexes(text: str, completions: int) -> set[int]:
+    """Parse indexes such as `1,3-5,7`, dropping those from `completions` on."""
+    indexes: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        indexes.update(range(int(first), min(int(last or first), completions - 1) + 1))
+    return indexes
+
+
+def format_indexes(indexes: Collection[int]) -> str:
+    """Format `{1, 3, 4, 5, 7}` as `1,3-5,7`; empty for none."""
+    parts: list[str] = []
+    run: list[int] = []
+    for index in [*sorted(indexes), None]:
+        if run and (index is None or index > run[-1] + 1):
+            parts.extend(
+                [f"{run[0]}-{run[-1]}"]
+                if len(run) >= _MIN_RANGE_LENGTH
+                else [str(one) for one in run]
+            )
+            run = []
+        if index is not None:
+            run.append(index)
+    return ",".join(parts)
+
+
+def first_pending_indexes(count: int, completions: int, taken: Collection[int]) -> list[int]:
+    """Return the `count` lowest free indexes; fewer if there are no more."""
+    found: list[int] = []
+    for index in range(completions):
+        if len(found) >= count:
+            break
+        if index not in taken:
+            found.append(index)
+    return found
+
+
+def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
+    """Return the pods with a duplicate or missing index, and the others."""
+    remove: list[Obj] = []
+    keep: dict[int, Obj] = {}
+    for pod in pods:
+        index = get_valid_index(pod, completions)
+        if index is None or index in keep:
+            remove.append(pod)
+        else:
+            keep[index] = pod
+    return remove, list(keep.values())
+
 
 # Seconds; source: kube-controller-manager, job_controller.go, `DefaultJobPodFailureBackOff`.
 BASE_BACKOFF = 10.0

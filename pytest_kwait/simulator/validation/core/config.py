@@ -1,30 +1,47 @@
-"""Validation of config maps, secrets and leases: keys, sizes, data of typed secrets.
+"""Validation of config maps, secrets, leases and events.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateConfigMap, ValidateSecret;
-pkg/apis/coordination/validation/validation.go; pkg/registry/core/secret/strategy.go.
+pkg/apis/core/validation/events.go; pkg/apis/coordination/validation/validation.go;
+pkg/registry/core/secret/strategy.go.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import NEGATIVE, config_key_texts
-from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value, required, too_long
-from pytest_kwait.simulator.codec.json_yaml import find_json_error
+from pytest_kwait.apimachinery.field_errors import (
+    ErrorList,
+    forbidden_field,
+    invalid_value,
+    render_json,
+    required,
+    too_long,
+)
+from pytest_kwait.apimachinery.validation import (
+    NEGATIVE,
+    config_key_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+)
+from pytest_kwait.simulator.codec.json_yaml import find_json_error, json_type_name
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "get_secret_warnings",
+    "pem_blocks",
     "validate_config_map",
+    "validate_event",
+    "validate_event_update",
     "validate_immutable_data",
     "validate_lease",
     "validate_secret",
@@ -40,7 +57,14 @@ _REQUIRED_KEYS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
 _JSON_KEYS = {".dockercfg", ".dockerconfigjson"}
-_PEM_BEGIN = re.compile(r"^-----BEGIN (.*)-----$", re.MULTILINE)
+_PEM_BLOCK = re.compile(
+    rb"^-----BEGIN (?P<type>[^\n]*)-----[ \t\r]*\n"
+    rb"(?:[^\n]*:[^\n]*\n)*"  # headers
+    rb"(?P<text>(?:(?!-----BEGIN )[^\n]*\n)*?)"
+    rb"-----END (?P=type)-----[ \t\r]*$",
+    re.MULTILINE,
+)
+_TLS_KEYS = ("tls.crt", "tls.key")
 
 
 def _validate_keys(keys: Iterable[str], field: str) -> ErrorList:
@@ -119,32 +143,111 @@ def _find_json_object_error(content: bytes) -> str:
     value = json.loads(content)
     if value is None or isinstance(value, dict):
         return ""
-    name = {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
+    name = json_type_name(value)
     return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
 
 
 def get_secret_warnings(obj: Obj) -> list[str]:
-    """Return warnings about a TLS secret without a certificate."""
+    """Return the warning about a TLS secret whose certificate and key are no pair."""
     if obj.get("type") != "kubernetes.io/tls":
         return []
     data = obj.get("data") or {}
-    for key, wanted, what in (
-        ("tls.crt", "CERTIFICATE", "certificate"),
-        ("tls.key", "PRIVATE KEY", "key"),
-    ):
-        found = _PEM_BEGIN.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
-        if not found:
-            return [f"tls: failed to find any PEM data in {what} input"]
-        if not any(kind.endswith(wanted) for kind in found):
-            shown = wanted if what == "certificate" else ""
-            block = (
-                f'"{shown}" PEM block' if shown else 'PEM block with type ending in "PRIVATE KEY"'
-            )
-            return [
-                f"tls: failed to find {block} in {what} input after skipping PEM blocks of the "
-                f"following types: [{' '.join(found)}]"
-            ]
+    certificate, key = (base64.b64decode(data.get(name) or "") for name in _TLS_KEYS)
+    try:
+        _check_key_pair(certificate, key)
+    except ValueError as error:
+        return [str(error)]
     return []
+
+
+def _check_key_pair(certificate: bytes, key: bytes) -> None:
+    """Check a certificate and its private key.
+
+    Source: Go's crypto/tls/tls.go, func X509KeyPair.
+
+    Raises:
+        ValueError: with Go's message.
+    """
+    leaf = _find_certificate(certificate)
+    secret = _find_private_key(key)
+    # Most clusters see no certificate.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
+
+    try:
+        public = x509.load_der_x509_certificate(leaf).public_key()
+    except ValueError:
+        raise ValueError("x509: malformed certificate") from None
+    try:
+        private = serialization.load_der_private_key(secret, None)
+    except (TypeError, ValueError):
+        raise ValueError("tls: failed to parse private key") from None
+    kinds = (
+        (rsa.RSAPublicKey, rsa.RSAPrivateKey),
+        (ec.EllipticCurvePublicKey, ec.EllipticCurvePrivateKey),
+        (ed25519.Ed25519PublicKey, ed25519.Ed25519PrivateKey),
+    )
+    if isinstance(private, x25519.X25519PrivateKey):
+        raise ValueError("tls: found unknown private key type in PKCS#8 wrapping")
+    if not any(isinstance(private, private_type) for _, private_type in kinds):
+        raise ValueError("tls: failed to parse private key")
+    for public_type, private_type in kinds:
+        if isinstance(public, public_type):
+            if not isinstance(private, private_type):
+                raise ValueError("tls: private key type does not match public key type")
+            if private.public_key() != public:
+                raise ValueError("tls: private key does not match public key")
+            return
+    raise ValueError("tls: unknown public key algorithm")
+
+
+def _find_certificate(data: bytes) -> bytes:
+    skipped = []
+    for kind, content in pem_blocks(data):
+        if kind == "CERTIFICATE":
+            return content
+        skipped.append(kind)
+    if not skipped:
+        raise ValueError("tls: failed to find any PEM data in certificate input")
+    if len(skipped) == 1 and skipped[0].endswith("PRIVATE KEY"):
+        raise ValueError(
+            "tls: failed to find certificate PEM data in certificate input, but did find a private "
+            "key; PEM inputs may have been switched"
+        )
+    raise ValueError(
+        'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM '
+        f"blocks of the following types: [{' '.join(skipped)}]"
+    )
+
+
+def _find_private_key(data: bytes) -> bytes:
+    skipped = []
+    for kind, content in pem_blocks(data):
+        if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
+            return content
+        skipped.append(kind)
+    if not skipped:
+        raise ValueError("tls: failed to find any PEM data in key input")
+    if skipped == ["CERTIFICATE"]:
+        raise ValueError(
+            "tls: found a certificate rather than a key in the PEM for the private key"
+        )
+    raise ValueError(
+        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after '
+        f"skipping PEM blocks of the following types: [{' '.join(skipped)}]"
+    )
+
+
+def pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the type and the content of each block of PEM data; skip malformed ones.
+
+    Source: Go's encoding/pem/pem.go, func Decode.
+    """
+    for found in _PEM_BLOCK.finditer(data):
+        text = re.sub(rb"[ \t\r\n]", b"", found["text"])
+        with suppress(binascii.Error):
+            yield found["type"].decode(errors="replace"), base64.b64decode(text, validate=True)
 
 
 def validate_lease(obj: Obj) -> ErrorList:
@@ -158,3 +261,119 @@ def validate_lease(obj: Obj) -> ErrorList:
     if changes is not None and changes < 0:
         errors.invalid("spec.leaseTransitions", changes, NEGATIVE)
     return errors
+
+
+_NAMESPACE_MISMATCH = "does not match event.namespace"
+_REFERENCE_FIELDS = {
+    "Kind": "kind",
+    "Namespace": "namespace",
+    "Name": "name",
+    "UID": "uid",
+    "APIVersion": "apiVersion",
+    "ResourceVersion": "resourceVersion",
+    "FieldPath": "fieldPath",
+}
+_SOURCE_FIELDS = {"Component": "component", "Host": "host"}
+_MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128}
+_MAX_NOTE_LENGTH = 1024
+
+
+def validate_event(event: Obj, *, newer: bool) -> ErrorList:
+    """Validate an event in its core form; `newer` if the request was events.k8s.io/v1."""
+    errors = _validate_common_fields(event, newer=newer)
+    if not newer:
+        return errors
+    name = event["metadata"].get("name", "")
+    errors.invalid_each("metadata.name", name, dns_subdomain_texts(name))
+    errors += _validate_series(event)
+    if not event.get("eventTime"):
+        errors.required("eventTime")
+    kind = event.get("type", "")
+    if kind not in ("Normal", "Warning"):
+        errors.invalid("type", "", f"has invalid value: {kind}")
+    source = event.get("source") or {}
+    unset = [field for field in ("firstTimestamp", "lastTimestamp", "count") if event.get(field)]
+    unset += ["source"] if source.get("component") or source.get("host") else []
+    errors += [invalid_value(field, "", "needs to be unset") for field in unset]
+    return errors
+
+
+def _validate_common_fields(event: Obj, *, newer: bool) -> ErrorList:
+    about = (event.get("involvedObject") or {}).get("namespace", "")
+    namespace, at = event["metadata"].get("namespace", ""), "involvedObject.namespace"
+    if not event.get("eventTime"):
+        astray = namespace not in ("", "default") if not about else namespace != about
+        return ErrorList([invalid_value(at, about, _NAMESPACE_MISMATCH)]) if astray else ErrorList()
+    errors = ErrorList()
+    if not about and namespace not in ("default", "kube-system"):
+        errors.invalid(at, about, _NAMESPACE_MISMATCH)
+    reporter = event.get("reportingComponent", "")
+    at = "reportingController" if newer else "reportingComponent"
+    if not reporter:
+        errors.required(at)
+    errors.invalid_each(at, reporter, label_key_texts(reporter))
+    for field, most in _MAX_LENGTHS.items():
+        value = event.get(field, "")
+        if not value:
+            errors.required(field)
+        if len(value.encode()) > most:
+            errors.invalid(field, "", f"can have at most {most} characters")
+    if len(event.get("message", "").encode()) > _MAX_NOTE_LENGTH:
+        text = f"can have at most {_MAX_NOTE_LENGTH} characters"
+        errors.invalid("message", "", text)
+    return errors
+
+
+def _validate_series(event: Obj) -> ErrorList:
+    series = event.get("series")
+    if series is None:
+        return ErrorList()
+    errors = ErrorList()
+    if series.get("count", 0) < 2:
+        errors.invalid("series.count", "", "should be at least 2")
+    if not series.get("lastObservedTime"):
+        errors.required("series.lastObservedTime")
+    return errors
+
+
+def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> ErrorList:
+    """Validate a change of an event; in events.k8s.io/v1 only the series may change."""
+    errors = _validate_common_fields(new, newer=newer)
+    if not newer:
+        return errors
+    if new.get("series") != old.get("series"):
+        errors += _validate_series(new)
+    for field, shown in (
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ):
+        if (new.get(field) or None) != (old.get(field) or None):
+            errors.invalid(shown, _render_field(field, new), "field is immutable")
+    return errors
+
+
+def _render_field(field: str, event: Obj) -> object:
+    value = event.get(field)
+    if field in ("involvedObject", "related"):
+        if value is None:
+            return None
+        return render_json({name: value.get(key, "") for name, key in _REFERENCE_FIELDS.items()})
+    if field == "source":
+        return render_json(
+            {name: (value or {}).get(key, "") for name, key in _SOURCE_FIELDS.items()}
+        )
+    if field == "count":
+        return value or 0
+    return value if value is not None or field.endswith(("Time", "Timestamp")) else ""

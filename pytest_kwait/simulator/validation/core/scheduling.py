@@ -1,33 +1,57 @@
 """Validation of affinity, node selectors, topology spread constraints and tolerations.
 
+Recently validated values are cached: most pods share some with thousands of others, such as the
+default tolerations.
+
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateAffinity,
 validateTopologySpreadConstraints, ValidateTolerations, validateOnlyAddedTolerations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
     label_value_texts,
 )
-from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
-from pytest_kwait.simulator.validation.field_errors import ErrorList
+from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
+    "RecentlyValid",
     "validate_affinity",
     "validate_node_selector",
     "validate_only_added_tolerations",
     "validate_tolerations",
     "validate_topology_spread_constraints",
 ]
+
+_CAPACITY = 4
+
+
+class RecentlyValid:
+    """The last few valid values of one type."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: deque[Any] = deque(maxlen=_CAPACITY)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._values
+
+    def add(self, value: object) -> None:
+        """Remember a copy of the value."""
+        self._values.appendleft(clone(value))
+
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -206,8 +230,7 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
                 errors.invalid(f"{here}.minDomains", domains, text)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(field)
-            if policy is not None and policy not in _NODE_INCLUSION_POLICIES:
-                errors.not_supported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
+            errors.require_supported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
         errors += _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here)
         if "labelSelector" in constraint:
             errors += validate_label_selector(constraint["labelSelector"], f"{here}.labelSelector")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os import memory
 from pytest_kwait.simulator.busybox.os.memory import get_machine
-from pytest_kwait.simulator.busybox.os.syscalls import Step
+from pytest_kwait.simulator.busybox.os.syscalls import Await, Sleep, Step
 from pytest_kwait.simulator.busybox.programs import shellutils
 from pytest_kwait.simulator.kubelet.container import ContainerLog, get_cluster_logs
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
@@ -128,8 +130,8 @@ def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> Non
     for harness in (bomb, other):
         harness.clock.advance(60)
     assert bomb.container.exit_code == code
-    assert {line for _, line in bomb.container.log} == {err}
-    assert [line for _, line in other.container.log] == [b"done"]
+    assert {line for _, line in bomb.container.log} == {err + b"\n"}
+    assert [line for _, line in other.container.log] == [b"done\n"]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +166,8 @@ def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
         harness.clock.advance(60)
     lines = [line for _, line in harness.container.log]
     assert harness.container.exit_code == 0
-    assert lines[-1] == b"200000"
-    assert lines == [b"%d" % number for number in range(200_001 - len(lines), 200_001)]
+    assert lines[-1] == b"200000\n"
+    assert lines == [b"%d\n" % number for number in range(200_001 - len(lines), 200_001)]
     assert sum(map(len, lines)) <= 10 << 20
     assert len(lines) > 50_000
 
@@ -196,7 +198,7 @@ def test_memory_hogs_are_killed_before_others(
     assert 0 < len(ended) < len(hogs)
     assert set(ended) == {"OOMKilled"}
     assert get_machine(clock).held <= 2 << 20
-    assert [line for _, line in small.container.log] == [b"1000"]
+    assert [line for _, line in small.container.log] == [b"1000\n"]
     assert small.container.running
     for harness in [*hogs, small]:
         harness.container.kill()
@@ -212,7 +214,7 @@ def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
     hogs = [ContainerHarness("sh", "-c", script, clock=clock) for _ in range(6)]
     clock.advance(60)
     told = [b"".join(line for _, line in one.container.log) for one in hogs]
-    assert told == [b""] * 4 + [b"head: write error: No space left on device"] * 2
+    assert told == [b""] * 4 + [b"head: write error: No space left on device\n"] * 2
     kept = [len(one.files.read("/f") or b"") for one in hogs]
     assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
     assert kept[:4] == [2_000_000] * 4
@@ -232,7 +234,7 @@ def test_empty_files_count_toward_limits(make: str, monkeypatch: pytest.MonkeyPa
         "sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999"
     )
     harness.clock.advance(60)
-    assert [line for _, line in harness.container.log] == [b"1"]
+    assert [line for _, line in harness.container.log] == [b"1\n"]
 
 
 def test_total_log_size_is_limited_by_shortening_the_largest() -> None:
@@ -245,9 +247,9 @@ def test_total_log_size_is_limited_by_shortening_the_largest() -> None:
         for _ in range(11):
             log.write(0.0, 1, b"x" * 900_000 + b"\n")
     assert sum(log.memory_size for log in hogs) <= 256 << 20
-    assert [line for _, line in small] == [b"kept"]
+    assert [line for _, line in small] == [b"kept\n"]
     hogs[0].write(0.0, 1, b"last\n")
-    assert hogs[0].last(1) == [(0.0, b"last")]
+    assert list(hogs[0])[-1] == (0.0, b"last\n")
 
 
 def test_a_long_word_is_expanded_in_one_step() -> None:
@@ -261,7 +263,7 @@ def test_a_long_word_is_expanded_in_one_step() -> None:
 def test_many_words_are_expanded_in_several_steps() -> None:
     harness = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
     harness.clock.advance(60)
-    assert [line for _, line in harness.container.log] == [b"30000 30000"]
+    assert [line for _, line in harness.container.log] == [b"30000 30000\n"]
     assert harness.sh(
         "set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#"
     ) == ("10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n")
@@ -300,18 +302,87 @@ def test_an_overlong_exit_code_ends_a_shell(script: str) -> None:
     assert (harness.container.exit_code, len(harness.container.log)) == (0, 0)
 
 
+class BugError(Exception):
+    """An exception that no program expects."""
+
+
+@pytest.mark.parametrize("error", [BugError, LookupError, OSError, RuntimeError, StatusError])
 def test_an_internal_error_ends_only_its_process(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[Exception]
 ) -> None:
+    arguments = (404, "NotFound", "not expected") if error is StatusError else ("not expected",)
+
     def broken(_context: ProcessContext, _args: list[str]) -> Process:
         yield Step()
-        raise LookupError("nobody has thought of this")
+        raise error(*arguments)
 
     monkeypatch.setattr(shellutils, "usleep", broken)
     harness = ContainerHarness("sh", "-c", "sleep 3600")
     ended = harness.run("sh", "-c", "echo before; usleep 1; echo after")
     other = harness.run("sh", "-c", "sleep 1; echo other")
+    piped = harness.run("sh", "-c", "usleep 1 | cat; echo $?; usleep 1 & wait $!; echo $?")
     harness.clock.advance(5)
     assert (take_output(ended), ended.output.code) == ({1: b"before\n", 2: b""}, 134)
+    assert take_output(piped)[1] == b"0\n134\n"
     assert (take_output(other)[1], harness.container.running) == (b"other\n", True)
-    assert "nobody has thought of this" in caplog.text
+    assert "not expected" in caplog.text
+    assert re.search(
+        r"sh -c echo before; .* \(process \d+\) of a container has crashed", caplog.text
+    )
+
+
+def raise_error() -> None:
+    raise BugError
+
+
+def test_an_internal_error_of_the_first_process_ends_the_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_context: ProcessContext, _args: list[str]) -> Process:
+        raise_error()
+        yield Step()
+        return 0
+
+    monkeypatch.setattr(shellutils, "usleep", broken)
+    harness = ContainerHarness("usleep", "1")
+    assert (harness.failure, harness.container.exit_code) == ("", 134)
+    assert harness.container.reason == "Error"
+
+
+def test_an_internal_error_of_a_condition_ends_only_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def fail() -> bool:
+        asked.append(1)
+        if len(asked) > 1:
+            raise BugError
+        return False
+
+    def broken(_context: ProcessContext, _args: list[str]) -> Process:
+        yield Await(fail)
+        return 0
+
+    monkeypatch.setattr(shellutils, "usleep", broken)
+    harness = ContainerHarness("sh", "-c", "sleep 3600")
+    waiting = harness.run("sh", "-c", "usleep 1")
+    other = harness.run("sh", "-c", "sleep 1; echo other")
+    harness.clock.advance(5)
+    assert (waiting.output.code, take_output(other)[1]) == (134, b"other\n")
+
+
+def test_an_internal_error_at_the_end_does_not_keep_a_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_context: ProcessContext, _args: list[str]) -> Process:
+        try:
+            yield Sleep(60)
+        finally:
+            raise BugError
+
+    monkeypatch.setattr(shellutils, "usleep", broken)
+    harness = ContainerHarness("sh", "-c", "sleep 3600")
+    session = harness.run("sh", "-c", "usleep 1 & kill -9 $!; wait $!; echo $?")
+    harness.clock.advance(5)
+    assert take_output(session)[1] == b"137\n"

@@ -121,7 +121,7 @@ def test_nc_connects_stdin_and_stdout() -> None:
     session.stdin.close()
     harness.clock.advance()
     assert take_output(session)[1] == b"hello\n"
-    assert [line for _, line in harness.container.log] == [b"from outside"]
+    assert [line for _, line in harness.container.log] == [b"from outside\n"]
 
 
 def test_containers_of_a_pod_share_their_ports() -> None:

@@ -174,7 +174,7 @@ def test_tail_follows_another_process() -> None:
     harness = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
     harness.sh("echo a >> /log")
     harness.clock.advance(2)
-    assert [line for _, line in harness.container.log] == [b"a"]
+    assert [line for _, line in harness.container.log] == [b"a\n"]
 
 
 def test_an_interactive_shell_survives_ctrl_c() -> None:

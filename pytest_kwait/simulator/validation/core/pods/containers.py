@@ -1,10 +1,11 @@
 """Validation of containers, init containers and ephemeral containers.
 
-Covers ports, probes, lifecycle hooks, volume mounts and devices, restart and resize policies.
+Covers environment variables, ports, probes, lifecycle hooks, volume mounts and devices, restart and
+resize policies.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateContainers,
-validateInitContainers, validateEphemeralContainers, validateContainerCommon, validateProbe,
-validateHandler, validateLifecycle, ValidateVolumeMounts, ValidateVolumeDevices,
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom,
+validateContainers, validateInitContainers, validateEphemeralContainers, validateContainerCommon,
+validateProbe, validateHandler, validateLifecycle, ValidateVolumeMounts, ValidateVolumeDevices,
 validateContainerRestartPolicy, validateInitContainerRestartPolicy, validateResizePolicy.
 """
 
@@ -13,17 +14,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import (
+    config_key_texts,
     dns_label_texts,
+    dns_subdomain_texts,
+    environment_name_texts,
     header_name_texts,
     port_name_texts,
     port_number_texts,
 )
-from pytest_kwait.simulator.validation.core.pods.environment import validate_env, validate_env_from
 from pytest_kwait.simulator.validation.core.pods.security import validate_container_security_context
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
-from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
-from pytest_kwait.simulator.validation.field_errors import ErrorList
+from pytest_kwait.simulator.validation.core.volumes import (
+    validate_local_descending_path,
+    validate_object_field_selector,
+    validate_path_no_backsteps,
+    validate_resource_field_selector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +41,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ContainerContext",
     "validate_containers",
+    "validate_env",
+    "validate_env_from",
     "validate_ephemeral_containers",
+    "validate_file_key_volumes",
     "validate_init_containers",
     "validate_lifecycle",
     "validate_probes",
@@ -42,6 +53,120 @@ __all__ = [
     "validate_volume_devices",
     "validate_volume_mounts",
 ]
+
+_ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_NO_SOURCE = (
+    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+    "`fileKeyRef`"
+)
+_MORE_THAN_ONE_SOURCE = "may not have more than one field specified at a time"
+
+
+def validate_env(variables: Iterable[Obj], at: str) -> ErrorList:
+    """Validate the environment variables of a container."""
+    errors = ErrorList()
+    for index, variable in enumerate(variables):
+        name = variable.get("name", "")
+        if not name:
+            errors.required(f"{at}[{index}].name")
+        elif not (name.isascii() and name.isidentifier()):
+            errors.invalid_each(f"{at}[{index}].name", name, environment_name_texts(name))
+        if "valueFrom" in variable:
+            errors += _validate_env_source(variable, f"{at}[{index}].valueFrom")
+    return errors
+
+
+def _validate_env_source(variable: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
+    source = variable["valueFrom"]
+    if "fieldRef" in source:
+        errors += validate_object_field_selector(source["fieldRef"], _ENV_FIELDS, f"{at}.fieldRef")
+    if "resourceFieldRef" in source:
+        here = f"{at}.resourceFieldRef"
+        errors += validate_resource_field_selector(
+            source["resourceFieldRef"], here, of_volume=False
+        )
+    for field in ("configMapKeyRef", "secretKeyRef"):
+        if field in source:
+            errors += _validate_key_ref(source[field], f"{at}.{field}")
+    if "fileKeyRef" in source:
+        errors += _validate_file_ref(source["fileKeyRef"], f"{at}.fileKeyRef")
+    if not source:
+        errors.invalid(at, "", _NO_SOURCE)
+    elif variable.get("value"):
+        errors.invalid(at, "", "may not be specified when `value` is not empty")
+    elif len(source) > 1:
+        errors.invalid(at, "", _MORE_THAN_ONE_SOURCE)
+    return errors
+
+
+def _validate_key_ref(ref: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
+    name, key = ref.get("name", ""), ref.get("key", "")
+    errors.invalid_each(f"{at}.name", name, dns_subdomain_texts(name))
+    errors.require_valid(f"{at}.key", key, config_key_texts)
+    return errors
+
+
+def _validate_file_ref(ref: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
+    key, volume, path = ref.get("key", ""), ref.get("volumeName", ""), ref.get("path", "")
+    errors.require_valid(f"{at}.key", key, environment_name_texts)
+    errors.require_valid(f"{at}.volumeName", volume, dns_label_texts)
+    if not path:
+        errors.required(f"{at}.path")
+    else:
+        errors += validate_path_no_backsteps(path, f"{at}.path")
+    return errors
+
+
+def validate_env_from(imports: Iterable[Obj], at: str) -> ErrorList:
+    """Validate the config maps and secrets whose keys become variables."""
+    errors = ErrorList()
+    for index, entry in enumerate(imports):
+        prefix = entry.get("prefix", "")
+        if prefix:
+            errors.invalid_each(f"{at}[{index}].prefix", prefix, environment_name_texts(prefix))
+        sources = [field for field in ("configMapRef", "secretRef") if field in entry]
+        for field in sources:
+            name = entry[field].get("name", "")
+            if not name:
+                errors.required(f"{at}[{index}].{field}.name")
+            else:
+                masked = f"{name[:-2]}a" if len(name) > 1 and name[-1] == "-" else name
+                texts = dns_subdomain_texts(masked)
+                errors.invalid_each(f"{at}[{index}].{field}.name", name, texts)
+        if not sources:
+            errors.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(sources) > 1:
+            errors.invalid(at, "", _MORE_THAN_ONE_SOURCE)
+    return errors
+
+
+def validate_file_key_volumes(container: Obj, at: str, volumes: Mapping[str, Obj]) -> ErrorList:
+    """Validate that variables from files name `emptyDir` volumes."""
+    errors = ErrorList()
+    for index, variable in enumerate(container.get("env", ())):
+        ref = variable.get("valueFrom", {}).get("fileKeyRef")
+        if ref is None:
+            continue
+        here, name = f"{at}.env[{index}].valueFrom.fileKeyRef.volumeName", ref.get("volumeName", "")
+        if name not in volumes:
+            errors.not_found(here, name)
+        elif "emptyDir" not in volumes[name]:
+            errors.invalid(here, name, "referenced volume must be of type emptyDir")
+    return errors
+
 
 _SCHEMES = ("HTTP", "HTTPS")
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -127,8 +252,7 @@ def _validate_http_get(action: Obj, at: str) -> ErrorList:
         errors.required(f"{at}.path")
     errors += _validate_handler_port(action.get("port", 0), f"{at}.port")
     scheme = action.get("scheme", "")
-    if scheme not in _SCHEMES:
-        errors.not_supported(f"{at}.scheme", scheme, _SCHEMES)
+    errors.require_supported(f"{at}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header.get("name", "")
         errors.invalid_each(f"{at}.httpHeaders", name, header_name_texts(name))
@@ -287,12 +411,11 @@ def validate_restart_policy(container: Obj, at: str) -> ErrorList:
 def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorList:
     """Validate the resize policies; `of_pod` is the pod's restart policy."""
     errors = ErrorList()
-    here, seen = f"{at}.resizePolicy", set()
+    here = f"{at}.resizePolicy"
+    seen: set[str] = set()
     for index, one in enumerate(policies):
         resource, policy = one.get("resourceName", ""), one.get("restartPolicy", "")
-        if resource in seen:
-            errors.duplicate(f"{here}[{index}]", resource)
-        seen.add(resource)
+        errors.require_unique(f"{here}[{index}]", resource, seen)
         errors.require_one_of(here, resource, _RESIZABLE_RESOURCES)
         errors.require_one_of(here, policy, _RESIZE_POLICIES)
         if of_pod == "Never" and policy != "NotRequired":
@@ -349,9 +472,7 @@ def validate_containers(containers: list[Obj], around: ContainerContext, at: str
         here = f"{at}[{index}]"
         errors += _validate_container_common(container, around, here)
         name = container.get("name", "")
-        if name in names:
-            errors.duplicate(f"{here}.name", name)
-        names.add(name)
+        errors.require_unique(f"{here}.name", name, names)
         errors += _validate_probes_and_lifecycle(container, around, here)
         errors += validate_restart_policy(container, here)
     errors += _validate_host_port_conflicts(containers, at)
@@ -406,9 +527,7 @@ def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) 
         errors += _validate_container_common(container, around, here)
         errors += validate_image_whitespace(container, here)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
-        if name in names:
-            errors.duplicate(f"{here}.name", name)
-        names.add(name)
+        errors.require_unique(f"{here}.name", name, names)
         if target and target not in others:
             errors.not_found(f"{here}.targetContainerName", target)
         text = "cannot be set for an Ephemeral Container"
@@ -443,10 +562,7 @@ def _validate_probes_and_lifecycle(container: Obj, around: ContainerContext, at:
 def _validate_container_common(container: Obj, around: ContainerContext, at: str) -> ErrorList:
     errors = ErrorList()
     name = container.get("name", "")
-    if not name:
-        errors.required(f"{at}.name")
-    else:
-        errors.invalid_each(f"{at}.name", name, dns_label_texts(name))
+    errors.require_valid(f"{at}.name", name, dns_label_texts)
     if not container.get("image"):
         errors.required(f"{at}.image")
     policy = container.get("terminationMessagePolicy", "")
@@ -518,7 +634,5 @@ def _validate_host_port_conflicts(containers: list[Obj], at: str) -> ErrorList:
             if not port.get("hostPort"):
                 continue
             key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if key in taken:
-                errors.duplicate(f"{at}[{index}].ports[{place}].hostPort", key)
-            taken.add(key)
+            errors.require_unique(f"{at}[{index}].ports[{place}].hostPort", key, taken)
     return errors

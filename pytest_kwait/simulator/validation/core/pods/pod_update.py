@@ -11,23 +11,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered
 from pytest_kwait.apimachinery.validation import (
     dns_subdomain_texts,
     ip_texts,
     label_key_texts,
     range_texts,
 )
-from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.objects import annotations_of, clone
-from pytest_kwait.simulator.validation.core.pods.annotations import (
+from pytest_kwait.simulator.validation.core.pods.containers import validate_image_whitespace
+from pytest_kwait.simulator.validation.core.pods.pod_spec import (
+    validate_pod,
     validate_pod_annotation_update,
     validate_pod_annotations,
 )
-from pytest_kwait.simulator.validation.core.pods.containers import validate_image_whitespace
-from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod
 from pytest_kwait.simulator.validation.core.resources import qos_class
 from pytest_kwait.simulator.validation.core.scheduling import validate_only_added_tolerations
-from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal, format_internal
+from pytest_kwait.simulator.validation.internal_types import diff_internal, format_internal
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -359,12 +359,11 @@ def _pair_containers(spec: Obj, before: Obj, field: str) -> list[tuple[Obj, Obj]
 
 def _is_resource_removed(now: Obj | None, was: Obj | None, part: str) -> bool:
     """Return whether a request or limit was removed."""
-    kept, told = (((one or {}).get(part) or {}).keys() for one in (now, was))
-    return bool(told - kept)
+    after, before = (((one or {}).get(part) or {}).keys() for one in (now, was))
+    return bool(before - after)
 
 
 def _drop_resizable_fields(container: Obj) -> Obj:
-    """Return the container without its resizable fields."""
     resources = {
         part: (
             {name: amount for name, amount in value.items() if name not in _RESIZABLE}

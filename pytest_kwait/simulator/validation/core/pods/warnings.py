@@ -12,13 +12,13 @@ from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import dns_label_texts, label_value_texts
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
-from pytest_kwait.simulator.validation.core.pods.annotations import (
+from pytest_kwait.simulator.validation.core.pods.pod_spec import (
     APP_ARMOR_ANNOTATION_PREFIX,
     SECCOMP_CONTAINER_ANNOTATION_PREFIX,
     SECCOMP_POD_ANNOTATION,
 )
-from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
-from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
+from pytest_kwait.simulator.validation.core.pods.security import visit_containers_with_path
+from pytest_kwait.simulator.validation.core.scheduling import RecentlyValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -317,12 +317,12 @@ def _get_profile_warnings(
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
     kinds = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
-    meant: Obj | None = None
+    expected: Obj | None = None
     if annotations[key] in kinds:
-        meant = {"type": kinds[annotations[key]]}
+        expected = {"type": kinds[annotations[key]]}
     elif local := annotations[key].removeprefix("localhost/"):
-        meant = {"type": "Localhost", "localhostProfile": local}
-    if of_pod is None or of_pod != meant:
+        expected = {"type": "Localhost", "localhostProfile": local}
+    if of_pod is None or of_pod != expected:
         yield f'{at}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 

@@ -1,0 +1,171 @@
+"""Images of a cluster: programs of this machine that its containers run.
+
+The client holds a connection: the cluster removes its mappings when it is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.clusters.faults import FaultClient, NotEmbeddedError
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.image_mapping import ImageMapping, make_image_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clusters.faults import Fault
+
+__all__ = ["Images", "MappedImage", "describe_ignored_images", "read_fixture"]
+
+_RUN_ARGUMENTS = ("command", "args", "env", "workdir", "path", "user", "writable", "files")
+_MAX_SHOWN = 5
+
+
+class MappedImage:
+    """A mapped image; ends with `undo`, with its `with` block, or with the run.
+
+    Args:
+        mapping: the mapping.
+        fault: its registration in the cluster; None on a cluster that pulls images.
+    """
+
+    def __init__(self, mapping: ImageMapping, fault: Fault | None) -> None:
+        self.mapping = mapping
+        self._fault = fault
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether the cluster uses it: only an embedded one does."""
+        return self._fault is not None
+
+    def undo(self) -> None:
+        """Remove the mapping; running containers keep running. May be called again."""
+        if self._fault is not None:
+            self._fault.undo()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the mapping."""
+        self.undo()
+
+
+class Images:
+    """Maps images to programs of this machine; `kwait_cluster.images` in tests.
+
+    Containers of a mapped image run the program as a process. Another cluster than an embedded one
+    pulls the images, so that a suite runs unchanged there: mappings are ignored.
+
+    Args:
+        server: the cluster's address, for messages.
+    """
+
+    def __init__(self, session: Callable[[], Session], server: str) -> None:
+        self._client = FaultClient(session, server)
+        self.ignored: list[str] = []
+        """The patterns that the cluster does not use."""
+
+    def run(
+        self,
+        pattern: str,
+        command: Sequence[str | Path] | str,
+        *,
+        args: Sequence[str] = (),
+        env: Mapping[str, str | Path] | None = None,
+        workdir: str | Path | None = None,
+        path: Sequence[str | Path] = (),
+        user: str | int = "",
+        writable: Sequence[str | Path] = (),
+        files: Mapping[str, str | Path] | None = None,
+    ) -> MappedImage:
+        """Run a program in the containers of an image, from their next start.
+
+        A container's `command` replaces `command`, its `args` replace `args`; `env` and
+        `workingDir` override those given here. The same mapping may be made again, by other
+        workers of pytest-xdist too.
+
+        Args:
+            pattern: the name of the image with `*` for any part; without a tag, every tag and
+                digest. The most specific pattern applies.
+            command: the program with its arguments; a text is split as a shell does.
+            args: default arguments.
+            env: environment variables; nothing else of this process is inherited but `PATH`.
+            workdir: the working directory; None for the current one.
+            path: folders in front of `PATH`, before that of this Python.
+            user: `USER[:GROUP]` or a number, for pods without `runAsUser`.
+            writable: files and folders of this machine that the program may change; all others
+                are read-only, or changed for the container alone.
+            files: files and folders of this machine by the path that they have in the container,
+                as `COPY` gives them to an image; read-only but for files up to 1 MiB, of which
+                each container has a copy.
+
+        Raises:
+            InvalidArgument: a value is invalid.
+            ApiError: the pattern is mapped to another program.
+        """
+        return self.add(
+            make_image_mapping(
+                pattern, command, args=args, env=env, workdir=workdir, path=path, user=user,
+                writable=writable, files=files,
+            )
+        )  # fmt: skip
+
+    def add(self, mapping: ImageMapping) -> MappedImage:
+        """Add a mapping; see `run`."""
+        try:
+            fault = self._client.make({"kind": "image", "image": mapping.to_json()})
+        except NotEmbeddedError:
+            if mapping.pattern not in self.ignored:
+                self.ignored.append(mapping.pattern)
+            return MappedImage(mapping, None)
+        return MappedImage(mapping, fault)
+
+    def list_missing_isolation(self) -> list[str]:
+        """Return a sentence for each restriction of the programs' isolation; empty if none ran."""
+        return self._client.list_missing_isolation()
+
+    def close(self) -> None:
+        """Remove the mappings of this process."""
+        self._client.undo_all()
+
+
+def read_fixture(images: object) -> list[ImageMapping]:
+    """Return the mappings that the fixture `kwait_images` gives.
+
+    Args:
+        images: a mapping of patterns to commands, or to mappings of the arguments of `run`.
+
+    Raises:
+        InvalidArgument: it is something else, or a value is invalid.
+    """
+    fixture = "fixture kwait_images"
+    if not hasattr(images, "items"):
+        valid = 'it returns a mapping, as {"shop/web:*": ["python", "-m", "shop.web"]}'
+        raise InvalidArgument(fixture, images, valid)
+    found = []
+    for pattern, value in images.items():
+        given: dict[str, Any] = dict(value) if hasattr(value, "items") else {"command": value}
+        for name in given:
+            if name not in _RUN_ARGUMENTS:
+                valid = f"the arguments are {', '.join(_RUN_ARGUMENTS)}"
+                raise InvalidArgument(f"image {pattern}", name, valid, fixture)
+        command = given.pop("command", None)
+        found.append(make_image_mapping(pattern, command, **given, source=fixture))
+    return found
+
+
+def describe_ignored_images(patterns: Iterable[str], server: str) -> str:
+    """Return the line of a run about mappings that its cluster does not use."""
+    names = sorted(set(patterns))
+    shown = ", ".join(names[:_MAX_SHOWN]) + (", …" if len(names) > _MAX_SHOWN else "")
+    what = "1 image mapping is" if len(names) == 1 else f"{len(names)} image mappings are"
+    return (
+        f"{what} not used ({shown}): {server} is not an embedded cluster, its nodes "
+        "pull these images"
+    )

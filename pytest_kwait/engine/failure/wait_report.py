@@ -1,0 +1,504 @@
+"""The report of a failed wait: facts and timeline, as JSON and as a message; all bounded."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections import Counter, deque
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.engine.failure.evidence import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pytest_kwait.engine.failure.evidence import ExistingObjects, PodReport, UnboundClaim
+    from pytest_kwait.engine.pod_fields import ContainerReport
+
+
+__all__ = [
+    "Timeline",
+    "VerdictChange",
+    "WaitReport",
+    "name_claim_event",
+    "render_message",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """A verdict that differs from the one before.
+
+    Args:
+        at: seconds since the wait began.
+        text: the verdict in words.
+    """
+
+    at: float
+    text: str
+
+
+class Timeline:
+    """The first and the last changes of a verdict; those between are only counted.
+
+    Args:
+        limit: the number of changes kept at each end.
+    """
+
+    def __init__(self, limit: int = 10) -> None:
+        self._limit = limit
+        self._first: list[VerdictChange] = []
+        self._last: deque[VerdictChange] = deque(maxlen=limit)
+        self._text: str | None = None
+        self.changes = 0
+
+    def record(self, at: float, text: str) -> bool:
+        """Record a verdict; return whether it differs from the last one."""
+        if text == self._text:
+            return False
+        self._text = text
+        self.changes += 1
+        change = VerdictChange(at, text)
+        if len(self._first) < self._limit:
+            self._first.append(change)
+        else:
+            self._last.append(change)
+        return True
+
+    @property
+    def last(self) -> str:
+        """The last verdict in words; empty before the first one."""
+        return self._text or ""
+
+    @property
+    def left_out(self) -> int:
+        """The number of changes between the first and the last that are not kept."""
+        return self.changes - len(self._first) - len(self._last)
+
+    @property
+    def first(self) -> tuple[VerdictChange, ...]:
+        """The first changes."""
+        return tuple(self._first)
+
+    @property
+    def latest(self) -> tuple[VerdictChange, ...]:
+        """The last changes that are not among the first."""
+        return tuple(self._last)
+
+    def changed(self, change: Callable[[str], str]) -> Timeline:
+        """Return a copy with every text changed."""
+        other = Timeline(self._limit)
+        other._first = [VerdictChange(entry.at, change(entry.text)) for entry in self._first]
+        other._last.extend(VerdictChange(entry.at, change(entry.text)) for entry in self._last)
+        other._text = None if self._text is None else change(self._text)
+        other.changes = self.changes
+        return other
+
+
+WIDTH = 92
+"""Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
+
+_LONG_NAMESPACE = 20
+"""Characters from which a namespace is left out of texts: generated ones have more."""
+
+_LONG_TEXT = 40
+"""Characters from which a text is shown once."""
+
+PODS = 8
+EVENTS = 8
+ERRORS = 4
+
+
+def render_message(report: WaitReport) -> str:
+    """Return the message, bounded in lines and, except for the command, 92 columns wide.
+
+    Its parts, each left out when empty: headline; the awaited state, the elapsed time and the last
+    summary of the objects; existing objects; changes of the verdict; pods; unbound claims; Warning
+    events; logs; the last API error; the parts that could not be gathered; the kubectl command for
+    a closer look.
+
+    A long namespace is named once, in the command if there is one. A long text, as of the
+    scheduler, is shown once.
+    """
+    report = _without_namespace(report)
+    headline = _wrap("", report.headline, rest="    ", lines=6)
+    shown = _ShownTexts(headline)
+    parts = (
+        headline,
+        _render_terms(report),
+        _render_timeline(report),
+        _render_pods(report.findings, shown),
+        _render_claims(report.findings),
+        _render_events(report.findings, shown),
+        _render_logs(report.findings),
+        _render_errors(report),
+        _render_command(report.findings),
+    )
+    return "\n".join(line for part in parts for line in part)
+
+
+class _ShownTexts:
+    """The texts that a message has shown.
+
+    A text in the middle that was cut out of a longer one is not shown.
+    """
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._texts: set[str] = set()
+        self._shown = ""
+        self.add(lines)
+
+    def add(self, lines: Sequence[str]) -> Sequence[str]:
+        """Record lines of one text as they are shown, and return them."""
+        self._shown += f"{_join_words(lines)}\n"
+        return lines
+
+    def is_new(self, text: str) -> bool:
+        """Return whether a text is short or not shown yet, and record it."""
+        if len(" ".join(text.split())) < _LONG_TEXT:
+            return True
+        words = _join_words([text])
+        if words in self._texts or words in self._shown:
+            return False
+        self._texts.add(words)
+        return True
+
+
+def _join_words(lines: Sequence[str]) -> str:
+    """Return text without white space, as lines are wrapped within long words too."""
+    return "".join(word for line in lines for word in line.split())
+
+
+def _without_namespace(report: WaitReport) -> WaitReport:
+    """Return a report whose texts leave out the namespace if it is long."""
+    findings = report.findings
+    if findings.namespace is None or len(findings.namespace) < _LONG_NAMESPACE:
+        return report
+    short: WaitReport = _change_texts(report, lambda text: _strip_namespace(text, findings))
+    existing = tuple(
+        replace(each, namespace=None) if each.namespace == findings.namespace else each
+        for each in short.findings.existing
+    )
+    # Logs are shown as they were written.
+    return replace(short, findings=replace(short.findings, logs=findings.logs, existing=existing))
+
+
+def _strip_namespace(text: str, findings: Evidence) -> str:
+    namespace = re.escape(findings.namespace or "")
+    return re.sub(rf"(?<![-\w./]){namespace}/| in {namespace}(?![-\w./])", "", text)
+
+
+def _render_terms(report: WaitReport) -> Iterator[str]:
+    yield from _wrap("  awaited   ", f"{report.subject} to {report.goal}")
+    elapsed = format_duration(round(report.elapsed, 1))
+    limit = format_duration(report.limit)
+    yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
+    namespace = report.findings.namespace or ""
+    if report.findings.outlook and len(namespace) >= _LONG_NAMESPACE:
+        # No command names it.
+        yield f"  namespace {namespace}"
+    if report.seen:
+        yield from _wrap("  seen      ", report.seen)
+    for found in report.findings.existing:
+        yield from _wrap("  there are ", _render_existing(found))
+
+
+def _render_existing(found: ExistingObjects) -> str:
+    where = f" in {found.namespace}" if found.namespace else ""
+    if not found.names:
+        return f"no {found.resource}{where}"
+    if found.labels:
+        return f"{found.count} {found.resource}{where}, with {'; '.join(found.names)}"
+    rest = found.count - len(found.names)
+    more = f" and {rest} more" if rest else ""
+    return f"{found.resource}{where}: {', '.join(found.names)}{more}"
+
+
+def _render_timeline(report: WaitReport) -> Iterator[str]:
+    timeline = report.timeline
+    if timeline.changes < 2:
+        return
+    yield "  timeline"
+    yield from _render_changes(timeline.first)
+    if timeline.left_out:
+        yield f"             ... {timeline.left_out} more changes ..."
+    yield from _render_changes(timeline.latest)
+
+
+def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
+    """Return one line per change; alternations of the same two verdicts share one."""
+    place = 0
+    while place < len(changes):
+        returns = 0
+        while place > 1 and place + returns < len(changes):
+            if changes[place + returns].text != changes[place + returns - 2].text:
+                break
+            returns += 1
+        text = changes[place].text
+        if returns > 1:
+            place += returns - 1
+            text = f"the last of {returns} changes to and fro between these two"
+        yield _join_lines(f"  {changes[place].at:8.1f}s  {text}")
+        place += 1
+
+
+def _render_pods(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
+    if not findings.pods:
+        return
+    yield "  pods"
+    for pod in findings.pods[:PODS]:
+        yield from shown.add(_wrap("    ", _render_pod(pod, shown), rest="      "))
+        for container in pod.containers:
+            text = _render_container(container, shown)
+            yield from shown.add(_wrap("      ", text, rest="        ", lines=3))
+    rest = Counter(pod.phase for pod in findings.pods[PODS:])
+    if rest:
+        phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
+        yield f"    and {rest.total()} more: {phases}"
+
+
+def _render_pod(pod: PodReport, shown: _ShownTexts) -> str:
+    where = f" on {pod.node}" if pod.node else ", on no node"
+    ready = ", ready" if pod.ready else ""
+    deleting = ", being deleted" if pod.deleting else ""
+    reason, _, text = pod.note.partition(": ")
+    note = pod.note if shown.is_new(text) else reason
+    note = f": {note}" if note else ""
+    return f"{pod.name}  {pod.phase}{where}{ready}{deleting}{note}"
+
+
+def _render_container(container: ContainerReport, shown: _ShownTexts) -> str:
+    init = "init container " if container.init else ""
+    message = container.message if shown.is_new(container.message) else ""
+    detail = ": ".join(filter(None, (container.reason, message)))
+    exit_code = "" if container.exit_code is None else f", exit code {container.exit_code}"
+    if container.state != "terminated" and exit_code:
+        exit_code = f", last exit code {container.exit_code}"
+    restarts = f", {container.restarts} restarts" if container.restarts else ""
+    if container.restarts == 1:
+        restarts = ", 1 restart"
+    facts = f"{container.state}{exit_code}{restarts}"
+    return f"{init}{container.name}: {facts}{': ' if detail else ''}{detail}"
+
+
+def _render_claims(findings: Evidence) -> Iterator[str]:
+    if findings.claims:
+        yield "  unbound claims"
+    for claim in findings.claims:
+        wanted = f", class {claim.storage_class}" if claim.storage_class else ""
+        there = f" (there is: {', '.join(claim.classes)})" if claim.classes else ""
+        why = f": {claim.event}" if claim.event else ""
+        yield from _wrap("    ", f"{claim.name}{wanted}{why}{there}", rest="      ", lines=3)
+
+
+def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
+    if not findings.events:
+        return
+    yield "  warnings"
+    for event in findings.events[:EVENTS]:
+        times = f"{event.count}x " if event.count > 1 else ""
+        others = f" and {event.others} more" if event.others else ""
+        message = f": {event.message}" if shown.is_new(event.message) else ""
+        text = f"{times}{event.reason} ({event.subject}{others}){message}"
+        yield from shown.add(_wrap("    ", text, rest="      ", lines=3))
+    if len(findings.events) > EVENTS:
+        yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
+
+
+def _render_logs(findings: Evidence) -> Iterator[str]:
+    for tail in findings.logs:
+        run = ", the run before this one" if tail.previous else ""
+        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
+        for line in tail.lines:
+            # The end of a long line is often its point: the module that is missing, the status.
+            if len(line) > WIDTH - len("    | "):
+                yield from _wrap("    | ", line, rest="    |   ", lines=2)
+            else:
+                yield _join_lines(f"    | {line}")
+
+
+def _render_errors(report: WaitReport) -> Iterator[str]:
+    if report.last_error:
+        count = f" (the last of {report.errors})" if report.errors > 1 else ""
+        yield from _wrap("  API error ", f"{report.last_error}{count}", rest="    ")
+    for error in report.findings.errors[:ERRORS]:
+        yield from _wrap("  not gathered: ", error, rest="    ")
+
+
+def _render_command(findings: Evidence) -> Iterator[str]:
+    if findings.outlook:
+        yield from _wrap("  look: ", findings.outlook)
+        return
+    if findings.pods and findings.pods[0].failing:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    elif findings.objects and findings.objects[0].exists:
+        reference = findings.objects[0]
+        what = ["describe", f"{reference.resource}/{reference.name}"]
+    elif findings.objects and not findings.objects[0].uid:
+        what = ["get", findings.objects[0].resource]
+    elif findings.pods and not findings.objects:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    else:
+        what = ["get", "events"]
+    where = ["--namespace", findings.namespace] if findings.namespace else []
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
+
+
+def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
+    """Wrap a text to a bounded width and number of lines by cutting its middle.
+
+    The middle is cut because a long message ends with the error and begins with the operation.
+    """
+    further = " " * len(lead) if rest is None else rest
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
+    )
+    text = " ".join(_replace_unprintable(text).split())
+    wrapped = wrapper.wrap(text)
+    room = lines * (WIDTH - max(len(lead), len(further)))
+    while len(wrapped) > lines:
+        # Long words leave lines half empty, so the length that fits is found by trying.
+        room -= 10
+        half = max(room // 2, 10)
+        head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
+        wrapped = wrapper.wrap(f"{head or text[:half]} ... {tail or text[-half:]}")
+        if half == 10:
+            break
+    return wrapped
+
+
+def _replace_unprintable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _join_lines(text: str) -> str:
+    line = _replace_unprintable(text)
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+
+
+_UNSCHEDULABLE = "Unschedulable: "
+
+
+def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
+    """Return a reason with the event of an unbound claim, which the scheduler's text leaves out.
+
+    Args:
+        reason: the reason of a failed wait.
+        claims: the unbound claims that keep its pods from being scheduled.
+    """
+    # A claim that waits for its pod is not what the pod waits for.
+    held = [each for each in claims if each.event and not each.event.startswith("WaitFor")]
+    if not held or any(f'"{each.name}"' in reason or each.event in reason for each in held):
+        return reason
+    text = f"claim {held[0].name} is not bound: {held[0].event}"
+    lead, found, rest = reason.partition(_UNSCHEDULABLE)
+    if found and "persistentvolumeclaim" in rest.lower():
+        return f"{lead}{found}{text}"
+    return f"{reason} ({text})"
+
+
+_NAMED_PODS = re.compile(r"pod \S+(?: \(and (?P<more>\d+) more pods?\))?: ")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReport:
+    """The facts of a failed or timed-out wait.
+
+    Args:
+        subject: the object of the wait: `job ci-1/sleepers`.
+        goal: the awaited state, as a verb: `have 3 pods Running`.
+        failed: whether the condition can no longer be met; False for a timeout.
+        reason: the last verdict in words.
+        limit: the limit of the wait, in seconds.
+        elapsed: the duration of the wait, in seconds.
+        mode: `watch` or `poll`.
+        seen: the last summary of the objects, in one line; may be empty.
+        timeline: the changes of the verdict.
+        findings: the evidence of the cluster.
+        last_error: the last API error; empty without one.
+        errors: the number of API errors.
+    """
+
+    subject: str
+    goal: str
+    failed: bool
+    reason: str
+    limit: float
+    elapsed: float
+    mode: str
+    seen: str = ""
+    timeline: Timeline = field(default_factory=Timeline)
+    findings: Evidence = field(default_factory=Evidence)
+    last_error: str = ""
+    errors: int = 0
+
+    @property
+    def headline(self) -> str:
+        """The goal of the wait and the cause of its failure, in one line."""
+        reason = " ".join(self.reason.split()) or "nothing was seen"
+        if self.failed:
+            return f"{self.subject} can no longer {self.goal}: {reason}"
+        limit = format_duration(self.limit)
+        return f"{self.subject} did not {self.goal} within {limit}: {reason}"
+
+    @property
+    def summary(self) -> str:
+        """The object and the cause, as short as a line of pytest's summary needs it."""
+        namespace = re.escape(self.findings.namespace or "")
+        subject = re.sub(rf"^(\S+) {namespace}/(\S+)$", r"\1/\2", self.subject)
+        subject, reason = (
+            _strip_namespace(text, self.findings) if namespace else text
+            for text in (subject, " ".join(self.reason.split()) or "nothing was seen")
+        )
+        named = _NAMED_PODS.match(reason)
+        if named:
+            number = 1 + int(named["more"] or 0)
+            pods = "1 pod" if number == 1 else f"{number} pods"
+            reason = f"{pods}: {reason[named.end() :]}"
+        end = "" if self.failed else f" (limit {format_duration(self.limit)})"
+        return f"{subject}: {reason}{end}"
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The report as JSON values."""
+        return {
+            "subject": self.subject,
+            "goal": self.goal,
+            "outcome": "failed" if self.failed else "timeout",
+            "reason": self.reason,
+            "limit_seconds": self.limit,
+            "elapsed_seconds": round(self.elapsed, 3),
+            "mode": self.mode,
+            "seen": self.seen,
+            "timeline": [asdict(c) for c in (*self.timeline.first, *self.timeline.latest)],
+            "timeline_left_out": self.timeline.left_out,
+            **self.findings.as_json(),
+            "last_api_error": self.last_error or None,
+            "api_errors": self.errors,
+        }
+
+    def render(self) -> str:
+        """Return the whole message."""
+        return render_message(self)
+
+    def redacted(self, change: Callable[[str], str]) -> WaitReport:
+        """Return a copy with `redact` applied to every text."""
+        return _change_texts(self, change)  # type: ignore[no-any-return]  # of the type it was given
+
+
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_change_texts(part, change) for part in value)
+    if isinstance(value, Timeline):
+        return value.changed(change)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {
+            each.name: _change_texts(getattr(value, each.name), change) for each in fields(value)
+        }
+        return replace(value, **parts)
+    return value

@@ -1,4 +1,0 @@
-"""Waits on StatefulSets.
-
-This folder holds conditions on a StatefulSet and its pods by ordinal, and their waits.
-"""

@@ -1,0 +1,81 @@
+"""The status of FlowSchemas: whether the priority level that each names exists.
+
+Source: k8s.io/apiserver pkg/util/flowcontrol/apf_controller.go, `syncFlowSchemaStatus`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+
+__all__ = ["FLOW_SCHEMAS", "FlowSchemaStatusController", "is_bootstrap_schema"]
+
+FLOW_SCHEMAS = "flowschemas.flowcontrol.apiserver.k8s.io"
+_LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
+_AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"
+_DANGLING = "Dangling"
+
+
+def is_bootstrap_schema(schema: Obj) -> bool:
+    """Return whether it is one of kube-apiserver's own, which have a status from the start."""
+    return _AUTOUPDATE in (schema["metadata"].get("annotations") or {})
+
+
+class FlowSchemaStatusController:
+    """Maintains the Dangling condition of FlowSchemas."""
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "flowschema-status")
+        api.subscribe(FLOW_SCHEMAS, self._schema_changed)
+        api.subscribe(_LEVELS, self._level_changed)
+
+    def _schema_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED":
+            self._queue.add(name_of(new))
+
+    def _level_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "MODIFIED":
+            return
+        for schema in self._api.list(FLOW_SCHEMAS):
+            if _level_of(schema) == name_of(new):
+                self._queue.add(name_of(schema))
+
+    def _sync(self, name: str) -> None:
+        schema = self._api.find(FLOW_SCHEMAS, name)
+        if schema is None:
+            return
+        level = _level_of(schema)
+        found = self._api.find(_LEVELS, level) is not None
+        reference = (
+            f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
+        )
+        wanted = {
+            "type": _DANGLING,
+            "status": "False" if found else "True",
+            "reason": "Found" if found else "NotFound",
+            "message": f"{reference} {'and it exists' if found else 'but there is no such object'}",
+        }
+        conditions = (schema.get("status") or {}).get("conditions") or []
+        before: Obj = next((one for one in conditions if one["type"] == _DANGLING), {})
+        if all(before.get(field) == value for field, value in wanted.items()):
+            return
+
+        def set_condition(changed: Obj) -> None:
+            status = changed.get("status") or {}
+            others = [one for one in status.get("conditions") or () if one["type"] != _DANGLING]
+            # Upstream sets the time with every change, of the message too.
+            condition = {**wanted, "lastTransitionTime": self._api.clock.stamp()}
+            changed["status"] = {**status, "conditions": [*others, condition]}
+
+        self._api.modify(FLOW_SCHEMAS, name, "", set_condition, subresource="status")
+
+
+def _level_of(schema: Obj) -> str:
+    name: str = schema["spec"]["priorityLevelConfiguration"]["name"]
+    return name

@@ -1,0 +1,412 @@
+"""Parser of `awk`: the rules of a program.
+
+Source: POSIX.1-2024, utilities, `awk`, "Grammar".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, UsageError
+
+__all__ = ["Node", "Rule", "parse_program", "unescape"]
+
+Node = tuple[Any, ...]
+"""A part of a program: its kind, and what belongs to it."""
+
+_TOKEN = re.compile(
+    r"[ \t\r]+|\\\n|\#[^\n]*"
+    r"|(?P<newline>\n)"
+    r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r'|"(?P<string>(?:\\.|[^"\\\n])*)"'
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<mark>\+\+|--|\*\*=?|\^=|&&|\|\||!~|[-+*/%<>=!]=|>>|[-+*/%^!<>|?:~$=,;(){}\[\]])",
+    re.DOTALL,
+)
+_REGEX = re.compile(r"(?:\\.|\[\^?\]?[^\]]*\]|[^/\\\n])*", re.DOTALL)
+_KEYWORDS = frozenset({
+    "BEGIN", "END", "break", "continue", "delete", "do", "else", "exit", "for", "function",
+    "getline", "if", "in", "next", "print", "printf", "return", "while",
+})  # fmt: skip
+_FUNCTIONS = frozenset({
+    "atan2", "cos", "exp", "gsub", "index", "int", "length", "log", "match", "rand", "sin",
+    "split", "sprintf", "sqrt", "srand", "sub", "substr", "tolower", "toupper",
+})  # fmt: skip
+_UNSIMULATED = frozenset({"function", "getline", "return", "system", "close", "fflush"})
+_ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "^=", "**=")
+_COMPARISONS = ("<", "<=", "!=", "==", ">", ">=")
+
+
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\",
+    '"': '"', "/": "/", "\n": "",
+}  # fmt: skip
+
+
+def unescape(text: str) -> str:
+    """Return a text without its escapes; unknown ones stay, as those of patterns."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1][0] in "01234567":
+            return chr(int(match[1], 8))
+        return _ESCAPES.get(match[1], match[0])
+
+    return _ESCAPE.sub(replace, text)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+def _scan(text: str) -> list[_Token]:
+    """Return the tokens of a program."""
+    found: list[_Token] = []
+    position = 0
+    while position < len(text):
+        before = found[-1] if found else _Token("newline", "\n")
+        is_operand = before.kind in ("number", "string", "regex") or before.text in (")", "]", "$")
+        is_operand = is_operand or (before.kind == "name" and before.text not in _KEYWORDS)
+        if text[position] == "/" and not is_operand:
+            match = _REGEX.match(text, position + 1)
+            end = match.end() if match is not None else len(text)
+            if text[end : end + 1] != "/":
+                raise UsageError("awk: cmd. line:1: Unexpected end of string")
+            found.append(_Token("regex", text[position + 1 : end].replace("\\/", "/")))
+            position = end + 1
+            continue
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise UsageError("awk: cmd. line:1: Unexpected token")
+        position = match.end()
+        if match.lastgroup is not None:
+            found.append(_Token(match.lastgroup, match[match.lastgroup]))
+    return [*found, _Token("end", "")]
+
+
+@dataclass(slots=True)
+class Rule:
+    """A pattern with its action; without one it prints the record."""
+
+    kind: str
+    first: Node | None = None
+    last: Node | None = None
+    action: Node = ("print", (), None)
+    within: bool = False
+
+
+class _Parser:
+    """Parses a program."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _scan(text)
+        self._position = 0
+
+    # -- tokens
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._position]
+
+    def _is(self, *texts: str) -> bool:
+        token = self._token
+        return token.kind in ("mark", "name", "newline") and token.text in texts
+
+    def _accept(self, *texts: str) -> str:
+        if not self._is(*texts):
+            return ""
+        self._position += 1
+        return self._tokens[self._position - 1].text
+
+    def _expect(self, text: str) -> None:
+        if not self._accept(text):
+            raise UsageError("awk: cmd. line:1: Unexpected token")
+
+    def _skip_newlines(self, *more: str) -> None:
+        while self._accept("\n", *more):
+            pass
+
+    # -- rules and statements
+
+    def parse(self) -> list[Rule]:
+        """Return the rules."""
+        rules = []
+        self._skip_newlines(";")
+        while self._token.kind != "end":
+            rules.append(self._rule())
+            self._skip_newlines(";")
+        return rules
+
+    def _rule(self) -> Rule:
+        word = self._accept("BEGIN", "END")
+        rule = Rule(word or "record")
+        if not word and not self._is("{"):
+            rule.first = self._expression()
+            if self._accept(","):
+                self._skip_newlines()
+                rule.last = self._expression()
+        if self._is("{"):
+            rule.action = self._block()
+        elif word:
+            raise UsageError("awk: cmd. line:1: Unexpected token")
+        return rule
+
+    def _block(self) -> Node:
+        self._expect("{")
+        statements = []
+        self._skip_newlines(";")
+        while not self._accept("}"):
+            statements.append(self._statement())
+            self._skip_newlines(";")
+        return ("block", tuple(statements))
+
+    def _statement(self) -> Node:
+        if self._is("{"):
+            return self._block()
+        if self._accept(";"):
+            return ("block", ())
+        word = self._accept("if", "while", "do", "for")
+        if word:
+            return getattr(self, f"_{word}_statement")()  # type: ignore[no-any-return]
+        found = self._simple_statement()
+        if not self._is("}") and self._token.kind != "end" and not self._accept(";", "\n"):
+            raise UsageError("awk: cmd. line:1: Unexpected token")
+        return found
+
+    def _body(self) -> Node:
+        self._skip_newlines()
+        return self._statement()
+
+    def _condition(self) -> Node:
+        self._expect("(")
+        found = self._expression()
+        self._expect(")")
+        return found
+
+    def _if_statement(self) -> Node:
+        condition, body = self._condition(), self._body()
+        here = self._position
+        self._skip_newlines(";")
+        if self._accept("else"):
+            return ("if", condition, body, self._body())
+        self._position = here
+        return ("if", condition, body, ("block", ()))
+
+    def _while_statement(self) -> Node:
+        return ("while", self._condition(), self._body(), None)
+
+    def _do_statement(self) -> Node:
+        body = self._body()
+        self._skip_newlines(";")
+        self._expect("while")
+        return ("block", (("do", self._condition(), body),))
+
+    def _for_statement(self) -> Node:
+        self._expect("(")
+        names = self._tokens[self._position : self._position + 4]
+        if [one.text for one in names[1::2]] == ["in", ")"] and names[0].kind == "name":
+            self._position += 4
+            return ("each", names[0].text, names[2].text, self._body())
+        nothing: Node = ("block", ())
+        first = nothing if self._is(";") else self._simple_statement()
+        self._expect(";")
+        self._skip_newlines()
+        condition = ("number", 1.0) if self._is(";") else self._expression()
+        self._expect(";")
+        self._skip_newlines()
+        step = nothing if self._is(")") else self._simple_statement()
+        self._expect(")")
+        return ("block", (first, ("while", condition, self._body(), step)))
+
+    def _simple_statement(self) -> Node:
+        word = self._accept("print", "printf")
+        if word:
+            return self._print_statement(word)
+        word = self._accept("next", "break", "continue")
+        if word:
+            return (word,)
+        if self._accept("exit"):
+            ends = self._is(";", "\n", "}") or self._token.kind == "end"
+            return ("exit", None if ends else self._expression())
+        if self._accept("delete"):
+            name = self._token.text
+            self._position += 1
+            keys = self._list("]") if self._accept("[") else None
+            return ("delete", name, keys)
+        return ("expression", self._expression())
+
+    def _print_statement(self, word: str) -> Node:
+        arguments: tuple[Node, ...] = ()
+        here = self._position
+        if self._accept("("):
+            arguments = self._list(")")
+        if not self._ends_print():
+            self._position = here
+            found = [self._expression(prints=True)]
+            while self._accept(","):
+                self._skip_newlines()
+                found.append(self._expression(prints=True))
+            arguments = tuple(found)
+        if self._is(">", ">>", "|"):
+            raise UsageError(f"awk: redirection: {NOT_SIMULATED}")
+        return (word, arguments, None)
+
+    def _ends_print(self) -> bool:
+        return self._is(";", "\n", "}", ">", ">>", "|") or self._token.kind == "end"
+
+    def _list(self, end: str) -> tuple[Node, ...]:
+        found: list[Node] = []
+        while not self._accept(end):
+            if found:
+                self._expect(",")
+                self._skip_newlines()
+            found.append(self._expression())
+        return tuple(found)
+
+    # -- expressions, by precedence
+
+    def _expression(self, *, prints: bool = False) -> Node:
+        condition = self._or(prints)
+        if self._accept("?"):
+            self._skip_newlines()
+            first = self._expression(prints=prints)
+            self._skip_newlines()
+            self._expect(":")
+            self._skip_newlines()
+            return ("choose", condition, first, self._expression(prints=prints))
+        if condition[0] in ("variable", "field", "element"):
+            sign = self._accept(*_ASSIGNMENTS)
+            if sign:
+                self._skip_newlines()
+                value = self._expression(prints=prints)
+                operator = sign[:-1].replace("**", "^")
+                if operator:
+                    value = ("calculate", operator, condition, value)
+                return ("assign", condition, value)
+        return condition
+
+    def _or(self, prints: bool) -> Node:
+        found = self._and(prints)
+        while self._accept("||"):
+            self._skip_newlines()
+            found = ("or", found, self._and(prints))
+        return found
+
+    def _and(self, prints: bool) -> Node:
+        found = self._in(prints)
+        while self._accept("&&"):
+            self._skip_newlines()
+            found = ("and", found, self._in(prints))
+        return found
+
+    def _in(self, prints: bool) -> Node:
+        found = self._match(prints)
+        while self._accept("in"):
+            name = self._token.text
+            self._position += 1
+            keys = found[1] if found[0] == "group" else (found,)
+            found = ("in", keys, name)
+        return found
+
+    def _match(self, prints: bool) -> Node:
+        found = self._comparison(prints)
+        while sign := self._accept("~", "!~"):
+            found = ("match", sign, found, self._comparison(prints))
+        return found
+
+    def _comparison(self, prints: bool) -> Node:
+        found = self._concatenation()
+        if prints and self._is(">"):
+            return found
+        sign = self._accept(*_COMPARISONS)
+        return ("compare", sign, found, self._concatenation()) if sign else found
+
+    def _concatenation(self) -> Node:
+        found = self._additive()
+        while (
+            self._token.kind in ("number", "string", "regex")
+            or self._is("$", "!", "(", "++", "--")
+            or (self._token.kind == "name" and self._token.text not in _KEYWORDS)
+        ):
+            found = ("join", found, self._additive())
+        return found
+
+    def _additive(self) -> Node:
+        found = self._multiplicative()
+        while sign := self._accept("+", "-"):
+            found = ("calculate", sign, found, self._multiplicative())
+        return found
+
+    def _multiplicative(self) -> Node:
+        found = self._unary()
+        while sign := self._accept("*", "/", "%"):
+            found = ("calculate", sign, found, self._unary())
+        return found
+
+    def _unary(self) -> Node:
+        sign = self._accept("!", "-", "+")
+        return ("unary", sign, self._unary()) if sign else self._power()
+
+    def _power(self) -> Node:
+        found = self._postfix()
+        if self._accept("^", "**"):
+            sign = self._accept("-", "+")
+            exponent = self._power()
+            exponent = ("unary", sign, exponent) if sign else exponent
+            return ("calculate", "^", found, exponent)
+        return found
+
+    def _postfix(self) -> Node:
+        sign = self._accept("++", "--")
+        if sign:
+            return ("increase", self._primary(), 1.0 if sign == "++" else -1.0, True)
+        found = self._primary()
+        if found[0] in ("variable", "field", "element"):
+            sign = self._accept("++", "--")
+            if sign:
+                return ("increase", found, 1.0 if sign == "++" else -1.0, False)
+        return found
+
+    def _primary(self) -> Node:
+        token = self._token
+        self._position += 1
+        if token.kind == "number":
+            return ("number", float(token.text))
+        if token.kind == "string":
+            return ("string", unescape(token.text))
+        if token.kind == "regex":
+            return ("regex", token.text)
+        if token.text == "$":
+            sign = self._accept("++", "--")
+            inner = self._primary()
+            if sign:
+                inner = ("increase", inner, 1.0 if sign == "++" else -1.0, True)
+            return ("field", inner)
+        if token.text == "(":
+            inner_list = self._list(")")
+            if len(inner_list) == 1:
+                return ("grouped", inner_list[0])
+            return ("group", inner_list)
+        if token.text == "-":
+            return ("unary", "-", self._primary())
+        if token.kind == "name" and token.text in _UNSIMULATED:
+            raise UsageError(f"awk: {token.text}: {NOT_SIMULATED}")
+        if token.kind == "name" and token.text in _FUNCTIONS:
+            return ("call", token.text, self._list(")") if self._accept("(") else ())
+        if token.kind == "name" and token.text not in _KEYWORDS:
+            if self._accept("["):
+                return ("element", token.text, self._list("]"))
+            return ("variable", token.text)
+        raise UsageError("awk: cmd. line:1: Unexpected token")
+
+
+def parse_program(text: str) -> list[Rule]:
+    """Return the rules of a program.
+
+    Raises:
+        UsageError: it has an error, or needs what is not simulated.
+    """
+    return _Parser(text).parse()

@@ -1,0 +1,215 @@
+"""Programs that search and build command lines: `grep`, `egrep`, `fgrep`, `xargs`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.applets import has_program, run_program
+from pytest_kwait.simulator.busybox.libbb import (
+    NOT_SIMULATED,
+    LineReader,
+    UsageError,
+    open_input,
+    parse_options,
+    read_whole,
+    write_error,
+    write_out,
+)
+from pytest_kwait.simulator.busybox.os.files import Directory, FileSystemError
+from pytest_kwait.simulator.busybox.os.syscalls import Call
+from pytest_kwait.simulator.busybox.patterns import compile_regex
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
+
+
+def grep(context: ProcessContext, args: list[str]) -> Process:
+    """Print lines that match: `-E -F -i -v -c -l -L -q -n -o -w -x -s -h -H -r -m -e -A -B -C`."""
+    return (yield from _run_grep(context, args, ""))
+
+
+def egrep(context: ProcessContext, args: list[str]) -> Process:
+    """`grep -E`."""
+    return (yield from _run_grep(context, args, "E"))
+
+
+def fgrep(context: ProcessContext, args: list[str]) -> Process:
+    """`grep -F`."""
+    return (yield from _run_grep(context, args, "F"))
+
+
+def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
+    given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
+    if "f" in given:
+        raise UsageError(f"grep: option -f: {NOT_SIMULATED}")
+    if "e" not in given:
+        if not rest:
+            raise UsageError(
+                "BusyBox: usage: grep [-HhnlLoqvsrRiwFE] [-m N] [-A|B|C N] PATTERN [FILE]..."
+            )
+        given["e"] = rest.pop(0)
+    found_kind = "E" if "E" in given or kind == "E" else "F" if "F" in given else kind
+    searches = [_compile_search(one, found_kind, given) for one in given["e"].split("\n")]
+    names = list(_find_files(context, rest or ["."])) if "r" in given else rest
+    named = ("H" in given or len(names) > 1 or "r" in given) and "h" not in given
+    grep_of = _Grep(context, given, searches, named=named)
+    code = 0
+    for name in names or ["-"]:
+        try:
+            with open_input(context, name) as number, context.tasks.account.hold() as hold:
+                yield from grep_of.run(
+                    "(standard input)" if name == "-" else name, LineReader(number, hold)
+                )
+        except FileSystemError as fault:
+            if "s" not in given and str(fault) != "Is a directory":
+                yield write_error(f"grep: {name}: {fault}")
+            code = code if str(fault) == "Is a directory" else 2
+        if grep_of.matched and "q" in given:
+            return 0
+    if code and not ("q" in given and grep_of.matched):
+        return code
+    return int(not grep_of.matched)
+
+
+def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
+    ignore = "i" in given
+    if kind == "F":
+        text = re.escape(pattern)
+    else:
+        text = compile_regex(pattern, extended=kind == "E", ignore_case=ignore).pattern
+    if "x" in given:
+        text = rf"\A(?:{text})\Z"
+    elif "w" in given:
+        text = rf"(?<!\w)(?:{text})(?!\w)"
+    return re.compile(text, re.I if ignore else 0)
+
+
+def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        node = context.files.find(context.resolve_path(name))
+        if isinstance(node, Directory):
+            prefix = name.rstrip("/") or ""
+            found += _find_files(context, [f"{prefix}/{one}" for one in sorted(node.entries)])
+        else:
+            found.append(name)
+    return found
+
+
+class _Grep:
+    """A search with its results."""
+
+    def __init__(
+        self, context: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
+        named: bool,
+    ) -> None:  # fmt: skip
+        self._context, self._given, self._searches = context, given, searches
+        self._named = named
+        self.matched = False
+        around_lines = given.get("C", "0")
+        self._before = int(given.get("B", around_lines) or 0)
+        self._after = int(given.get("A", around_lines) or 0)
+        self._apart = False
+
+    def _line(self, name: str, number: int, mark: str, text: str) -> str:
+        start = f"{name}{mark}" if self._named else ""
+        count = f"{number}{mark}" if "n" in self._given else ""
+        return f"{start}{count}{text}\n"
+
+    def run(self, name: str, lines: LineReader) -> Generator[Effect, None, None]:
+        given = self._given
+        count = number = after = 0
+        most = int(given["m"]) if "m" in given else 1 << 60
+        silent = any(letter in given for letter in "qclL")
+        waiting: list[tuple[int, str]] = []
+        printed = 0
+        while count < most and (batch := (yield from lines.read_batch())):
+            pieces: list[str] = []
+            for raw in batch:
+                number += 1
+                text = raw.removesuffix(b"\n").decode(errors="surrogateescape")
+                holds = any(one.search(text) for one in self._searches) != ("v" in given)
+                if not holds:
+                    if after and not silent:
+                        pieces.append(self._line(name, number, "-", text))
+                        after, printed = after - 1, number
+                    elif self._before:
+                        waiting = [*waiting[-self._before + 1 :], (number, text)]
+                    continue
+                count += 1
+                self.matched = True
+                if silent:
+                    if "c" not in given:
+                        break
+                else:
+                    first = waiting[0][0] if waiting else number
+                    if (self._before or self._after) and self._apart and first > printed + 1:
+                        pieces.append("--\n")
+                    pieces += [self._line(name, at, "-", one) for at, one in waiting]
+                    pieces += self._shown(name, number, text)
+                    waiting, after, printed, self._apart = [], self._after, number, True
+                if count >= most:
+                    break
+            yield write_out("".join(pieces))
+            if silent and count and "c" not in given:
+                break
+        if "c" in given:
+            yield write_out(f"{name + ':' if self._named else ''}{count}\n")
+        elif "q" not in given and (("l" in given and count) or ("L" in given and not count)):
+            yield write_out(f"{name}\n")
+
+    def _shown(self, name: str, number: int, text: str) -> list[str]:
+        if "o" not in self._given:
+            return [self._line(name, number, ":", text)]
+        found = [match[0] for one in self._searches for match in one.finditer(text) if match[0]]
+        return (
+            [self._line(name, number, ":", one) for one in found] if "v" not in self._given else []
+        )
+
+
+def xargs(context: ProcessContext, args: list[str]) -> Process:
+    """Run a program with words from stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
+    given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
+    command = command or ["echo"]
+    with context.tasks.account.hold() as hold:
+        data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
+        if "I" in given:
+            words = [line.strip() for line in data.split("\n") if line.strip()]
+        elif "0" in given:
+            words = [word for word in data.split("\0") if word]
+        else:
+            words = _split_words(data)
+        most = int(given["n"]) if given.get("n", "").isdigit() else 0
+        groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
+        if "I" in given:
+            groups = [[word] for word in words]
+        elif not words and ("r" in given or most):
+            groups = [] if "r" in given else [[]]
+        code = 0
+        for group in groups:
+            if "I" in given:
+                argv = [one.replace(given["I"], group[0]) for one in command]
+            else:
+                argv = [*command, *group]
+            if "t" in given:
+                yield write_error(" ".join(argv))
+            if not has_program(context, argv[0]):
+                yield write_error(f"xargs: {argv[0]}: No such file or directory")
+                return 127
+            call = Call(run_program(context, argv))
+            yield call
+            if call.code:
+                code = 123
+            if call.code == 255:
+                yield write_error(f"xargs: {argv[0]}: exited with status 255; aborting")
+                return 124
+    return code
+
+
+def _split_words(text: str) -> list[str]:
+    found = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
+    quotes = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
+    return [quotes.sub(r"\1\2\3", one) for one in found]

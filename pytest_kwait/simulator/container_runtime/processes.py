@@ -1,0 +1,129 @@
+"""Processes of containers, as /proc shows them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "MARKER",
+    "get_cluster_name",
+    "is_abandoned",
+    "kill",
+    "kill_marked",
+    "list_processes",
+    "read_own_bytes",
+    "read_resident_bytes",
+]
+
+MARKER = "PYTEST_KWAIT_CLUSTER"
+"""Variable in the environment of plain processes: the cluster that they belong to."""
+
+_NAME = re.compile(r"kwait-(\d+)-(\d+)-(\d+)-\d+")
+
+
+def get_cluster_name(pid: int, number: int) -> str:
+    """Return the name of a cluster's cgroups and processes; it tells whether its server runs.
+
+    Args:
+        pid: the server's.
+        number: of the cluster in that server.
+    """
+    return f"kwait-{pid}-{_read_start_time(pid)}-{_read_pid_namespace()}-{number}"
+
+
+def is_abandoned(name: str) -> bool:
+    """Return whether this is the name of a cluster whose server has ended.
+
+    A server in another PID namespace, of a container for example, is left alone.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or int(match[3]) != _read_pid_namespace():
+        return False
+    return _read_start_time(int(match[1])) != match[2]
+
+
+def _read_pid_namespace() -> int:
+    """Return the number of this process' PID namespace; 0 on a system without."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _read_start_time(pid: int) -> str:
+    """Return a process' start in clock ticks after boot; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The second field is the program's name in parentheses, and may contain anything.
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def kill(pid: int, number: int) -> None:
+    """Send a signal; no-op if there is no such process."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def list_processes() -> list[int]:
+    """Return the numbers of all processes; none on a system without /proc."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def read_resident_bytes(pid: int) -> int:
+    """Return the memory of a process, with pages that it shares with others."""
+    return _read_fields(f"/proc/{pid}/status", ("RssAnon", "RssShmem"))
+
+
+def read_own_bytes(pid: int) -> int:
+    """Return the memory of a process, with its part of shared pages; slow."""
+    return _read_fields(f"/proc/{pid}/smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
+
+
+def _read_fields(path: str, names: Sequence[str]) -> int:
+    """Return the sum of fields in KiB of a file in /proc, in bytes."""
+    total = 0
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name in names:
+                total += int(rest.split()[0]) << 10
+    return total
+
+
+def kill_marked(name: str) -> bool:
+    """Kill the plain processes of a cluster, and those of servers that no longer run.
+
+    Returns:
+        Whether there were any of the cluster.
+    """
+    prefix = f"{MARKER}=".encode()
+    found = False
+    for pid in list_processes():
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = file.read().split(b"\0")
+            marked = [each for each in variables if each.startswith(prefix)]
+            if not marked or _is_zombie(pid):
+                continue
+            cluster = marked[0].removeprefix(prefix).decode(errors="replace")
+            if cluster == name or is_abandoned(cluster):
+                found = found or cluster == name
+                kill(pid, signal.SIGKILL)
+    return found
+
+
+def _is_zombie(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")

@@ -1,0 +1,226 @@
+"""Linux system calls that the standard library lacks; each raises OSError.
+
+Source: man 2 clone, setns, mount, mount_setattr, pivot_root, prctl; man 7 capabilities.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+
+__all__ = [
+    "CAPABILITIES",
+    "CLONE_NEWIPC",
+    "CLONE_NEWNET",
+    "CLONE_NEWNS",
+    "CLONE_NEWPID",
+    "CLONE_NEWUSER",
+    "CLONE_NEWUTS",
+    "MNT_DETACH",
+    "MS_BIND",
+    "MS_NODEV",
+    "MS_NOEXEC",
+    "MS_NOSUID",
+    "MS_PRIVATE",
+    "MS_RDONLY",
+    "MS_REC",
+    "MS_STRICTATIME",
+    "clone",
+    "die_with_parent",
+    "forbid_new_privileges",
+    "limit_capabilities",
+    "make_read_only",
+    "make_subreaper",
+    "mount",
+    "pivot_root",
+    "set_domain_name",
+    "setns",
+    "umount",
+    "unshare",
+]
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+_MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_STRICTATIME = 0x1000000
+MNT_DETACH = 2
+
+_SIGCHLD = 17
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_MOUNT_ATTR_RDONLY = 0x1
+
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+# Source: include/uapi/linux/capability.h; a name's place is its number.
+CAPABILITIES = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, name: str = "") -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), *([name] if name else []))
+    return result
+
+
+def clone(flags: int) -> int:
+    """Fork into new namespaces; returns 0 in the child.
+
+    Unlike `os.fork`, no handlers of the interpreter run: for a single-threaded process only.
+    """
+    number = _SYS_CLONE.get(platform.machine())
+    if number is None:
+        raise OSError(38, f"clone is not known on {platform.machine()}")
+    arguments = [ctypes.c_ulong(flags | _SIGCHLD), *[ctypes.c_ulong(0)] * 4]
+    return _check(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def unshare(flags: int) -> None:
+    """Move this process (with CLONE_NEWPID: its children) to new namespaces."""
+    _check(_libc.unshare(ctypes.c_int(flags)))
+
+
+def setns(fd: int, flags: int = 0) -> None:
+    """Move this process (for a PID namespace: its children) to the namespace of a file."""
+    _check(_libc.setns(fd, ctypes.c_int(flags)))
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    """Mount a file system."""
+    result = _libc.mount(
+        None if source is None else os.fsencode(source),
+        os.fsencode(target),
+        None if kind is None else kind.encode(),
+        ctypes.c_ulong(flags),
+        os.fsencode(data) if data else None,
+    )
+    _check(result, target)
+
+
+def umount(target: str, flags: int = 0) -> None:
+    """Unmount a file system."""
+    _check(_libc.umount2(os.fsencode(target), flags), target)
+
+
+def make_read_only(target: str, *, recursive: bool = False) -> None:
+    """Refuse writes through a mount.
+
+    Before Linux 5.12, mounts below it stay writable.
+    """
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    result = _libc.syscall(
+        ctypes.c_long(_SYS_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        os.fsencode(target),
+        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    if result < 0:
+        if ctypes.get_errno() != 38:  # ENOSYS
+            _check(result, target)
+        kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount(None, target, None, MS_BIND | _MS_REMOUNT | MS_RDONLY | kept)
+
+
+def pivot_root(root: str) -> None:
+    """Make a mount the root; the old root stays mounted above it until `umount(".")`."""
+    os.chdir(root)
+    _check(_libc.pivot_root(b".", b"."), root)
+
+
+def set_domain_name(name: str) -> None:
+    """Set the NIS domain name of the UTS namespace."""
+    data = name.encode()
+    _check(_libc.setdomainname(data, len(data)))
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(_libc.prctl(option, *[ctypes.c_ulong(each) for each in (value, 0, 0, 0)]))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends; a change of user resets it."""
+    _prctl(_PR_SET_PDEATHSIG, 9)
+
+
+def make_subreaper() -> None:
+    """Become the parent of orphans below this process."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_new_privileges() -> None:
+    """Ignore set-user-ID bits and file capabilities from now on."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def limit_capabilities(kept: frozenset[str]) -> None:
+    """Let programs that this process executes have no other capabilities."""
+    for number, name in enumerate(CAPABILITIES):
+        if name not in kept:
+            try:
+                _prctl(_PR_CAPBSET_DROP, number)
+            except OSError as error:
+                if error.errno != 22:  # EINVAL: newer than the kernel
+                    raise

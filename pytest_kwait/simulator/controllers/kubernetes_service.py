@@ -1,0 +1,270 @@
+"""The service `default/kubernetes` and the ranges of services.
+
+In reading order: the API server's controller of its service, endpoints and ServiceCIDR
+`kubernetes`; the IPAddress objects of services; the ServiceCIDR controller, which writes
+finalizers and conditions of ranges.
+
+Source: k8s.io/kubernetes pkg/controlplane/controller/kubernetesservice/controller.go,
+pkg/controlplane/reconcilers, pkg/controlplane/controller/defaultservicecidr,
+pkg/registry/core/service/ipallocator.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.times import parse_time
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.network.cluster_names import KUBERNETES_SERVICE, is_kubernetes_service
+from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+
+__all__ = [
+    "IPAddressController",
+    "KubernetesServiceController",
+    "ServiceCIDRController",
+]
+
+_NAMESPACE = "default"
+_SERVICES, _ENDPOINTS, _SLICES = "services", "endpoints", "endpointslices.discovery.k8s.io"
+_SERVICE_CIDRS = "servicecidrs.networking.k8s.io"
+# Source: pkg/controlplane/instance.go, `DefaultEndpointReconcilerInterval`.
+_RECONCILE_SECONDS = 10.0
+_READY_MESSAGE = "Kubernetes default Service CIDR is ready"
+
+
+class KubernetesServiceController:
+    """Keeps the service, endpoints and endpoint slice of the API server.
+
+    Args:
+        address: the address that endpoints have.
+        port: the port of the server.
+    """
+
+    def __init__(self, api: Cluster, address: str, port: int) -> None:
+        self._api = api
+        self._address = address
+        self._port = port
+        self._planned = False
+        self._create_service_cidr()
+        self._reconcile()
+        for resource in (_SERVICES, _ENDPOINTS, _SLICES):
+            api.subscribe(resource, self._on_change)
+
+    def _create_service_cidr(self) -> None:
+        api, stamp = self._api, self._api.clock.stamp()
+        metadata = {"name": KUBERNETES_SERVICE}
+        spec = {"cidrs": list(api.addresses.cidrs)}
+        created = api.create(_SERVICE_CIDRS, {"metadata": metadata, "spec": spec})
+        condition = {
+            "type": "Ready", "status": "True", "reason": "", "message": _READY_MESSAGE,
+            "lastTransitionTime": stamp,
+        }  # fmt: skip
+        api.update_status(_SERVICE_CIDRS, {**created, "status": {"conditions": [condition]}})
+
+    def _on_change(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "ADDED" and is_kubernetes_service(new) and not self._planned:
+            self._planned = True
+            self._api.clock.call_later(_RECONCILE_SECONDS, self._reconcile)
+
+    def _reconcile(self) -> None:
+        self._planned = False
+        port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": self._port}
+        labels = {"component": "apiserver", "provider": "kubernetes"}
+        address = self._api.addresses.kubernetes_address
+        spec: Obj = {
+            "clusterIP": address, "ports": [port], "sessionAffinity": "None", "type": "ClusterIP"
+        }  # fmt: skip
+        service = self._api.find(_SERVICES, KUBERNETES_SERVICE, _NAMESPACE)
+        if service is None:
+            metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
+            self._api.create(_SERVICES, {"metadata": metadata, "spec": spec}, _NAMESPACE)
+        elif service["spec"].get("ports") != [port]:
+            # Other fields stay as they are, as upstream.
+            changed = clone(service)
+            changed["spec"]["ports"] = [port]
+            self._api.update(_SERVICES, changed)
+        self._keep(_ENDPOINTS, {"endpointslice.kubernetes.io/skip-mirror": "true"}, {
+            "subsets": [{
+                "addresses": [{"ip": self._address}],
+                "ports": [{"name": "https", "port": self._port, "protocol": "TCP"}],
+            }],
+        })  # fmt: skip
+        self._keep(_SLICES, {"kubernetes.io/service-name": KUBERNETES_SERVICE}, {
+            "addressType": "IPv6" if ":" in self._address else "IPv4",
+            "endpoints": [{"addresses": [self._address], "conditions": {"ready": True}}],
+            "ports": [{"name": "https", "port": self._port, "protocol": "TCP"}],
+        })  # fmt: skip
+
+    def _keep(self, resource: str, labels: dict[str, str], content: Obj) -> None:
+        """Create an object, or restore its contents."""
+        found = self._api.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
+        if found is None:
+            metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
+            self._api.create(resource, {"metadata": metadata, **clone(content)}, _NAMESPACE)
+        elif any(found.get(field) != value for field, value in content.items()):
+            self._api.update(resource, {**clone(found), **clone(content)})
+
+
+_ADDRESSES = "ipaddresses.networking.k8s.io"
+_ADDRESS_LABELS = {
+    "ipaddress.kubernetes.io/ip-family": "IPv4",
+    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+}
+
+
+class IPAddressController:
+    """Keeps one IPAddress for each cluster IP of a service.
+
+    Upstream's allocator creates them before it stores the service, and a repair loop keeps them.
+    """
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._owners: dict[str, tuple[str, str]] = {}
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "ipallocator")
+        api.subscribe(_SERVICES, self._service_changed)
+        api.subscribe(_ADDRESSES, self._address_changed)
+
+    def _service_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        owner = (namespace_of(new), name_of(new))
+        wanted = set() if change == "DELETED" else _list_cluster_ips(new)
+        for address in wanted:
+            self._owners[address] = owner
+        before = _list_cluster_ips(new if old is None else old)
+        for address in before - wanted:
+            if self._owners.get(address) == owner:
+                del self._owners[address]
+        for address in wanted ^ before if old is not None else wanted | before:
+            self._queue.add(address)
+
+    def _address_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED" and name_of(new) in self._owners:
+            self._queue.add(name_of(new))
+
+    def _sync(self, address: str) -> None:
+        owner = self._owners.get(address)
+        found = self._api.find(_ADDRESSES, address)
+        if owner is not None and found is None:
+            namespace, name = owner
+            parent = {"resource": _SERVICES, "namespace": namespace, "name": name}
+            metadata = {"name": address, "labels": dict(_ADDRESS_LABELS)}
+            self._api.create(_ADDRESSES, {"metadata": metadata, "spec": {"parentRef": parent}})
+        elif owner is None and found is not None and not is_being_deleted(found):
+            labels = found["metadata"].get("labels") or {}
+            if labels.items() >= _ADDRESS_LABELS.items():
+                self._api.delete(_ADDRESSES, address)
+
+
+def _list_cluster_ips(service: Obj) -> set[str]:
+    return {one for one in service["spec"].get("clusterIPs") or () if one != "None"}
+
+
+_FINALIZER = "networking.k8s.io/service-cidr-finalizer"
+_RANGE_READY = ("True", "", "Kubernetes Service CIDR is ready")
+_RANGE_IN_USE = (
+    "False",
+    "Terminating",
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
+    "ServiceCIDR",
+)
+# Source: `deletionGracePeriod`.
+_DELETION_GRACE_SECONDS = 10.0
+
+
+class ServiceCIDRController:
+    """Marks ranges as ready, and keeps ranges with addresses in use from being deleted.
+
+    Source: kube-controller-manager, servicecidrs/servicecidrs_controller.go.
+    """
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "service-cidr-controller")
+        api.subscribe(_SERVICE_CIDRS, lambda _change, new, _old: self._enqueue(new))
+        for resource in ("services", _ADDRESSES):
+            api.subscribe(resource, self._on_address_change)
+
+    def _enqueue(self, obj: Obj) -> None:
+        """Sync a range, and the others, which it may replace."""
+        self._queue.add(name_of(obj))
+        for other in self._api.list(_SERVICE_CIDRS):
+            if is_being_deleted(other):
+                self._queue.add(name_of(other))
+
+    def _on_address_change(self, change: str, _new: Obj, _old: Obj | None) -> None:
+        if change == "DELETED":
+            for each in self._api.list(_SERVICE_CIDRS):
+                if is_being_deleted(each):
+                    self._queue.add(name_of(each))
+
+    def _sync(self, name: str) -> None:
+        found = self._api.find(_SERVICE_CIDRS, name)
+        if found is None:
+            return
+        finalizers = found["metadata"].get("finalizers") or []
+        if not is_being_deleted(found):
+            if _FINALIZER not in finalizers:
+                found = self._set_finalizers(found, [*finalizers, _FINALIZER])
+            self._set_ready(found, *_RANGE_READY)
+        elif _FINALIZER in finalizers:
+            if self._is_in_use(found):
+                self._set_ready(found, *_RANGE_IN_USE)
+                return
+            clock = self._api.clock
+            deleted = parse_time(found["metadata"]["deletionTimestamp"])
+            moment = deleted + _DELETION_GRACE_SECONDS * clock.scale
+            if moment > clock.time():
+                self._queue.add_at(name, moment)
+            else:
+                self._set_finalizers(found, [one for one in finalizers if one != _FINALIZER])
+
+    def _is_in_use(self, obj: Obj) -> bool:
+        """Return whether addresses are in a range and in no other one.
+
+        Source: `canDeleteCIDR`.
+        """
+        own = _list_networks(obj)
+        others = [
+            network
+            for other in self._api.list(_SERVICE_CIDRS)
+            if not is_being_deleted(other)
+            for network in _list_networks(other)
+        ]
+        return any(
+            any(address in network for network in own)
+            and not any(address in network for network in others)
+            for address in self._list_addresses()
+        )
+
+    def _list_addresses(self) -> Iterator[IPv4Address | IPv6Address]:
+        for service in self._api.list("services"):
+            for address in service["spec"].get("clusterIPs") or ():
+                if address != "None":
+                    yield ip_address(address)
+        for address in self._api.list(_ADDRESSES):
+            yield ip_address(name_of(address))
+
+    def _set_finalizers(self, obj: Obj, finalizers: list[str]) -> Obj:
+        changed = clone(obj)
+        changed["metadata"]["finalizers"] = finalizers
+        return self._api.update(_SERVICE_CIDRS, changed)
+
+    def _set_ready(self, obj: Obj, status: str, reason: str, message: str) -> None:
+        wanted = {"type": "Ready", "status": status, "reason": reason, "message": message}
+        present = get_condition(obj, "Ready") or {}
+        if {key: value for key, value in present.items() if key in wanted} == wanted:
+            return
+        condition = {**wanted, "lastTransitionTime": self._api.clock.stamp()}
+        self._api.update_status(_SERVICE_CIDRS, {**obj, "status": {"conditions": [condition]}})
+
+
+def _list_networks(obj: Obj) -> list[IPv4Network | IPv6Network]:
+    return [ip_network(cidr) for cidr in obj["spec"].get("cidrs") or ()]

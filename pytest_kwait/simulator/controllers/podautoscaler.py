@@ -1,0 +1,786 @@
+"""The HorizontalPodAutoscaler controller, and the replicas that each metric recommends.
+
+Replicas outside the bounds are corrected at once; otherwise metrics decide, limited by the scaling
+behavior.
+
+Source: kube-controller-manager, podautoscaler/{horizontal,replica_calculator}.go,
+podautoscaler/metrics/utilization.go.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.conditions import get_condition, get_phase, is_condition_true
+from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_milli_value
+from pytest_kwait.apimachinery.times import parse_time
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.fake_metrics import read_container_usage, read_metric_value
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from pytest_kwait.simulator.registry.subresources import read_scale, replicas_path
+from pytest_kwait.simulator.selectors import format_go_selector, parse_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = [
+    "HorizontalController",
+    "MetricError",
+    "MetricReading",
+    "ReplicaCalculation",
+    "ScalingHistory",
+    "Step",
+    "Tolerances",
+    "calculate_by_total",
+    "calculate_by_usage",
+    "format_metric_failure",
+    "get_pod_requests",
+    "limit_scaling_rate",
+    "read_metric",
+    "read_tolerances",
+    "stabilize_recommendation",
+]
+
+# Seconds in which a young pod's cpu does not count, and in which its readiness is not reliable.
+# Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
+_INITIALIZATION_PERIOD = 300.0
+_READINESS_DELAY = 30.0
+
+
+class MetricError(Exception):
+    """A metric is unavailable; the text is the controller's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """The deviations from the target below which nothing is scaled.
+
+    Args:
+        down: below the target.
+        up: above it.
+    """
+
+    down: float = 0.1
+    up: float = 0.1
+
+    def hold(self, ratio: float) -> bool:
+        """Return whether the ratio of usage to target is within the tolerances."""
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCalculation:
+    """The recommendation of a metric.
+
+    Args:
+        replicas: the number of replicas.
+        average: thousandths per pod.
+        utilization: percent of the requests; None for other targets.
+    """
+
+    replicas: int
+    average: int
+    utilization: int | None = None
+
+
+def calculate_by_usage(
+    current: int,
+    pods: Sequence[Obj],
+    usage: Mapping[str, int],
+    tolerances: Tolerances,
+    *,
+    target: int,
+    requests: Mapping[str, int] | None,
+    young: float | None,
+) -> ReplicaCalculation:
+    """Return the recommendation by usage per pod.
+
+    Args:
+        current: the present number of replicas.
+        pods: the target's pods.
+        usage: thousandths by the pods' names.
+        tolerances: the tolerated deviations.
+        target: percent of `requests`, or thousandths per pod without them.
+        requests: thousandths by the pods' names; None for a target per pod.
+        young: now, if young pods do not count (cpu); None for other metrics.
+
+    Raises:
+        MetricError: there are no pods, or none has a measurement.
+
+    Source: `GetResourceReplicas`, `calcPlainMetricReplicas`.
+    """
+    if not pods:
+        raise MetricError("no pods returned by selector while calculating replica count")
+    ready, unready, missing = _group_pods(pods, usage, young)
+    known = {name: usage[name] for name in ready}
+    if not known:
+        raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
+    ratio, average, utilization = _ratio(known, target, requests)
+    waits = bool(unready) and ratio > 1.0
+    if not waits and not missing:
+        if tolerances.hold(ratio):
+            return ReplicaCalculation(current, average, utilization)
+        return ReplicaCalculation(math.ceil(ratio * len(ready)), average, utilization)
+    for name in missing if ratio != 1.0 else ():
+        # Counted as full usage when scaling down, as none when scaling up.
+        full = target if requests is None else requests[name] * max(100, target) // 100
+        known[name] = full if ratio < 1.0 else 0
+    for name in unready if waits else ():
+        known[name] = 0
+    again, _, _ = _ratio(known, target, requests)
+    if tolerances.hold(again) or (ratio < 1.0 < again) or (again < 1.0 < ratio):
+        return ReplicaCalculation(current, average, utilization)
+    wanted = math.ceil(again * len(known))
+    if (again < 1.0 and wanted > current) or (again > 1.0 and wanted < current):
+        wanted = current
+    return ReplicaCalculation(wanted, average, utilization)
+
+
+def _group_pods(
+    pods: Sequence[Obj], usage: Mapping[str, int], young: float | None
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of ready pods, unready pods, and pods without a measurement.
+
+    Source: `groupPods`.
+    """
+    ready: list[str] = []
+    unready: list[str] = []
+    missing: list[str] = []
+    for pod in pods:
+        phase = (pod.get("status") or {}).get("phase")
+        if is_being_deleted(pod) or phase in ("Failed", "Succeeded"):
+            continue
+        name = name_of(pod)
+        if phase == "Pending":
+            unready.append(name)
+        elif name not in usage:
+            missing.append(name)
+        elif young is not None and _is_unready(pod, young):
+            unready.append(name)
+        else:
+            ready.append(name)
+    return ready, unready, missing
+
+
+def _is_unready(pod: Obj, now: float) -> bool:
+    condition, since = get_condition(pod, "Ready"), (pod.get("status") or {}).get("startTime")
+    if condition is None or since is None:
+        return True
+    if condition["status"] == "True":
+        # Annotations count as measured now.
+        return False
+    started = parse_time(since)
+    if started + _INITIALIZATION_PERIOD > now:
+        return True
+    return started + _READINESS_DELAY > parse_time(condition["lastTransitionTime"])
+
+
+def _ratio(
+    usage: Mapping[str, int], target: int, requests: Mapping[str, int] | None
+) -> tuple[float, int, int | None]:
+    total = sum(usage.values())
+    average = total // len(usage)
+    if requests is None:
+        return average / target, average, None
+    requested = sum(requests[name] for name in usage)
+    if not requested:
+        raise MetricError("no metrics returned matched known pods")
+    utilization = total * 100 // requested
+    return utilization / target, average, utilization
+
+
+def calculate_by_total(
+    current: int, usage: int, tolerances: Tolerances, *, target: int, ready: int, spread: bool
+) -> ReplicaCalculation:
+    """Return the recommendation from one number for all replicas.
+
+    Args:
+        current: the present number of replicas.
+        usage: the number, in thousandths.
+        tolerances: the tolerated deviations.
+        target: thousandths, for each replica if `spread`, else for all of them.
+        ready: the number of ready replicas.
+        spread: whether the number is an average per replica.
+
+    Source: `GetObjectMetricReplicas`, `GetObjectPerPodMetricReplicas`.
+    """
+    if spread:
+        ratio = usage / (target * current) if current else math.inf
+        wanted = current if tolerances.hold(ratio) else math.ceil(usage / target)
+        return ReplicaCalculation(wanted, math.ceil(usage / max(current, 1)))
+    ratio = usage / target
+    if current and tolerances.hold(ratio):
+        return ReplicaCalculation(current, usage)
+    return ReplicaCalculation(math.ceil(ratio * (ready if current else 1)), usage)
+
+
+def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
+    """Return the requests of a pod or of one of its containers, in thousandths.
+
+    Raises:
+        MetricError: a container has no request.
+    """
+    total = 0
+    for one in pod["spec"]["containers"]:
+        if container and one["name"] != container:
+            continue
+        requested = ((one.get("resources") or {}).get("requests") or {}).get(resource)
+        if requested is None:
+            raise MetricError(
+                f"missing request for {resource} in container {one['name']} of Pod {name_of(pod)}"
+            )
+        total += parse_milli_value(requested)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class MetricReading:
+    """The reading of one metric.
+
+    Args:
+        replicas: the recommended number.
+        name: the metric's name in conditions and events.
+        status: the metric in the autoscaler's status.
+    """
+
+    replicas: int
+    name: str
+    status: Obj
+
+
+def read_tolerances(behavior: Obj) -> Tolerances:
+    """Return the tolerances by the rules for each direction."""
+    down, up = (
+        parse_milli_value((behavior.get(rules) or {}).get("tolerance") or "0.1") / 1000
+        for rules in ("scaleDown", "scaleUp")
+    )
+    return Tolerances(down, up)
+
+
+def read_metric(
+    api: Cluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
+) -> MetricReading | None:
+    """Read a metric of the autoscaler `obj`; None if no server provides it.
+
+    Raises:
+        MetricError: it is provided, but has no value.
+    """
+    tolerances = read_tolerances(obj["spec"].get("behavior") or {})
+    kind = metric["type"]
+    source = metric[kind[0].lower() + kind[1:]]
+    match kind:
+        case "Resource" | "ContainerResource":
+            return _resource(api, kind, source, pods, current, tolerances)
+        case "Pods":
+            name = source["metric"]["name"]
+            usage = _values(pods, name)
+            if not usage:
+                return None
+            target = parse_milli_value(source["target"]["averageValue"])
+            count = calculate_by_usage(
+                current, pods, usage, tolerances, target=target, requests=None, young=None
+            )
+            shown = {
+                "metric": source["metric"],
+                "current": {"averageValue": _format_milli(count.average)},
+            }
+            return MetricReading(
+                count.replicas, f"pods metric {name}", {"type": kind, "pods": shown}
+            )
+        case "Object":
+            about = source["describedObject"]
+            described = _find_described_object(api, about, namespace_of(obj))
+            name = f"{about['kind']} metric {source['metric']['name']}"
+            return _total(kind, source, described, name, pods, current, tolerances)
+    identifier = source["metric"]
+    name = f"external metric {identifier['name']}({format_go_selector(identifier.get('selector'))})"
+    return _total(kind, source, obj, name, pods, current, tolerances)
+
+
+def _resource(
+    api: Cluster,
+    kind: str,
+    source: Obj,
+    pods: Sequence[Obj],
+    current: int,
+    tolerances: Tolerances,
+) -> MetricReading | None:
+    name, container, target = source["name"], source.get("container", ""), source["target"]
+    usage: dict[str, int] = {}
+    for pod in pods:
+        used = read_container_usage(pod)
+        chosen = [used.get(container, {})] if container else [*used.values()]
+        amounts = [one[name] for one in chosen if name in one]
+        if amounts:
+            usage[name_of(pod)] = sum(amounts)
+    if not usage:
+        return None
+    percent = target.get("averageUtilization")
+    requests = None
+    if percent is not None:
+        requests = {name_of(pod): get_pod_requests(pod, name, container) for pod in pods}
+    count = calculate_by_usage(
+        current,
+        pods,
+        usage,
+        tolerances,
+        target=percent if percent is not None else parse_milli_value(target["averageValue"]),
+        requests=requests,
+        young=api.clock.time() if name == "cpu" else None,
+    )
+    shown: Obj = {"averageValue": _format_milli(count.average)}
+    if count.utilization is not None:
+        shown["averageUtilization"] = count.utilization
+    what = f"{name} container resource" if container else f"{name} resource"
+    if percent is not None:
+        what += " utilization (percentage of request)"
+    status: Obj = {"name": name, "current": shown}
+    if container:
+        status["container"] = container
+    field = "containerResource" if kind == "ContainerResource" else "resource"
+    return MetricReading(count.replicas, what, {"type": kind, field: status})
+
+
+def _total(
+    kind: str,
+    source: Obj,
+    holder: Obj | None,
+    name: str,
+    pods: Sequence[Obj],
+    current: int,
+    tolerances: Tolerances,
+) -> MetricReading | None:
+    value = None if holder is None else read_metric_value(holder, source["metric"]["name"])
+    if value is None:
+        return None
+    target, spread = source["target"], "averageValue" in source["target"]
+    count: ReplicaCalculation = calculate_by_total(
+        current,
+        value,
+        tolerances,
+        target=parse_milli_value(target["averageValue" if spread else "value"]),
+        ready=sum(1 for pod in pods if _is_ready(pod)),
+        spread=spread,
+    )
+    field = "averageValue" if spread else "value"
+    shown = {"metric": source["metric"], "current": {field: _format_milli(count.average)}}
+    if kind == "Object":
+        shown["describedObject"] = source["describedObject"]
+    return MetricReading(count.replicas, name, {"type": kind, kind.lower(): shown})
+
+
+def _values(pods: Sequence[Obj], metric: str) -> dict[str, int]:
+    found = {name_of(pod): read_metric_value(pod, metric) for pod in pods}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _find_described_object(api: Cluster, reference: Obj, namespace: str) -> Obj | None:
+    kind = api.kinds.of_kind(reference.get("apiVersion") or "v1", reference["kind"])
+    if kind is None:
+        return None
+    return api.find(kind.bucket, reference["name"], namespace)
+
+
+def _is_ready(pod: Obj) -> bool:
+    return get_phase(pod) == "Running" and is_condition_true(pod, "Ready")
+
+
+def _format_milli(milli: int) -> str:
+    return canonicalize_quantity(f"{milli}m")
+
+
+_WINDOW_DOWN = 300.0
+_POLICIES_UP: tuple[Obj, ...] = (
+    {"type": "Percent", "value": 100, "periodSeconds": 15},
+    {"type": "Pods", "value": 4, "periodSeconds": 15},
+)
+_POLICIES_DOWN: tuple[Obj, ...] = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
+
+Step = tuple[int, str, str]
+"""A number of replicas with its reason and message."""
+
+
+@dataclass(slots=True)
+class ScalingHistory:
+    """The recommendations and scale events of an autoscaler, with their times."""
+
+    recommendations: list[tuple[float, int]] = field(default_factory=list)
+    ups: list[tuple[float, int]] = field(default_factory=list)
+    downs: list[tuple[float, int]] = field(default_factory=list)
+
+    def note(self, now: float, change: int) -> None:
+        """Record a scaling by this number of replicas."""
+        (self.ups if change > 0 else self.downs).append((now, abs(change)))
+
+
+def _stabilization_window(rules: Obj, default: float) -> float:
+    found = rules.get("stabilizationWindowSeconds")
+    return default if found is None else float(found)
+
+
+def stabilize_recommendation(
+    history: ScalingHistory,
+    behavior: Obj,
+    now: float,
+    current: int,
+    recommendation: int,
+    scale: float,
+) -> Step:
+    """Return the stabilized recommendation.
+
+    Args:
+        history: the autoscaler's history.
+        behavior: the spec's behavior.
+        now: seconds.
+        current: the present number of replicas.
+        recommendation: the recommendation of the metrics.
+        scale: the length of a second of the controller's own constants.
+
+    Source: `stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`.
+    """
+    window_up = _stabilization_window(behavior.get("scaleUp") or {}, 0.0)
+    window_down = _stabilization_window(behavior.get("scaleDown") or {}, _WINDOW_DOWN * scale)
+    keep = now - max(window_up, window_down)
+    least = min(
+        [one for at, one in history.recommendations if at > now - window_up], default=recommendation
+    )
+    most = max(
+        [one for at, one in history.recommendations if at > now - window_down],
+        default=recommendation,
+    )
+    history.recommendations = [one for one in history.recommendations if one[0] > keep]
+    history.recommendations.append((now, recommendation))
+    found = max(current, min(least, recommendation))
+    found = min(found, max(most, recommendation))
+    if found == recommendation:
+        return found, "ReadyForNewScale", "recommended size matches current size"
+    if recommendation >= current:
+        text = "recent recommendations were lower than current one, applying the lowest recent"
+        return found, "ScaleUpStabilized", f"{text} recommendation"
+    text = "recent recommendations were higher than current one, applying the highest recent"
+    return found, "ScaleDownStabilized", f"{text} recommendation"
+
+
+def limit_scaling_rate(
+    history: ScalingHistory,
+    behavior: Obj,
+    now: float,
+    current: int,
+    recommendation: int,
+    bounds: tuple[int, int],
+) -> Step:
+    """Return the recommendation limited by the scaling policies.
+
+    Args:
+        history: the autoscaler's history.
+        behavior: the spec's behavior; may be empty.
+        now: seconds.
+        current: the present number of replicas.
+        recommendation: the stabilized recommendation.
+        bounds: the minimum and maximum of the spec.
+
+    Source: `convertDesiredReplicasWithRules`, `convertDesiredReplicasWithBehaviorRate`.
+    """
+    least, most = bounds
+    if recommendation > current or not behavior:
+        limit = _up_limit(history, behavior, now, current)
+        if recommendation > min(limit, most):
+            if limit < most:
+                text = "the desired replica count is increasing faster than the maximum scale rate"
+                return limit, "ScaleUpLimit", text
+            text = "the desired replica count is more than the maximum replica count"
+            return most, "TooManyReplicas", text
+    if behavior and recommendation < current:
+        limit = _down_limit(history, behavior, now, current)
+        if recommendation < limit and limit > least:
+            text = "the desired replica count is decreasing faster than the maximum scale rate"
+            return limit, "ScaleDownLimit", text
+    if recommendation < least:
+        text = "the desired replica count is less than the minimum replica count"
+        return least, "TooFewReplicas", text
+    return recommendation, "DesiredWithinRange", "the desired count is within the acceptable range"
+
+
+def _up_limit(history: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
+    if not behavior:
+        return max(2 * current, 4)
+    rules = behavior.get("scaleUp") or {}
+    if rules.get("selectPolicy") == "Disabled":
+        return current
+    proposals: list[int] = []
+    for policy in rules.get("policies") or _POLICIES_UP:
+        start = _replicas_at_period_start(history, policy, now, current)
+        if policy["type"] == "Pods":
+            proposals.append(start + policy["value"])
+        else:
+            proposals.append(math.ceil(start * (100 + policy["value"]) / 100))
+    chosen = min(proposals) if rules.get("selectPolicy") == "Min" else max(proposals)
+    return max(chosen, current)
+
+
+def _down_limit(history: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
+    rules = behavior.get("scaleDown") or {}
+    if rules.get("selectPolicy") == "Disabled":
+        return current
+    proposals: list[int] = []
+    for policy in rules.get("policies") or _POLICIES_DOWN:
+        start = _replicas_at_period_start(history, policy, now, current)
+        if policy["type"] == "Pods":
+            proposals.append(start - policy["value"])
+        else:
+            proposals.append(start * (100 - policy["value"]) // 100)
+    chosen = max(proposals) if rules.get("selectPolicy") == "Min" else min(proposals)
+    return min(chosen, current)
+
+
+def _replicas_at_period_start(
+    history: ScalingHistory, policy: Obj, now: float, current: int
+) -> int:
+    """Return the number of replicas at the start of a policy's period."""
+    since = now - policy["periodSeconds"]
+    return current - _changes_since(history.ups, since) + _changes_since(history.downs, since)
+
+
+def _changes_since(changes: Sequence[tuple[float, int]], since: float) -> int:
+    return sum(count for at, count in changes if at > since)
+
+
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+_CURRENT = "Current number of replicas"
+# Seconds between two syncs; upstream, `horizontal-pod-autoscaler-sync-period`.
+_RESYNC_PERIOD = 15.0
+_NO_METRICS = (
+    "unable to fetch metrics from resource metrics API: the server could not find the requested"
+    " resource (get pods.metrics.k8s.io)"
+)
+
+
+def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
+    """Return reason, text and summary of a metric that could not be read.
+
+    Args:
+        fault: the error; empty if no server provides it.
+    """
+    kind = metric["type"]
+    if kind in ("Resource", "ContainerResource"):
+        source = metric["resource" if kind == "Resource" else "containerResource"]
+        name = source["name"]
+        wanted = "utilization" if "averageUtilization" in source["target"] else "usage"
+        fault = fault or f"unable to get metrics for resource {name}: {_NO_METRICS}"
+        why = f"failed to get {name} {wanted}: {fault}"
+        what = "resource" if kind == "Resource" else "container resource"
+        return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
+    name = (metric.get(kind[0].lower() + kind[1:]) or {}).get("metric", {}).get("name", "")
+    api = "external" if kind == "External" else "custom"
+    fault = (
+        fault or f"unable to fetch metrics from {api} metrics API: no {api} metrics API registered"
+    )
+    why = f"unable to get metric {name}: {fault}"
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
+
+
+class HorizontalController:
+    """Scales the targets of autoscalers."""
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
+        self._histories: dict[str, ScalingHistory] = {}
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "horizontal-pod-autoscaler-controller"
+        )
+        api.subscribe(_AUTOSCALERS, self._changed)
+
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        if change == "DELETED":
+            self._queue.forget(key_of(new))
+            self._histories.pop(uid_of(new), None)
+        elif old is None:
+            self._queue.add_after(key_of(new), _RESYNC_PERIOD)
+
+    def _record_event(self, obj: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(obj, _KIND, severity, reason, message)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        found = self._api.find(_AUTOSCALERS, name, namespace)
+        if found is None:
+            return
+        self._queue.add_after(key, _RESYNC_PERIOD)
+        if is_being_deleted(found):
+            return
+        obj = clone(found)
+        self._reconcile(obj)
+        if obj["status"] != found.get("status"):
+            self._api.update_status(_AUTOSCALERS, obj)
+
+    def _reconcile(self, obj: Obj) -> None:
+        status = obj.setdefault("status", {})
+        status.setdefault("desiredReplicas", 0)
+        try:
+            kind, target = self._target(obj)
+        except StatusError as error:
+            self._record_event(obj, WARNING, "FailedGetScale", error.message)
+            text = "the HPA controller was unable to get the target's current scale: "
+            self._set_condition(obj, "AbleToScale", "False", "FailedGetScale", text + error.message)
+            return
+        text = "the HPA controller was able to get the target's current scale"
+        self._set_condition(obj, "AbleToScale", "True", "SucceededGetScale", text)
+        current = read_scale(kind, target)["spec"].get("replicas", 0)
+        spec = obj["spec"]
+        least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        if current == 0 and least != 0:
+            text = "scaling is disabled since the replica count of the target is zero"
+            self._set_condition(obj, "ScalingActive", "False", "ScalingDisabled", text)
+            status.update(currentReplicas=0, desiredReplicas=0)
+        elif current > most:
+            self._scale(obj, kind, target, current, most, f"{_CURRENT} above Spec.MaxReplicas")
+        elif current < least:
+            self._scale(obj, kind, target, current, least, f"{_CURRENT} below Spec.MinReplicas")
+        elif spec.get("metrics"):
+            status["currentReplicas"] = current
+            self._scale_by_metrics(obj, kind, target, current)
+
+    def _scale_by_metrics(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
+        """Scale the target by its metrics.
+
+        Source: horizontal.go, `reconcileAutoscaler`, `computeReplicasForMetrics`.
+        """
+        proposal = self._compute_replicas(obj, self._pods(kind, target), current)
+        if proposal is None:
+            return
+
+        recommendation, metric = proposal
+        spec, now = obj["spec"], self._api.clock.time()
+        history = self._histories.setdefault(uid_of(obj), ScalingHistory())
+        behavior, bounds = (
+            spec.get("behavior") or {},
+            (spec.get("minReplicas", 1), spec["maxReplicas"]),
+        )
+        why = f"{metric} above target" if recommendation > current else "All metrics below target"
+        scale = self._api.clock.scale
+        agreed, reason, text = stabilize_recommendation(
+            history, behavior, now, current, recommendation, scale
+        )
+        self._set_condition(obj, "AbleToScale", "True", reason, text)
+        wanted, reason, text = limit_scaling_rate(history, behavior, now, current, agreed, bounds)
+        limited = "False" if reason == "DesiredWithinRange" else "True"
+        self._set_condition(obj, "ScalingLimited", limited, reason, text)
+        obj["status"]["desiredReplicas"] = wanted
+        if wanted != current and self._scale(obj, kind, target, current, wanted, why):
+            history.note(now, wanted - current)
+
+    def _pods(self, kind: Kind, target: Obj) -> list[Obj]:
+        text = read_scale(kind, target)["status"].get("selector", "")
+        selector = parse_labels(text)
+        return [
+            pod
+            for pod in self._api.list("pods", namespace_of(target))
+            if selector.matches(pod["metadata"].get("labels") or {})
+        ]
+
+    def _target(self, obj: Obj) -> tuple[Kind, Obj]:
+        reference = obj["spec"]["scaleTargetRef"]
+        version, name = reference.get("apiVersion", ""), reference["kind"]
+        kind = self._api.kinds.of_kind(version, name)
+        if kind is None or "scale" not in kind.subresources:
+            text = f'no matches for kind "{name}" in group "{version.rpartition("/")[0]}"'
+            raise StatusError(404, "NotFound", text)
+        return kind, self._api.get(kind.bucket, reference["name"], namespace_of(obj))
+
+    def _scale(
+        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
+    ) -> bool:
+        """Scale the target; return whether it succeeded."""
+        status = obj["status"]
+
+        def resize(changed: Obj) -> None:
+            *parents, field = replicas_path(kind)
+            place = changed
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[field] = wanted
+
+        try:
+            self._api.modify(kind.bucket, name_of(target), namespace_of(target), resize)
+        except StatusError as error:
+            text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
+            self._record_event(obj, WARNING, "FailedRescale", text)
+            text = f"the HPA controller was unable to update the target scale: {error.message}"
+            self._set_condition(obj, "AbleToScale", "False", "FailedUpdateScale", text)
+            status["currentReplicas"] = current
+            return False
+        text = f"the HPA controller was able to update the target scale to {wanted}"
+        self._set_condition(obj, "AbleToScale", "True", "SucceededRescale", text)
+        message = f"New size: {wanted}; reason: {reason}"
+        self._record_event(obj, NORMAL, "SuccessfulRescale", message)
+        status.update(currentReplicas=current, desiredReplicas=wanted)
+        status["lastScaleTime"] = self._api.clock.stamp()
+        return True
+
+    def _compute_replicas(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
+        """Return the replicas recommended by the metrics, and the metric; None without any."""
+        metrics = obj["spec"]["metrics"]
+        first: tuple[str, str, str] | None = None
+        most: tuple[int, str] | None = None
+        failed = 0
+        shown: list[Obj] = []
+        for metric in metrics:
+            reading, refusal = self._read_metric(obj, metric, pods, current)
+            if reading is None:
+                failed += 1
+                first = first or refusal
+                self._record_event(obj, WARNING, *refusal[:2])
+                shown.append({"type": ""})
+                continue
+            shown.append(reading.status)
+            if most is None or reading.replicas > most[0]:
+                most = (reading.replicas, reading.name)
+        obj["status"]["currentMetrics"] = shown
+        if first is not None and (most is None or most[0] < current):
+            reason, why, summary = first
+            text = f"the HPA was unable to compute the replica count: {why}"
+            self._set_condition(obj, "ScalingActive", "False", reason, text)
+            count = f"{failed} invalid out of {len(metrics)}"
+            text = f"invalid metrics ({count}), first error is: {summary}"
+            self._record_event(obj, WARNING, "FailedComputeMetricsReplicas", text)
+            return None
+        if most is not None:
+            text = "the HPA was able to successfully calculate a replica count from "
+            self._set_condition(obj, "ScalingActive", "True", "ValidMetricFound", text + most[1])
+        return most
+
+    def _read_metric(
+        self, obj: Obj, metric: Obj, pods: list[Obj], current: int
+    ) -> tuple[MetricReading | None, tuple[str, str, str]]:
+        """Return the reading of a metric, or reason, text and summary of its failure."""
+        try:
+            reading = read_metric(self._api, obj, metric, pods, current)
+        except MetricError as error:
+            return None, format_metric_failure(metric, str(error))
+        return reading, format_metric_failure(metric)
+
+    def _set_condition(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
+        conditions = obj["status"].setdefault("conditions", [])
+        condition = next((one for one in conditions if one["type"] == kind), None)
+        if condition is None:
+            condition = {"type": kind}
+            conditions.append(condition)
+        if condition.get("status") != value:
+            condition["lastTransitionTime"] = self._api.clock.stamp()
+        condition.update(status=value, reason=reason, message=message)

@@ -1,0 +1,387 @@
+"""Image mappings: programs of this machine that containers of an image run.
+
+A pattern is an image name, with `*` for any part; without a tag it matches every tag and digest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "ImageMapping",
+    "ImageMappings",
+    "ImageName",
+    "MappingConflictError",
+    "make_image_mapping",
+    "parse_image_mapping",
+    "read_image_mapping",
+]
+
+_DOMAIN, _LIBRARY = "docker.io/", "library/"
+_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:*@-]*")
+_VARIABLE = re.compile(r"[^=\0]+")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_PATTERN_EXAMPLE = "use the name of an image with * for any part, for example shop/web:*"
+_OPTION_EXAMPLE = "use PATTERN=COMMAND, for example shop/web:*=python -m shop.web"
+
+
+class ImageName(Protocol):
+    """The parts of an image's full name."""
+
+    @property
+    def domain(self) -> str:
+        """The registry, for example `docker.io`."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The repository, for example `library/busybox`."""
+        ...
+
+    @property
+    def tag(self) -> str:
+        """The tag; empty if there is only a digest."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """The digest; empty without one."""
+        ...
+
+
+@dataclass(frozen=True)
+class ImageMapping:
+    """The program of an image, in place of its contents.
+
+    Args:
+        pattern: the names of the images.
+        command: the entrypoint, which a container's `command` replaces.
+        args: its default arguments, which a container's `args` replace.
+        env: the environment variables, with `PATH`.
+        workdir: an absolute path.
+        user: `USER[:GROUP]`, names or IDs; empty for the user of this process.
+        writable: absolute paths of this machine that programs may write to.
+        files: further files and folders by their absolute path in the container.
+    """
+
+    pattern: str
+    command: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+    user: str = ""
+    writable: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _matcher(self) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+        name, version = _split_pattern(self.pattern)
+        whole = None if version in ("", ":*") else _compile(version)
+        return _compile(name), whole
+
+    @property
+    def specificity(self) -> int:
+        """The number of literal characters of the pattern; the most specific mapping applies."""
+        return len(self.pattern.replace("*", ""))
+
+    def matches(self, image: ImageName) -> bool:
+        """Return whether containers of an image run this program."""
+        name, version = self._matcher
+        if not any(name.fullmatch(each) for each in _list_names(image)):
+            return False
+        if version is None:
+            return True
+        digest = f"@{image.digest}" if image.digest else ""
+        tag = f":{image.tag}" if image.tag else ""
+        return any(version.fullmatch(each) for each in (tag, digest, tag + digest) if each)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {
+            "pattern": self.pattern,
+            "command": list(self.command),
+            "args": list(self.args),
+            "env": dict(self.env),
+            "workdir": self.workdir,
+            "user": self.user,
+            "writable": list(self.writable),
+            "files": dict(self.files),
+        }
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    """Return the name of a pattern, and its tag or digest with the separator."""
+    name, at, digest = pattern.partition("@")
+    head, colon, tail = name.rpartition(":")
+    tag = ""
+    if colon and "/" not in tail:
+        name, tag = head, f":{tail}"
+    return name, tag + at + digest
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
+
+
+def _list_names(image: ImageName) -> list[str]:
+    """Return the full name of an image without tag and digest, and its short forms."""
+    names = [f"{image.domain}/{image.path}"]
+    for prefix in (_DOMAIN, _LIBRARY):
+        if names[-1].startswith(prefix):
+            names.append(names[-1].removeprefix(prefix))
+    return names
+
+
+def make_image_mapping(
+    pattern: object,
+    command: object,
+    *,
+    args: object = (),
+    env: object = None,
+    workdir: str | Path | None = None,
+    path: object = (),
+    user: object = "",
+    writable: object = (),
+    files: object = None,
+    source: str | None = None,
+    folder: Path | str | None = None,
+) -> ImageMapping:
+    """Return a mapping of the given values, completed from this process.
+
+    Args:
+        pattern: the names of the images, for example `shop/web:*`.
+        command: the entrypoint, as a list or as one text that is split as a shell does.
+        args: its default arguments.
+        env: environment variables; nothing of this process is inherited but `PATH`.
+        workdir: the working directory; None for `folder`.
+        path: folders in front of `PATH`; the folder of this Python follows them.
+        user: `USER[:GROUP]`, or a number; empty for the user of this process.
+        writable: files and folders of this machine that the program may change.
+        files: further files and folders of this machine by their path in the container.
+        source: where the values come from, for messages.
+        folder: the start of relative paths; None for the current directory.
+
+    Raises:
+        InvalidArgument: a value is invalid.
+    """
+    base = Path.cwd() / (folder or "")
+    if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
+        raise InvalidArgument("image", pattern, _PATTERN_EXAMPLE, source)
+    what = f"image {pattern}"
+    words = _read_command(what, command, source)
+    variables = _read_env(what, env, source)
+    folders = [_resolve(base, each) for each in _read_words(f"{what}: path", path, source)]
+    given = variables.get("PATH", os.environ.get("PATH", os.defpath))
+    variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), given])
+    if isinstance(user, int) and not isinstance(user, bool) and user >= 0:
+        user = str(user)
+    if not isinstance(user, str) or (user and not _USER.fullmatch(user)):
+        valid = "use USER or USER:GROUP, each a name or a number, for example 1000 or web:web"
+        raise InvalidArgument(f"{what}: user", user, valid, source)
+    if workdir is not None and not _is_path(workdir):
+        raise InvalidArgument(f"{what}: workdir", workdir, "use the path of a folder", source)
+    return ImageMapping(
+        pattern,
+        words,
+        _read_words(f"{what}: args", args, source),
+        variables,
+        _resolve(base, workdir or base),
+        user,
+        tuple(_resolve(base, one) for one in _read_words(f"{what}: writable", writable, source)),
+        {target: _resolve(base, path) for target, path in _read_files(what, files, source).items()},
+    )
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike) and bool(str(value))
+
+
+def _resolve(base: Path, path: str | Path) -> str:
+    return os.path.normpath(base / Path(path).expanduser())
+
+
+def _read_command(what: str, command: object, source: str | None) -> tuple[str, ...]:
+    if isinstance(command, str):
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            why = f"{str(error).lower()}; quote it as for a shell"
+            raise InvalidArgument(f"{what}: command", command, why, source) from None
+    else:
+        words = _read_words(f"{what}: command", command, source)
+    if not words or not words[0]:
+        valid = 'use a program and its arguments, for example ["python", "-m", "shop.web"]'
+        raise InvalidArgument(f"{what}: command", command, valid, source)
+    return words
+
+
+def _read_words(what: str, value: object, source: str | None) -> tuple[str, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InvalidArgument(what, value, "use a list of texts", source)
+    words = tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
+    for word in words:
+        if not isinstance(word, str) or "\0" in word:
+            raise InvalidArgument(what, word, "use texts without NUL bytes", source)
+    return words
+
+
+def _read_env(what: str, env: object, source: str | None) -> dict[str, str]:
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping):
+        raise InvalidArgument(f"{what}: env", env, 'use a mapping, as {"PORT": "8080"}', source)
+    variables: dict[str, str] = {}
+    for name, value in env.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            valid = "use the name of an environment variable"
+            raise InvalidArgument(f"{what}: env", name, valid, source)
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if not isinstance(value, str) or "\0" in value:
+            valid = "use a text without NUL bytes"
+            raise InvalidArgument(f"{what}: env {name}", value, valid, source)
+        variables[name] = value
+    return variables
+
+
+def _read_files(what: str, files: object, source: str | None) -> dict[str, str]:
+    if files is None:
+        return {}
+    if not isinstance(files, Mapping):
+        raise InvalidArgument(f"{what}: files", files, 'use a mapping, as {"/app": "src"}', source)
+    found: dict[str, str] = {}
+    for target, path in files.items():
+        if not isinstance(target, str) or os.path.normpath(target) != target or target[:1] != "/":
+            valid = "use an absolute path in the container, for example /app"
+            raise InvalidArgument(f"{what}: files", target, valid, source)
+        if not _is_path(path) or "\0" in f"{target}{path}":
+            valid = "use the path of a file or folder"
+            raise InvalidArgument(f"{what}: files {target}", path, valid, source)
+        found[target] = os.fspath(path)
+    return found
+
+
+def parse_image_mapping(
+    text: object, source: str | None = None, folder: Path | str | None = None
+) -> ImageMapping:
+    """Parse `PATTERN=COMMAND`, with a command as for a shell.
+
+    Args:
+        text: for example `shop/web:*=python -m shop.web`.
+        source: where it comes from, for messages.
+        folder: the working directory; None for the current directory.
+
+    Raises:
+        InvalidArgument: it has no such form.
+    """
+    pattern, equals, command = text.partition("=") if isinstance(text, str) else ("", "", "")
+    if not equals or not pattern.strip() or not command.strip():
+        raise InvalidArgument("image", text, _OPTION_EXAMPLE, source)
+    return make_image_mapping(pattern.strip(), command, source=source, folder=folder)
+
+
+def read_image_mapping(value: object) -> ImageMapping:
+    """Return the mapping of a JSON object that `ImageMapping.to_json` has made.
+
+    Raises:
+        InvalidArgument: a field is missing, unknown or invalid.
+    """
+    names = [each.name for each in fields(ImageMapping)]
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise InvalidArgument("image", value, f"use an object with {', '.join(names)}")
+    what = f"image {value['pattern']}"
+    if not isinstance(value["pattern"], str) or not _PATTERN.fullmatch(value["pattern"]):
+        raise InvalidArgument("image", value["pattern"], _PATTERN_EXAMPLE)
+    for name in ("workdir", "user"):
+        if not isinstance(value[name], str):
+            raise InvalidArgument(f"{what}: {name}", value[name], "use a text")
+    return ImageMapping(
+        value["pattern"],
+        _read_command(what, value["command"], None),
+        _read_words(f"{what}: args", value["args"], None),
+        _read_env(what, value["env"], None),
+        value["workdir"],
+        value["user"],
+        _read_words(f"{what}: writable", value["writable"], None),
+        _read_files(what, value["files"], None),
+    )
+
+
+class MappingConflictError(ValueError):
+    """A pattern is mapped to another program; `str` names both."""
+
+
+def _describe_conflict(new: ImageMapping, old: ImageMapping) -> str:
+    name = next(
+        each.name for each in fields(new) if getattr(new, each.name) != getattr(old, each.name)
+    )
+    before, after = (_format_field(getattr(one, name)) for one in (old, new))
+    return (
+        f'the pattern "{new.pattern}" is mapped already, with the {name} {before} instead of '
+        f"{after}: map it once for all tests and workers, or undo the other mapping first"
+    )
+
+
+def _format_field(value: object) -> str:
+    if isinstance(value, tuple):
+        return shlex.join(value) or "()"
+    return repr(value)
+
+
+class ImageMappings:
+    """The image mappings of one cluster; equal ones of several clients count as one.
+
+    Args:
+        mappings: those that hold as long as the cluster.
+
+    Raises:
+        MappingConflictError: two of them map a pattern to different programs.
+    """
+
+    def __init__(self, mappings: Iterable[ImageMapping] = ()) -> None:
+        self._mappings: list[ImageMapping] = []
+        for mapping in mappings:
+            self.add(mapping)
+
+    def __iter__(self) -> Iterator[ImageMapping]:
+        return iter({mapping.pattern: mapping for mapping in self._mappings}.values())
+
+    def add(self, mapping: ImageMapping) -> None:
+        """Add a mapping for containers that start later.
+
+        Raises:
+            MappingConflictError: the pattern is mapped to something else.
+        """
+        for other in self._mappings:
+            if other.pattern == mapping.pattern and other != mapping:
+                raise MappingConflictError(_describe_conflict(mapping, other))
+        self._mappings.append(mapping)
+
+    def remove(self, mapping: ImageMapping) -> None:
+        """Remove a mapping that was added; it stays while another client has added it too."""
+        self._mappings.remove(mapping)
+
+    def find(self, image: ImageName) -> ImageMapping | None:
+        """Return the most specific mapping of an image; None if it is not mapped."""
+        found = [mapping for mapping in self._mappings if mapping.matches(image)]
+        return max(found, key=lambda mapping: mapping.specificity, default=None)
+
+    def find_near_pattern(self, name: str) -> str:
+        """Return the pattern that is most like an image's name; empty if none is."""
+        patterns = [mapping.pattern for mapping in self._mappings]
+        near = get_close_matches(name, patterns, n=1, cutoff=0.6)
+        return near[0] if near else ""

@@ -1,0 +1,258 @@
+"""The cluster's network as programs of a pod see it: pods, nodes, services and DNS.
+
+Source: kube-proxy pkg/proxy/topology.go, `CategorizeEndpoints`; pkg/proxy/iptables/proxier.go,
+`syncProxyRules`.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.network.cluster_names import (
+    CLUSTER_DNS_ADDRESS,
+    ClusterNames,
+    is_kubernetes_service,
+    list_endpoints,
+)
+from pytest_kwait.simulator.network.listeners import LOOPBACK
+from pytest_kwait.simulator.objects import uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.simulator.busybox.os.network import Connecting, Network
+    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ClusterNetwork", "HostPort", "list_host_ports"]
+
+# Source: net/http server.go, `badRequestError`, for a TLS record header error.
+_PLAIN_HTTP_ANSWER = (
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+)
+_REFUSED, _TIMED_OUT = "Connection refused", "Connection timed out"
+# Source: pkg/apis/core/v1/defaults.go, `DefaultClientIPServiceAffinitySeconds`.
+_AFFINITY_SECONDS = 10800
+_UNSPECIFIED = ("", "0.0.0.0")  # noqa: S104 - of manifests
+
+
+class HostPort(NamedTuple):
+    """One address of one host port."""
+
+    address: str
+    port: int
+    protocol: str
+    is_external: bool = False
+
+
+class _ServicePort(NamedTuple):
+    """A port of a service that an address leads to.
+
+    Args:
+        is_internal: whether the address is a cluster IP, for which `internalTrafficPolicy` holds.
+    """
+
+    service: Obj
+    port: Obj
+    is_internal: bool
+
+
+class ClusterNetwork:
+    """The cluster's network, seen from one pod.
+
+    Args:
+        networks: returns the ports behind an address of a pod or node.
+        node: the name of the pod's node; empty for a client that is no pod.
+    """
+
+    __slots__ = ("_affinity", "_api", "_names", "_networks", "_node")
+
+    def __init__(self, api: Cluster, networks: Callable[[str], Network | None], node: str) -> None:
+        self._api, self._networks, self._node = api, networks, node
+        self._names = ClusterNames(api)
+        self._affinity: dict[tuple[str, str], tuple[tuple[str, int], float]] = {}
+
+    @property
+    def node(self) -> str:
+        """The name of the pod's node; empty for a client that is no pod."""
+        return self._node
+
+    # -- names
+
+    def resolve(self, name: str, server: str) -> list[str]:
+        """Return the IPv4 addresses that a DNS server has for a fully qualified name."""
+        if server == CLUSTER_DNS_ADDRESS:
+            # CoreDNS' plugin `loadbalance` changes the order with each answer.
+            found = self._names.resolve(name)
+            return random.sample(found, len(found))
+        return self._names.resolve_node(name)
+
+    # -- connections
+
+    def connect(
+        self, address: str, port: int, sink: Sink, source: str = ""
+    ) -> Session | Connecting | str:
+        """Connect to an address with output to `sink`; return an error text on failure.
+
+        Args:
+            address: the address.
+            port: the port.
+            sink: takes what the other side sends.
+            source: the pod's address, which real programs see.
+        """
+        served = self._find_service_port(address, port)
+        if served is not None:
+            target = self.choose_endpoint(
+                served.service, served.port, is_internal=served.is_internal
+            )
+            if isinstance(target, str):
+                return target
+            if is_kubernetes_service(served.service):
+                return _connect_to_api_server(sink)
+            address, port = target
+            if not served.is_internal or address == source:
+                # Masqueraded.
+                source = ""
+        else:
+            address, port = _find_host_port(self._api, address, port) or (address, port)
+        network = self._networks(address)
+        if network is None:
+            return _TIMED_OUT
+        return network.open_connection(port, sink, source=source)
+
+    def _find_service_port(self, address: str, port: int) -> _ServicePort | None:
+        """Return the service port that an address leads to; None if it is none of a service."""
+        is_node = any(
+            one.get("address") == address
+            for node in self._api.list("nodes")
+            for one in (node.get("status") or {}).get("addresses") or ()
+        )
+        for service in self._api.list("services"):
+            spec = service["spec"]
+            if spec.get("type") == "ExternalName":
+                continue
+            internal = address in (spec.get("clusterIPs") or ())
+            external = address in (spec.get("externalIPs") or ()) or address in [
+                one.get("ip")
+                for one in ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+                or ()
+                if one.get("ipMode") != "Proxy"
+            ]
+            for each in spec.get("ports") or ():
+                if each.get("protocol", "TCP") != "TCP":
+                    continue
+                if (internal or external) and each["port"] == port:
+                    return _ServicePort(service, each, internal)
+                if is_node and each.get("nodePort") == port:
+                    return _ServicePort(service, each, is_internal=False)
+        return None
+
+    def choose_endpoint(
+        self, service: Obj, port: Obj, *, is_internal: bool
+    ) -> tuple[str, int] | str:
+        """Return the address and port of an endpoint of a service's port, or an error text.
+
+        Ready endpoints are preferred to terminating ones that still serve. Traffic from pods to
+        external addresses ignores `externalTrafficPolicy`.
+
+        Args:
+            service: the service.
+            port: one of its ports.
+            is_internal: whether the client used a cluster IP, for which `internalTrafficPolicy`
+                holds.
+        """
+        name, protocol = port.get("name") or "", port.get("protocol", "TCP")
+        ready: list[tuple[str, int]] = []
+        terminating: list[tuple[str, int]] = []
+        elsewhere = False
+        is_local = is_internal and service["spec"].get("internalTrafficPolicy") == "Local"
+        for endpoint, each in list_endpoints(self._api, service):
+            number = next(
+                (
+                    one.get("port")
+                    for one in each.get("ports") or ()
+                    if (one.get("name") or "") == name and one.get("protocol", "TCP") == protocol
+                ),
+                None,
+            )
+            conditions = endpoint.get("conditions") or {}
+            usable = conditions.get("ready") is not False
+            serves = conditions.get("serving", usable) and conditions.get("terminating")
+            if number is None or not (usable or serves):
+                continue
+            if is_local and endpoint.get("nodeName") != self._node:
+                elsewhere = True
+                continue
+            (ready if usable else terminating).append((endpoint["addresses"][0], number))
+        targets = ready or terminating
+        if not targets:
+            # Without endpoints on this node packets are dropped; without any they are rejected.
+            return _TIMED_OUT if elsewhere else _REFUSED
+        return self._choose_with_affinity(service, name, targets)
+
+    def _choose_with_affinity(
+        self, service: Obj, port: str, targets: list[tuple[str, int]]
+    ) -> tuple[str, int]:
+        """Return a random target, or with `sessionAffinity: ClientIP` the last one."""
+        chosen = random.choice(targets)  # noqa: S311 - as kube-proxy chooses
+        spec = service["spec"]
+        if spec.get("sessionAffinity") != "ClientIP":
+            return chosen
+        config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+        now, key = self._api.clock.monotonic(), (uid_of(service), port)
+        last, until = self._affinity.get(key, (chosen, 0.0))
+        if last in targets and now < until:
+            chosen = last
+        seconds = config.get("timeoutSeconds", _AFFINITY_SECONDS)
+        self._affinity[key] = (chosen, now + seconds)
+        return chosen
+
+
+def _connect_to_api_server(sink: Sink) -> Session:
+    """Connect to the API server, which refuses plain HTTP; no simulated program speaks TLS."""
+    stdin = Pipe()
+
+    def answer() -> None:
+        if len(stdin):
+            sink.write(1, _PLAIN_HTTP_ANSWER)
+        sink.end(0)
+
+    stdin.when_ready(answer)
+    return Session(stdin, OutputBuffer(), stdin.close)
+
+
+def list_host_ports(pod: Obj) -> Iterator[tuple[HostPort, tuple[str, int]]]:
+    """Yield the host ports of a pod that has its address, each with the address and port behind.
+
+    A pod with `hostNetwork` has none: its programs open ports of the node themselves.
+    """
+    spec, status = pod["spec"], pod.get("status") or {}
+    address, node = status.get("podIP"), status.get("hostIP")
+    if not (address and node) or spec.get("hostNetwork"):
+        return
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return
+    sidecars = [
+        one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"
+    ]
+    for container in (*spec["containers"], *sidecars):
+        for port in container.get("ports") or ():
+            number, host = port.get("hostPort"), port.get("hostIP") or ""
+            if number:
+                target = (address, port["containerPort"])
+                for one in (node, LOOPBACK) if host in _UNSPECIFIED else (host,):
+                    yield HostPort(one, number, port.get("protocol", "TCP")), target
+
+
+def _find_host_port(api: Cluster, address: str, port: int) -> tuple[str, int] | None:
+    """Return the pod's address and port behind a TCP host port of a node; None without one."""
+    wanted = HostPort(address, port, "TCP")
+    for pod in api.list("pods"):
+        if (pod.get("status") or {}).get("hostIP") == address:
+            for found, target in list_host_ports(pod):
+                if found == wanted:
+                    return target
+    return None

@@ -1,0 +1,276 @@
+"""The proxy of services: connections and datagrams to their addresses reach their endpoints.
+
+Node ports are served on the machine's loopback interface too.
+
+An address of a service accepts connections while the service has endpoints; without any they are
+refused. A client is identified by its pod's address, for session affinity and local traffic.
+
+Source: kube-proxy, pkg/proxy/iptables/proxier.go, `syncProxyRules`; pkg/proxy/userspace of
+Kubernetes 1.25, for what a proxy of connections does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service, list_endpoints
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
+from pytest_kwait.simulator.network.relay import SessionEnd, SpareSockets, open_relay
+from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.network.relay import PodSockets, SocketEnd
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ServiceProxy"]
+
+_log = logging.getLogger(__name__)
+
+_SLICES = "endpointslices.discovery.k8s.io"
+_SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+
+
+class _ServiceKey(NamedTuple):
+    """One address of one port of a service."""
+
+    namespace: str
+    name: str
+    address: str
+    port: int
+    protocol: str
+    port_name: str
+    is_internal: bool
+    is_external: bool
+
+
+class ServiceProxy:
+    """Serves the addresses of all services of a cluster.
+
+    Args:
+        api: the cluster.
+        sockets: makes sockets in the network of the pods.
+        find_network: returns the simulated ports of a pod or node by its address; None for others.
+        server: the host and port of the API server.
+    """
+
+    def __init__(
+        self,
+        api: Cluster,
+        sockets: PodSockets,
+        find_network: Callable[[str], Network | None],
+        server: tuple[str, int],
+    ) -> None:
+        self._api = api
+        self._sockets = sockets
+        self._find_network = find_network
+        self._server = server
+        self._listeners: dict[_ServiceKey, Listener[_ServiceKey]] = {}
+        self._clients: dict[str, ClusterNetwork] = {}
+        self._is_closed = False
+        self._spare = SpareSockets(lambda: sockets.connect_socket("tcp"))
+        self._changed: set[tuple[str, str]] = set()
+        self._stops = [
+            api.subscribe("services", self._on_service),
+            api.subscribe(_SLICES, self._on_slice),
+            api.subscribe("nodes", self._on_node),
+            api.subscribe("pods", self._on_pod),
+        ]
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._is_closed = True
+        for stop in self._stops:
+            stop()
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
+        self._spare.close()
+
+    # -- changes
+
+    def _on_service(self, _change: str, new: Obj, _old: Obj | None) -> None:
+        self._schedule(namespace_of(new), name_of(new))
+
+    def _on_slice(self, _change: str, new: Obj, _old: Obj | None) -> None:
+        name = labels_of(new).get(_SERVICE_NAME_LABEL)
+        if name:
+            self._schedule(namespace_of(new), name)
+
+    def _on_node(self, change: str, _new: Obj, _old: Obj | None) -> None:
+        if change != "MODIFIED":
+            for service in self._api.list("services"):
+                self._schedule(namespace_of(service), name_of(service))
+
+    def _on_pod(self, change: str, new: Obj, _old: Obj | None) -> None:
+        if change == "DELETED":
+            self._clients.pop((new.get("status") or {}).get("podIP", ""), None)
+
+    def _schedule(self, namespace: str, name: str) -> None:
+        if not self._changed:
+            self._api.clock.call_later(0, self._sync_changed)
+        self._changed.add((namespace, name))
+
+    def _sync_changed(self) -> None:
+        changed, self._changed = self._changed, set()
+        if not self._is_closed:
+            for key in changed:
+                self._sync(key)
+
+    def _sync(self, key: tuple[str, str]) -> None:
+        namespace, name = key
+        service = self._api.find("services", name, namespace)
+        wanted = set() if service is None else set(self._list_keys(service))
+        for found in [one for one in self._listeners if one[:2] == key and one not in wanted]:
+            self._listeners.pop(found).close()
+        for missing in wanted - self._listeners.keys():
+            self._listeners[missing] = open_listener(self, missing)
+
+    def _list_keys(self, service: Obj) -> Iterator[_ServiceKey]:
+        """Yield the addresses and ports of a service that lead to an endpoint."""
+        spec = service["spec"]
+        if spec.get("type") == "ExternalName":
+            return
+        served = {
+            (port.get("name") or "", port.get("protocol", "TCP"))
+            for endpoint, each in list_endpoints(self._api, service)
+            if _is_usable(endpoint)
+            for port in each.get("ports") or ()
+        }
+        internal = [one for one in spec.get("clusterIPs") or () if one != "None" and ":" not in one]
+        balancer = (service.get("status") or {}).get("loadBalancer") or {}
+        external = [
+            *(spec.get("externalIPs") or ()),
+            *(one["ip"] for one in balancer.get("ingress") or () if one.get("ip")),
+        ]
+        nodes = [
+            one["address"]
+            for node in self._api.list("nodes")
+            for one in (node.get("status") or {}).get("addresses") or ()
+            if one["type"] == "InternalIP"
+        ]
+        for port in spec.get("ports") or ():
+            name, protocol = port.get("name") or "", port.get("protocol", "TCP")
+            if (name, protocol) not in served or protocol not in ("TCP", "UDP"):
+                continue
+            for addresses, number, is_internal, is_external in (
+                (internal, port["port"], True, False),
+                (external, port["port"], False, True),
+                ([*nodes, LOOPBACK], port.get("nodePort"), False, False),
+            ):
+                for address in addresses if number else ():
+                    yield _ServiceKey(
+                        namespace_of(service), name_of(service), address, number, protocol, name,
+                        is_internal, is_external,
+                    )  # fmt: skip
+
+    # -- connections
+
+    @property
+    def sockets(self) -> PodSockets:
+        """The sockets of the pods' network."""
+        return self._sockets
+
+    def choose_endpoint(self, key: _ServiceKey, client: str) -> tuple[str, int] | None:
+        """Return the address and port of an endpoint for a client; None without one."""
+        service = self._api.find("services", key.name, key.namespace)
+        if service is None:
+            return None
+        for port in service["spec"].get("ports") or ():
+            if (port.get("name") or "") == key.port_name and (
+                port.get("protocol", "TCP") == key.protocol
+            ):
+                break
+        else:
+            return None
+        if is_kubernetes_service(service):
+            return self._server
+        network = self._get_client(client)
+        target = network.choose_endpoint(service, port, is_internal=key.is_internal)
+        return None if isinstance(target, str) else target
+
+    def _get_client(self, address: str) -> ClusterNetwork:
+        network = self._clients.get(address)
+        if network is None:
+            network = ClusterNetwork(self._api, self._find_network, self._find_node_of(address))
+            self._clients[address] = network
+        return network
+
+    def _find_node_of(self, client: str) -> str:
+        """Return the name of the node that a client's pod runs on; empty for no pod."""
+        for pod in self._api.list("pods"):
+            if (pod.get("status") or {}).get("podIP") == client:
+                return str(pod["spec"].get("nodeName") or "")
+        return ""
+
+    def describe(self, key: _ServiceKey) -> str:
+        """Return the name of the service that a listener serves."""
+        return f"service {key.namespace}/{key.name}"
+
+    async def connect(self, key: _ServiceKey, client: str, end: SocketEnd) -> bool:
+        """Join a client's connection with one to an endpoint; False if there is none.
+
+        Behind a cluster IP the endpoint sees the address of the client's pod; traffic to other
+        addresses of a service, and of a pod to itself, is masqueraded.
+        """
+        target = self.choose_endpoint(key, client)
+        if target is None:
+            return False
+        is_seen = key.is_internal and client != target[0] and bool(self._get_client(client).node)
+        return await self.connect_to(target, end, source=client if is_seen else "")
+
+    async def connect_to(
+        self, target: tuple[str, int], end: SocketEnd, *, source: str = ""
+    ) -> bool:
+        """Join a connection with one to an address of the network, or to the API server.
+
+        Args:
+            target: the address and port.
+            end: the connection.
+            source: the address that a program sees, where its pod has a network of its own; empty
+                for that of the proxy.
+        """
+        address, port = target
+        network = self._find_network(address)
+        session = network.connect(port) if network is not None else None
+        if session is not None:
+            other = SessionEnd(session, end)
+            end.join(other)
+            other.start()
+            return True
+        loop = asyncio.get_running_loop()
+        try:
+            if target == self._server:
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                connected = socket.socket(family, socket.SOCK_STREAM)
+                connected.setblocking(False)
+            elif source and network is not None and network.programs is not None:
+                connected = await network.programs.make_socket(source)
+            else:
+                connected = await self._spare.take()
+        except OSError as error:
+            _log.debug("%s:%d: %s", address, port, error)
+            return False
+        try:
+            await loop.sock_connect(connected, target)
+        except OSError as error:
+            connected.close()
+            _log.debug("%s:%d: %s", address, port, error)
+            return False
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await open_relay(connected, end)
+        return True
+
+
+def _is_usable(endpoint: Obj) -> bool:
+    """Return whether an endpoint is ready, or serves while it terminates."""
+    conditions = endpoint.get("conditions") or {}
+    ready = conditions.get("ready") is not False
+    return ready or bool(conditions.get("serving") and conditions.get("terminating"))

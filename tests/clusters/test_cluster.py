@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.responses import Response
+from pytest_kwait.client.session import Session
+from pytest_kwait.clusters.cluster import Cluster
+from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.testing import FakeClock
+from pytest_kwait.wait import DeadlineExceeded
+from tests.clusters.kubeconfigs import contents, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait.clock import Deadline
+
+
+class Server:
+    """Answers in place of the network."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, bytes | Exception] = {
+            "/api": b'{"kind": "APIVersions"}',
+            "/version": b'{"gitVersion": "v1.36.2"}',
+            "/kwait/v1/timing": ApiError("page not found", status=404),
+            "/api/v1/nodes": b'{"metadata": {}, "items": [{"metadata": {"name": "b"}}, '
+            b'{"metadata": {"name": "a"}}]}',
+        }
+        self.asked: list[str] = []
+        self.limits: list[float] = []
+
+    def request(self, method: str, path: str, *, deadline: Deadline, **_arguments: Any) -> Response:
+        self.asked.append(f"{method} {path}")
+        self.limits.append(deadline.remaining)
+        answer = self.answers[path]
+        if isinstance(answer, Exception):
+            raise answer
+        return Response(200, {}, answer)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+
+    def request(_session: Session, method: str, path: str, **arguments: Any) -> Response:
+        return server.request(method, path, **arguments)
+
+    monkeypatch.setattr(Session, "request", request)
+    return server
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return written(tmp_path / "config", contents("east", "west"))
+
+
+def connected(file: Path, context: str | None = None) -> Cluster:
+    target = read_kubeconfig(file).target(context)
+    return Cluster(target, provider="existing", clock=FakeClock())
+
+
+def test_properties_of_a_cluster(file: Path) -> None:
+    cluster = connected(file)
+    assert (cluster.provider, cluster.kubeconfig, cluster.time_scale) == ("existing", file, 1.0)
+    assert (cluster.context, cluster.server) == (None, "https://east.example:6443")
+    assert connected(file, "west").context == "west"
+
+
+def test_check_sends_three_requests_and_caches_the_version(file: Path, server: Server) -> None:
+    cluster = connected(file)
+    cluster.check()
+    assert server.asked == ["GET /api", "GET /version", "GET /kwait/v1/timing"]
+    assert server.limits == [30.0, 30.0, 30.0]
+    assert cluster.version == "v1.36.2"
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "scale"),
+    [
+        (b'{"timing": "fast"}', 0.1),
+        (b'{"timing": "real"}', 1.0),
+        (b'{"timing": "other"}', 1.0),
+        (b"[]", 1.0),
+        (b"<html>", 1.0),
+        (ApiError("forbidden", status=403), 1.0),
+        (DeadlineExceeded("no answer"), 1.0),
+    ],
+)
+def test_timing_of_a_cluster_by_kwait_up_sets_graces(
+    file: Path, server: Server, answer: bytes | Exception, scale: float
+) -> None:
+    server.answers["/kwait/v1/timing"] = answer
+    cluster = connected(file)
+    cluster.check()
+    assert cluster.time_scale == scale
+    assert Session.of(cluster.client()).time_scale == scale
+
+
+@pytest.mark.parametrize(
+    ("answer", "has_controllers"),
+    [
+        (b'{"timing": "fast", "has_controllers": false}', False),
+        (b'{"timing": "fast", "has_controllers": true}', True),
+        (b'{"timing": "fast"}', True),
+        (b"[]", True),
+        (ApiError("forbidden", status=403), True),
+    ],
+)
+def test_api_server_alone_of_kwait_up_is_known_to_have_no_controllers(
+    file: Path, server: Server, answer: bytes | Exception, has_controllers: bool
+) -> None:
+    server.answers["/kwait/v1/timing"] = answer
+    cluster = connected(file)
+    cluster.check()
+    assert cluster.has_controllers is has_controllers
+
+
+def test_version_and_nodes_are_requested_once_on_use(file: Path, server: Server) -> None:
+    cluster = connected(file)
+    assert server.asked == []
+    assert (cluster.version, cluster.version) == ("v1.36.2", "v1.36.2")
+    assert (cluster.nodes, cluster.nodes) == (("a", "b"), ("a", "b"))
+    assert server.asked == ["GET /version", "GET /api/v1/nodes"]
+
+
+def test_stop_leaves_the_cluster_running(file: Path, server: Server) -> None:
+    connected(file).stop()
+    assert server.asked == []
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ApiError("[Errno 111] Connection refused", reason="ConnectionRefused"),
+            "{start} cannot be reached: ConnectionRefused: [Errno 111] Connection refused; is it "
+            "running, and is this the context you mean? To look: {kubectl} version",
+        ),
+        (
+            DeadlineExceeded("GET /api: no complete answer within 30s"),
+            "{start} cannot be reached: Timeout: no answer within 30s; is it "
+            "running, and is this the context you mean? To look: {kubectl} version",
+        ),
+        (
+            ApiError("certificate verify failed", reason="TLS"),
+            "{start} and we do not trust each other (TLS: certificate verify failed); look at the "
+            "certificates of the cluster and of user 'west': they are not the server's, broken, "
+            "or out of date",
+        ),
+        (
+            ApiError("Unauthorized", status=401, reason="Unauthorized"),
+            "{start} does not know user 'west' (401 Unauthorized): the credentials are wrong or "
+            "have expired; renew them until this works: {kubectl} get --raw /api",
+        ),
+        (
+            ApiError('forbidden: User "west" cannot get path "/api"', status=403),
+            "{start} does not let user 'west' in (403 Forbidden: forbidden: User \"west\" cannot "
+            'get path "/api"); give it the cluster role system:discovery, or credentials that have '
+            "it",
+        ),
+        (
+            ApiError("Not Found", status=404, method="GET", path="/api"),
+            "{start} does not answer as an API server does: GET /api: 404: Not Found",
+        ),
+    ],
+)
+def test_rejected_credentials_are_one_message(
+    file: Path, server: Server, error: Exception, message: str
+) -> None:
+    server.answers["/api"] = error
+    with pytest.raises(ClusterError) as caught:
+        connected(file, "west").check()
+    assert str(caught.value) == message.format(
+        start=f"server https://west.example:6443 of context 'west' in kubeconfig {file}",
+        kubectl=f"kubectl --kubeconfig {file} --context west",
+    )
+    assert caught.value.__cause__ is error
+
+
+def test_missing_user_is_named(file: Path, server: Server) -> None:
+    content = contents("a") | {"contexts": [{"name": "a", "context": {"cluster": "a"}}]}
+    server.answers["/api"] = ApiError("no", status=401)
+    with pytest.raises(ClusterError, match=r"does not know a client without a user \(401"):
+        connected(written(file, content)).check()
+
+
+def test_client_has_the_kubectl_command(file: Path) -> None:
+    cluster = connected(file, "west")
+    client = cluster.client()
+    assert client.configuration.host == "https://west.example:6443"
+    assert client.configuration.get_api_key_with_prefix("BearerToken") == "Bearer token-of-west"
+    assert Session.of(client).kubectl_args == ("--kubeconfig", str(file), "--context", "west")
+    assert cluster.client() is not client
+
+
+def test_a_token_file_is_read_again_for_every_request(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    content = contents("a") | {"users": [{"name": "a", "user": {"tokenFile": "token"}}]}
+    client = connected(written(tmp_path / "config", content)).client()
+    assert client.configuration.auth_settings()["BearerToken"]["value"] == "Bearer first"
+    token.write_text("second\n")
+    assert client.configuration.auth_settings()["BearerToken"]["value"] == "Bearer second"
+
+
+@pytest.mark.parametrize(
+    ("host", "proxy"),
+    [
+        ("localhost", None),
+        ("127.0.0.1", None),
+        ("[::1]", None),
+        ("cluster.example", "http://proxy.example:3128"),
+    ],
+)
+def test_loopback_bypasses_proxies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, proxy: str | None
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    content = contents("a")
+    content["clusters"][0]["cluster"]["server"] = f"https://{host}:6443"
+    client = connected(written(tmp_path / "config", content)).client()
+    assert client.configuration.proxy == proxy
+
+
+def test_credentials_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    user = {"client-certificate": "me.crt", "client-key": "me.key"}
+    file = written(tmp_path / "config", contents("a") | {"users": [{"name": "a", "user": user}]})
+    with pytest.raises(ClusterError) as caught:
+        connected(file).client()
+    assert str(caught.value) == (
+        f"user 'a' of context 'a' in kubeconfig {file} cannot be used: "
+        f"File does not exist: {tmp_path}/me.crt"
+    )
+
+
+def test_kubernetes_is_imported_with_the_first_client() -> None:
+    import subprocess
+
+    code = (
+        "import sys, pytest_kwait.clusters.provider as c; c.choose_provider('embedded'); "
+        "print([m for m in ('kubernetes', 'urllib3', 'msgspec', 'aiohttp') if m in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "[]\n"

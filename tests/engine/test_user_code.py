@@ -1,0 +1,120 @@
+"""Callables of users: their thread, their context, and the limit of what may hang."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.clock import Deadline, PausableClock
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.condition import Met
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.user_code import UserCode
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.framework.job.wait import wait_for_job_state
+from pytest_kwait.framework.objects.combinators import all_of, stable_for
+from pytest_kwait.framework.objects.wait import general_condition
+from pytest_kwait.framework.pod.wait import wait_for_pod_condition
+from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.wait.context import DeadlineExceeded
+from tests.engine.fake_session import FakeSession, job, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+
+WAITS: dict[str, Callable[[Any], Any]] = {
+    "object": lambda call: general_condition("ci-1", "pod/a", call).on([PODS]),
+    "list": lambda call: general_condition("ci-1", "pods", call, selector="app=a").on([PODS]),
+    "all": lambda call: general_condition("ci-1", "pod/a", all_of("create", call)).on([PODS]),
+    "held": lambda call: general_condition("ci-1", "pod/a", stable_for("1ms", call)).on([PODS]),
+    "pod": lambda call: condition_of(wait_for_pod_condition)("ci-1", "a", "up", call),
+    "job": lambda call: condition_of(wait_for_job_state)("ci-1", "sleepers", call),
+}
+
+
+def wait(session: FakeSession, condition: Any, **options: Any) -> Any:
+    session.put(PODS, pod("a", labels={"app": "a"}))
+    session.put(JOBS, job())
+    return wait_for_condition(session, condition, WaitSettings(**options))
+
+
+@MODES
+@pytest.mark.parametrize("kind", WAITS)
+def test_callable_runs_in_the_thread_of_the_test(kind: str, mode: Any) -> None:
+    """Connections of databases and browsers belong to the thread that has opened them."""
+    threads: set[int] = set()
+    name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="")
+    name.set("of the test")
+
+    def is_up(_: Any) -> bool:
+        threads.add(threading.get_ident())
+        return name.get() == "of the test"
+
+    wait(FakeSession(), WAITS[kind](is_up), timeout=3, mode=mode)
+    assert threads == {threading.get_ident()}
+
+
+def test_a_wait_in_a_callable_is_part_of_the_outer_one() -> None:
+    inner: list[bool] = []
+
+    class Observer:
+        def on_start(self, wait: Any) -> None:
+            inner.append(wait.inner)
+
+        def on_end(self, wait: Any) -> None:
+            pass
+
+    def is_up(subject: Any) -> Met:
+        wait(FakeSession(), WAITS["object"](lambda _: True), timeout=3)
+        return Met()
+
+    observer = Observer()
+    ACTIVE_WAITS.add(observer)
+    try:
+        wait(FakeSession(), WAITS["object"](is_up), timeout=3)
+    finally:
+        ACTIVE_WAITS.remove(observer)
+    assert inner == [False, True]
+
+
+def test_failures_of_pytest_end_the_wait() -> None:
+    with pytest.raises(pytest.fail.Exception, match="enough"):
+        wait(FakeSession(), WAITS["object"](lambda _: pytest.fail("enough")), timeout=3)
+
+
+def test_no_call_follows_an_abandoned_one() -> None:
+    released, calls = threading.Event(), []
+
+    def hang() -> None:
+        calls.append(1)
+        released.wait(20)
+
+    code = UserCode()
+    for _ in range(2):
+        with pytest.raises(DeadlineExceeded):
+            code.run(hang, Deadline.after(0.05))
+    assert code.hangs
+    assert len(calls) == 1
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "kwait-user-code":
+            assert thread.daemon
+            thread.join(10)
+
+
+def test_a_paused_clock_abandons_nothing() -> None:
+    """As in a debugger that was entered in the callable."""
+    clock, resumed = PausableClock(), threading.Event()
+
+    def debugged() -> str:
+        clock.stop()
+        resumed.wait(0.3)
+        return "done"
+
+    assert UserCode().run(debugged, Deadline.after(0.1, clock)) == "done"

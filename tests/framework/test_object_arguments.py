@@ -1,0 +1,162 @@
+"""Objects and models of the official client in place of names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kubernetes.client import (
+    V1Deployment,
+    V1DeploymentSpec,
+    V1Job,
+    V1LabelSelector,
+    V1Namespace,
+    V1NamespaceList,
+    V1Node,
+    V1ObjectMeta,
+    V1Pod,
+    V1PodList,
+    V1PodTemplateSpec,
+)
+
+import pytest_kwait as kw
+from pytest_kwait.client.resource import JOBS, NODES, PODS
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import parse_object_argument
+from pytest_kwait.framework.registry import WAITS, condition_of
+from tests.engine.fake_session import condition, job, pod
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
+
+POD = V1Pod(metadata=V1ObjectMeta(name="web", namespace="ci-1", uid="uid-web"))
+SPEC = V1DeploymentSpec(selector=V1LabelSelector(), template=V1PodTemplateSpec())
+WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "value"),
+    [
+        ("pod", POD, "web"),
+        ("pod", {"metadata": {"name": "web"}}, "web"),
+        ("job", {"kind": "Job", "metadata": {"name": "pi"}}, "pi"),
+        ("job", V1Job(metadata=V1ObjectMeta(name="pi")), "pi"),
+        ("stateful_set", {"kind": "StatefulSet", "metadata": {"name": "db"}}, "db"),
+        ("claim", {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}, "data"),
+        ("node", V1Node(metadata=V1ObjectMeta(name="n")), "n"),
+        ("namespace", V1Namespace(metadata=V1ObjectMeta(name="ci")), "ci"),
+        ("crd", {"kind": "CustomResourceDefinition", "metadata": {"name": "w.x"}}, "w.x"),
+        ("hpa", {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}, "h"),
+        ("target", POD, "pod/web"),
+        ("target", WIDGET, "widget.v1.example.com/w"),
+        (
+            "target",
+            V1Deployment(api_version="apps/v1", metadata=V1ObjectMeta(name="web"), spec=SPEC),
+            "deployment.v1.apps/web",
+        ),
+        ("controller", V1Job(metadata=V1ObjectMeta(name="pi")), "job/pi"),
+        ("about", POD, "pod/web"),
+        ("target", V1PodList(items=[POD]), ["pod/web"]),
+        (
+            "target",
+            {"kind": "WidgetList", "apiVersion": "example.com/v1", "metadata": {}, "items": [
+                {"metadata": {"name": "w"}}
+            ]},
+            ["widget.v1.example.com/w"],
+        ),
+        ("target", [POD, "job/pi"], ["pod/web", "job/pi"]),
+    ],
+)  # fmt: skip
+def test_the_name_of_an_object(argument: str, given: Any, value: Any) -> None:
+    parsed = parse_object_argument(argument, given)
+    assert parsed is not None
+    assert parsed.value == value
+
+
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [
+        ("pod", "web"),
+        ("pod", None),
+        ("image", {"metadata": {"name": "web"}}),
+        ("selector", {"app": "web"}),
+        ("attributes", {"verb": "get"}),
+    ],
+)
+def test_other_values_are_left_alone(argument: str, given: Any) -> None:
+    assert parse_object_argument(argument, given) is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "message"),
+    [
+        ("job", POD, "job=<Pod web> is not valid: use a Job, or its name"),
+        ("pod", V1Pod(metadata=V1ObjectMeta()), (
+            "pod=<Pod without a name> is not valid: use a Pod with a name, or its name"
+        )),
+        ("target", {"metadata": {"name": "web"}}, (
+            "target=<object web> is not valid: use an object with a name and a kind, or 'kind/name'"
+        )),
+    ],
+)  # fmt: skip
+def test_objects_that_name_nothing(argument: str, given: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse_object_argument(argument, given)
+    assert str(caught.value) == message
+
+
+def test_waits_take_objects(
+    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "resolve", lambda kind, **_: PODS)
+    session.put(PODS, pod("web", conditions=[condition("Ready")]))
+    session.put(JOBS, job("pi", status={"conditions": [condition("Complete")]}))
+    session.put(NODES, {"metadata": {"name": "n"}, "status": {"conditions": [condition("Ready")]}})
+    wait: Any = kw.wait_for_pod_running
+    assert wait(client, "ci-1", POD)["metadata"]["name"] == "web"
+    assert wait(client, namespace="ci-1", pod=POD.to_dict())["metadata"]["name"] == "web"
+    general: Any = kw.wait_for
+    assert general(client, "ci-1", POD, "condition=Ready")["metadata"]["name"] == "web"
+    assert len(general(client, "ci-1", V1PodList(items=[POD]), "condition=Ready")) == 1
+    finished: Any = kw.wait_for_job_complete
+    assert finished(client, "ci-1", V1Job(metadata=V1ObjectMeta(name="pi")))
+    ready: Any = kw.wait_for_node_ready
+    assert ready(client, V1Node(metadata=V1ObjectMeta(name="n")))
+
+
+def test_an_object_of_another_namespace(client: ApiClient, session: FakeSession) -> None:
+    wait: Any = kw.wait_for_pod_running
+    with pytest.raises(InvalidArgument) as caught:
+        wait(client, "ci-2", POD)
+    assert str(caught.value) == (
+        "pod='Pod web' is not valid: its namespace is 'ci-1', and namespace='ci-2' is given"
+    )
+
+
+def test_an_object_is_gone_by_its_uid(client: ApiClient, session: FakeSession) -> None:
+    """A later one of the same name has another."""
+    session.put(PODS, pod("web", metadata={"uid": "uid-other"}))
+    gone: Any = kw.wait_for_pod_not_found
+    gone(client, "ci-1", POD, timeout=5)
+
+
+def test_namespaces_are_taken_as_models() -> None:
+    made = [V1Namespace(metadata=V1ObjectMeta(name=name)) for name in ("a", "b")]
+    for given in (made, V1NamespaceList(items=made)):
+        assert condition_of(kw.wait_for_namespaces_deleted)(given).subject == "namespaces a, b"
+
+
+def test_markers_take_objects_of_any_namespace() -> None:
+    """Theirs is known only when the test is set up."""
+    WAITS["wait_for_pod_running"].check(POD)
+    WAITS["wait_for"].check(POD, "condition=Ready")
+    with pytest.raises(InvalidArgument):
+        WAITS["wait_for_job_complete"].check(POD)
+
+
+def test_an_argument_that_is_given_twice() -> None:
+    wait: Any = kw.wait_for_pod_running
+    with pytest.raises(TypeError, match="multiple values for argument 'pod'"):
+        wait(None, "ci-1", POD, pod=POD)

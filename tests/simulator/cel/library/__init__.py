@@ -1,1 +1,0 @@
-"""Tests of Kubernetes' CEL function libraries."""

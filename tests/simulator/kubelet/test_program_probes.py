@@ -1,0 +1,252 @@
+"""Probes and connections of real programs: sockets, TLS, gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_kwait.simulator.busybox.os.network import Network
+from pytest_kwait.simulator.clock import SimClock
+from pytest_kwait.simulator.kubelet.grpc_health import HeaderDecoder, check_grpc_health
+from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, start_probe
+from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
+from pytest_kwait.simulator.kubelet.server import PodPorts
+from tests.simulator.network.loopback_sockets import LoopbackSockets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
+    from pytest_kwait.simulator.objects import Obj
+
+_IP = "10.244.1.2"
+_REFUSED = f"dial tcp {_IP}:80: connect: connection refused"
+
+
+def _frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    return struct.pack(">I", len(body))[1:] + struct.pack(">BBI", kind, flags, stream) + body
+
+
+def _literal(name: bytes, value: bytes, first: int = 0) -> bytes:
+    return bytes([first, len(name)]) + name + bytes([len(value)]) + value
+
+
+def _answer(data: bytes) -> Any:
+    """Return a server that answers each request with the same bytes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(data)
+        await writer.drain()
+        writer.close()
+
+    return serve
+
+
+def _health(*frames: bytes) -> Any:
+    """Return a gRPC server that answers with frames."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_frame(4, 0, 0) + _frame(6, 0, 0, b"12345678"))
+        request = b""
+        while b"grpc.health.v1.Health/Check" not in request:
+            request += await reader.read(4096)
+        writer.write(b"".join(frames))
+        await writer.drain()
+        # The client closes.
+        await reader.read()
+        writer.close()
+
+    return serve
+
+
+async def _probe(serve: Any, probe: Obj, tls: Any = None) -> HandlerResult:
+    sockets = LoopbackSockets()
+    server: asyncio.Server | None = None
+    if serve is not None:
+        listening = await sockets.listen(_IP, 80, "tcp")
+        server = await asyncio.start_server(serve, sock=listening, ssl=tls)
+    network = Network()
+    network.programs = ProgramPorts(
+        cast("ContainerRuntime", sockets), _IP, cast("Sandbox", sockets)
+    )
+    version = SimpleNamespace(version={"major": "1", "minor": "36"})
+    clock = SimClock()
+    node = SimpleNamespace(clock=clock, network=Network(), address="172.30.0.2", peers={})
+    worker: Any = SimpleNamespace(
+        node=node, network=network, pod_ip=_IP, api=SimpleNamespace(kinds=version)
+    )
+    done: asyncio.Future[HandlerResult] = asyncio.get_running_loop().create_future()
+    container: Any = SimpleNamespace(is_unsimulated=False)
+    start_probe(worker, {"name": "c"}, container, probe, done.set_result)
+    try:
+        return await asyncio.wait_for(done, 30)
+    finally:
+        if server is not None:
+            server.close()
+
+
+@pytest.mark.parametrize(
+    ("serve", "probe", "kind", "text"),
+    [
+        (
+            _answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+            {"httpGet": {"port": 80}}, ResultKind.SUCCESS, "ok",
+        ),
+        (
+            _answer(b"HTTP/1.1 500 No\r\n\r\n"),
+            {"httpGet": {"port": 80}}, ResultKind.FAILURE,
+            "HTTP probe failed with statuscode: 500",
+        ),
+        (
+            _answer(b""), {"httpGet": {"port": 80, "path": "/x"}}, ResultKind.FAILURE,
+            f'Get "http://{_IP}:80/x": EOF',
+        ),
+        (
+            None, {"httpGet": {"port": 80}}, ResultKind.FAILURE,
+            f'Get "http://{_IP}:80/": {_REFUSED}',
+        ),
+        (
+            _answer(b"HTTP/1.0 400 Bad Request\r\n\r\n"),
+            {"httpGet": {"port": 80, "scheme": "HTTPS"}}, ResultKind.FAILURE,
+            f'Get "https://{_IP}:80/": http: server gave HTTP response to HTTPS client',
+        ),
+        (_answer(b"x"), {"tcpSocket": {"port": 80}}, ResultKind.SUCCESS, ""),
+        (None, {"tcpSocket": {"port": 80}}, ResultKind.FAILURE, _REFUSED),
+    ],
+)  # fmt: skip
+def test_probes_reach_programs(serve: Any, probe: Obj, kind: ResultKind, text: str) -> None:
+    assert asyncio.run(_probe(serve, probe)) == HandlerResult(kind, text)
+
+
+def test_https_probes_check_no_certificate(tmp_path: Path) -> None:
+    from pytest_kwait.simulator.authentication.pki import CertificateAuthority
+
+    tls = CertificateAuthority("localhost").tls
+    serve = _answer(b"HTTP/1.1 204 No Content\r\n\r\n")
+    probe = {"httpGet": {"port": 80, "scheme": "HTTPS"}}
+    assert asyncio.run(_probe(serve, probe, tls)).kind is ResultKind.SUCCESS
+
+
+_OK_HEADERS = _frame(1, 4, 1, b"\x88" + _literal(b"content-type", b"application/grpc", 0x40))
+_TRAILERS = _frame(1, 5, 1, _literal(b"grpc-status", b"0", 0x40))
+
+
+def _message(status: bytes) -> bytes:
+    return _frame(0, 0, 1, b"\x00" + struct.pack(">I", len(status)) + status)
+
+
+def _failure(code: bytes, message: bytes) -> bytes:
+    block = _literal(b"grpc-status", code, 0x40) + _literal(b"grpc-message", message)
+    return _frame(1, 5, 1, block)
+
+
+@pytest.mark.parametrize(
+    ("frames", "text"),
+    [
+        ([_OK_HEADERS, _message(b"\x08\x01"), _TRAILERS], "service healthy"),
+        (
+            [_OK_HEADERS, _message(b"\x08\x02"), _TRAILERS],
+            'service unhealthy (responded with "NOT_SERVING")',
+        ),
+        (
+            [_failure(b"5", b"unknown service")],
+            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
+        ),
+        (
+            [_failure(b"12", b"unknown%20service x")],
+            "error: this server does not implement the grpc health protocol "
+            "(grpc.health.v1.Health): unknown service x",
+        ),
+        (
+            [_frame(7, 0, 0, bytes(8))],
+            "error: health rpc probe failed: rpc error: code = Unavailable desc = error reading "
+            "from server: EOF",
+        ),
+    ],
+)
+def test_grpc_probes_ask_for_the_health(frames: list[bytes], text: str) -> None:
+    found = asyncio.run(_probe(_health(*frames), {"grpc": {"port": 80, "service": "shop"}}))
+    kind = ResultKind.SUCCESS if text == "service healthy" else ResultKind.FAILURE
+    assert found == HandlerResult(kind, text)
+
+
+class _Refusing:
+    async def connect(self, port: int, *, tls: bool = False) -> Any:
+        raise ConnectionRefusedError
+
+
+class _Silent:
+    async def connect(self, port: int, *, tls: bool = False) -> Any:
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        frames = [(1, _frame(4, 0, 0))]
+
+        async def take() -> Any:
+            return frames.pop() if frames else await taken
+
+        stdin = SimpleNamespace(send=lambda data: None)
+        return SimpleNamespace(stdin=stdin, output=SimpleNamespace(take=take), stop=lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("ports", "text"),
+    [
+        (
+            _Refusing(),
+            'timeout: failed to connect service "a:1" within 0.01s: context deadline exceeded',
+        ),
+        (_Silent(), "timeout: health rpc did not complete within 0.01s"),
+    ],
+)
+def test_grpc_probes_end_with_their_timeout(ports: Any, text: str) -> None:
+    assert asyncio.run(check_grpc_health(ports, 1, "", "a:1", "agent", 0.01)) == text
+
+
+@pytest.mark.parametrize(
+    ("blocks", "headers"),
+    [
+        # RFC 7541, C.4: requests with Huffman coding.
+        (
+            ["828684418cf1e3c2e5f23a6ba0ab90f4ff", "828684be5886a8eb10649cbf"],
+            [{"": "www.example.com"}, {"": "no-cache"}],
+        ),
+        (
+            ["400a637573746f6d2d6b65790d637573746f6d2d686561646572", "be"],
+            [{"custom-key": "custom-header"}, {"custom-key": "custom-header"}],
+        ),
+    ],
+)
+def test_header_blocks_share_a_table(blocks: list[str], headers: list[dict[str, str]]) -> None:
+    decoder = HeaderDecoder()
+    assert [decoder.decode(bytes.fromhex(block)) for block in blocks] == headers
+
+
+@pytest.mark.parametrize("block", ["40", "4003", "ff", "be"])
+def test_malformed_header_blocks_are_refused(block: str) -> None:
+    with pytest.raises(ValueError, match="malformed header block"):
+        HeaderDecoder().decode(bytes.fromhex(block))
+
+
+@pytest.mark.parametrize(("address", "answers"), [("127.0.0.1", b"in"), (_IP, b"out")])
+def test_ports_are_forwarded_within_the_pod(address: str, answers: bytes) -> None:
+    async def forward() -> None:
+        sockets = LoopbackSockets()
+        listening = await sockets.listen(address, 80, "tcp")
+        server = await asyncio.start_server(_answer(answers), sock=listening)
+        programs = ProgramPorts(cast("ContainerRuntime", sockets), _IP, cast("Sandbox", sockets))
+        network = Network()
+        network.programs = programs
+        session = await PodPorts(network, inside=True).connect(80)
+        assert session is not None
+        assert session.stdin is not None
+        session.stdin.send(b"x")
+        assert await session.output.take() == (1, answers)
+        assert await session.output.take() is None
+        assert await PodPorts(network, inside=True).connect(81) is None
+        server.close()
+
+    asyncio.run(forward())

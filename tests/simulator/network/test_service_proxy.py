@@ -1,0 +1,264 @@
+"""The proxy of services: connections and datagrams through it, on loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.busybox.os.network import Network
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.network.service_proxy import ServiceProxy
+from tests.simulator.cluster import new_cluster
+from tests.simulator.network.loopback_sockets import LoopbackSockets
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from tests.simulator.manual_clock import ManualClock
+
+SLICES = "endpointslices.discovery.k8s.io"
+READY = {"conditions": {"ready": True, "serving": True, "terminating": False}}
+WEB = ("10.0.0.9", 80)
+
+
+class Cluster:
+    """A cluster whose services are proxied."""
+
+    def __init__(self) -> None:
+        self.api: SimulatedCluster = new_cluster()
+        self.sockets = LoopbackSockets()
+        self.simulated: dict[str, Network] = {}
+        self.proxy = ServiceProxy(self.api, self.sockets, self.simulated.get, ("127.0.0.1", 6443))
+
+    def add(self, *addresses: str, protocol: str = "TCP", **spec: Any) -> None:
+        """Add the service `web` with endpoints."""
+        port = {"name": "main", "port": 80, "protocol": protocol}
+        content = {
+            "metadata": {"name": "web"},
+            "spec": {"clusterIP": WEB[0], "ports": [port], **spec},
+        }
+        self.api.create("services", content, "default")
+        self.set_endpoints(*addresses, protocol=protocol)
+
+    def set_endpoints(self, *addresses: str, protocol: str = "TCP") -> None:
+        """Replace the endpoints."""
+        if self.api.find(SLICES, "web", "default") is not None:
+            self.api.delete(SLICES, "web", "default")
+        content = {
+            "metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "main", "port": 8080, "protocol": protocol}],
+            "endpoints": [{"addresses": [one], **READY} for one in addresses],
+        }
+        self.api.create(SLICES, content, "default")
+
+    async def settle(self) -> None:
+        """Let the proxy handle all changes."""
+        clock: ManualClock = self.api.clock  # type: ignore[assignment]
+        for _ in range(5):
+            clock.advance(1)
+            await async_sleep(0)
+
+    async def serve(self, address: str, name: bytes) -> asyncio.Server:
+        """Serve an endpoint that answers with its name and what it has read to the end."""
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(name + b":" + await reader.read())
+            writer.close()
+
+        listening = await self.sockets.listen(address, 8080, "tcp")
+        return await asyncio.start_server(answer, sock=listening)
+
+    async def request(self, data: bytes = b"hello", place: tuple[str, int] = WEB) -> bytes:
+        """Send data to a service's address, end it, and return the answer."""
+        where = self.sockets.places[(*place, "tcp")]
+        reader, writer = await asyncio.open_connection(*where)
+        writer.write(data)
+        writer.write_eof()
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Cluster]:
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.proxy.close()
+        await async_sleep(0.01)
+
+
+def test_connection_reaches_an_endpoint_in_both_directions() -> None:
+    async def run() -> bytes:
+        async with running() as cluster:
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            async with await cluster.serve("10.244.1.4", b"a"):
+                return await cluster.request(b"x" * 300_000)
+
+    assert asyncio.run(run()) == b"a:" + b"x" * 300_000
+
+
+def test_address_is_served_while_there_are_endpoints() -> None:
+    async def run() -> list[int]:
+        found = []
+        async with running() as cluster:
+            cluster.add()
+            await cluster.settle()
+            found.append(len(cluster.sockets.places))
+            cluster.set_endpoints("10.244.1.4")
+            await cluster.settle()
+            place = cluster.sockets.places[(*WEB, "tcp")]
+            found.append(len(cluster.sockets.places))
+            cluster.set_endpoints()
+            await cluster.settle()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*place)
+        return found
+
+    assert asyncio.run(run()) == [0, 1]
+
+
+def test_refused_endpoint_resets_the_connection() -> None:
+    async def run() -> None:
+        async with running() as cluster:
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            with pytest.raises(ConnectionResetError):
+                await cluster.request()
+
+    asyncio.run(run())
+
+
+def test_clients_with_affinity_keep_their_endpoint() -> None:
+    async def run() -> set[bytes]:
+        async with running() as cluster:
+            cluster.add("10.244.1.4", "10.244.1.5", "10.244.1.6", sessionAffinity="ClientIP")
+            await cluster.settle()
+            servers = [
+                await cluster.serve(f"10.244.1.{last}", str(last).encode()) for last in (4, 5, 6)
+            ]
+            found = {await cluster.request(b"") for _ in range(12)}
+            for server in servers:
+                server.close()
+            return found
+
+    assert len(asyncio.run(run())) == 1
+
+
+def test_simulated_program_is_reached() -> None:
+    network = Network()
+
+    def accept(stdin: Pipe, sink: Sink | None) -> Session:
+        del sink
+        output = OutputBuffer()
+
+        def answer() -> None:
+            output.write(1, b"simulated:" + stdin.take())
+            output.end(0)
+
+        stdin.when_ready(answer)
+        return Session(stdin, output, stdin.close)
+
+    async def run() -> bytes:
+        async with running() as cluster:
+            network.listen(8080, accept)
+            cluster.simulated["10.244.1.4"] = network
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            return await cluster.request()
+
+    assert asyncio.run(run()) == b"simulated:hello"
+
+
+def test_node_port_and_external_address_are_served() -> None:
+    async def run() -> list[bytes]:
+        async with running() as cluster:
+            node = cluster.api.create("nodes", {"metadata": {"name": "n"}})
+            status = {"addresses": [{"type": "InternalIP", "address": "172.18.0.2"}]}
+            cluster.api.update_status("nodes", {**node, "status": status})
+            ports = [{"name": "main", "port": 80, "nodePort": 30080}]
+            cluster.add("10.244.1.4", ports=ports, type="NodePort", externalIPs=["192.0.2.9"])
+            await cluster.settle()
+            assert cluster.sockets.added == {"192.0.2.9"}
+            async with await cluster.serve("10.244.1.4", b"a"):
+                return [
+                    await cluster.request(b"", place)
+                    for place in (WEB, ("172.18.0.2", 30080), ("192.0.2.9", 80))
+                ]
+
+    assert asyncio.run(run()) == [b"a:"] * 3
+
+
+def _find_free_node_port() -> int:
+    for port in range(31000, 32767):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+def test_node_port_is_served_on_the_machine() -> None:
+    async def run() -> bytes:
+        async with running() as cluster:
+            number = _find_free_node_port()
+            ports = [{"name": "main", "port": 80, "nodePort": number}]
+            cluster.add("10.244.1.4", ports=ports, type="NodePort")
+            await cluster.settle()
+            cluster.sockets.places["machine", number, "tcp"] = ("127.0.0.1", number)
+            async with await cluster.serve("10.244.1.4", b"a"):
+                return await cluster.request(b"", ("machine", number))
+
+    assert asyncio.run(run()) == b"a:"
+
+
+def test_taken_port_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with running() as cluster:
+            taken = await cluster.sockets.listen(*WEB, "tcp")
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            taken.close()
+
+    asyncio.run(run())
+    assert caplog.messages == [
+        "service default/web cannot be reached at 10.0.0.9:80: [Errno 98] Address already in use"
+    ]
+
+
+def test_datagrams_reach_an_endpoint_and_answers_come_back() -> None:
+    class Echo(asyncio.DatagramProtocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+
+        def datagram_received(self, data: bytes, addr: Any) -> None:
+            self.transport.sendto(b"echo " + data, addr)
+
+    async def run() -> list[bytes]:
+        async with running() as cluster:
+            cluster.add("10.244.1.4", protocol="UDP")
+            await cluster.settle()
+            loop = asyncio.get_running_loop()
+            bound = await cluster.sockets.listen("10.244.1.4", 8080, "udp")
+            echo, _ = await loop.create_datagram_endpoint(Echo, sock=bound)
+            client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            client.setblocking(False)
+            client.connect(cluster.sockets.places[(*WEB, "udp")])
+            answers = []
+            for data in (b"1", b"2"):
+                await loop.sock_sendall(client, data)
+                answers.append(await loop.sock_recv(client, 100))
+            client.close()
+            echo.close()
+            return answers
+
+    assert asyncio.run(run()) == [b"echo 1", b"echo 2"]

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.report import run_report
+from pytest_kwait.suite.report.records import (
+    Explanation,
+    JournalEntry,
+    RunRecord,
+    TestRecord,
+    VerdictChange,
+    WaitRecord,
+    WaitStarted,
+)
+from pytest_kwait.suite.report.run_report import (
+    RunReport,
+    assemble_report,
+    decode_report,
+    encode_report,
+    list_omissions,
+    merge_reports,
+)
+
+
+def run(id: str = "r1", shard: str = "", ended: float | None = 100.0, **more: Any) -> RunRecord:
+    return RunRecord(id, id, more.pop("started", 1.0), ended, shard, **more)
+
+
+def wait(id: str, started: float = 10.0, outcome: str = "met", **more: Any) -> WaitRecord:
+    return WaitRecord(
+        id, more.pop("run", "r1"), "pod ns/p", "be ready", started, 1.0, outcome, **more
+    )
+
+
+def check(test: str, outcome: str, run: str = "r1", ended: float = 20.0) -> TestRecord:
+    return TestRecord(f"{run}.{test}", run, test, outcome, ended)
+
+
+def report(*records: Any) -> RunReport:
+    return assemble_report(
+        JournalEntry(
+            run=record if isinstance(record, RunRecord) else None,
+            wait=record if isinstance(record, WaitRecord) else None,
+            test=record if isinstance(record, TestRecord) else None,
+        )
+        for record in records
+    )
+
+
+def ids(found: RunReport) -> list[str]:
+    return [each.id for each in found.waits]
+
+
+def test_json_round_trips() -> None:
+    one = wait("a", changes=[VerdictChange(0.5, "no")], text="ü </script>", evidence={"pods": []})
+    found = report(run(tests={"passed": 2}), one, check("t", "failed"))
+    assert decode_report(encode_report(found), "FILE", "x") == found
+    assert json.loads(encode_report(found))["kwait_report"] == 1
+
+
+def test_waits_are_sorted_by_start() -> None:
+    assert ids(report(run(), wait("b", 12.0), wait("a", 11.0), wait("c", 11.0))) == ["a", "c", "b"]
+
+
+def test_tests_that_neither_waited_nor_failed_are_left_out() -> None:
+    found = report(
+        run(), wait("a", test="waits"), check("waits", "passed"), check("idle", "passed"),
+        check("bad", "failed"), check("setup", "error"), check("gone", "crashed"),
+    )  # fmt: skip
+    assert sorted(each.test for each in found.tests) == ["bad", "gone", "setup", "waits"]
+
+
+def test_evidence_is_assigned_to_its_wait() -> None:
+    explained = Explanation("a", "headline", "text", {"pods": []})
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(wait=wait("a")), JournalEntry(explained=explained)]
+    )
+    assert (found.waits[0].headline, found.waits[0].text, found.waits[0].evidence) == (
+        "headline",
+        "text",
+        {"pods": []},
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "seconds"),
+    [
+        ([], 0.0),
+        ([JournalEntry(wait=wait("b", 13.0))], 4.0),
+        (
+            [
+                JournalEntry(wait=wait("b", 13.0)),
+                JournalEntry(test=check("t", "crashed", ended=12.5)),
+            ],
+            2.5,
+        ),
+        ([JournalEntry(test=check("other", "passed", ended=15.0))], 5.0),
+        (
+            [
+                JournalEntry(test=check("other", "passed", ended=11.0)),
+                JournalEntry(wait=wait("b", 13.0)),
+            ],
+            4.0,
+        ),
+        # An attempt before is none of this one's business.
+        ([JournalEntry(test=check("t", "rerun", ended=9.0))], 0.0),
+        (
+            [JournalEntry(test=check("t", "rerun", ended=9.0)), JournalEntry(wait=wait("b", 13.0))],
+            4.0,
+        ),
+    ],
+    ids=[
+        *("nothing after", "the last of the run", "its test", "another test", "it goes on"),
+        *("an attempt before", "and more after that"),
+    ],
+)
+def test_a_wait_whose_process_was_killed_is_unfinished(
+    rest: list[JournalEntry], seconds: float
+) -> None:
+    begun = WaitStarted("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
+    found = assemble_report([JournalEntry(run=run(ended=None)), JournalEntry(begun=begun), *rest])
+    assert [(each.outcome, each.seconds) for each in found.waits if each.id == "a"] == [
+        ("unfinished", seconds)
+    ]
+
+
+def test_ended_wait_has_its_final_state() -> None:
+    begun = WaitStarted("a", "r1", "pod ns/p", "be ready", 10.0)
+    over = wait("a", outcome="failed early")
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(begun=begun), JournalEntry(wait=over)]
+    )
+    assert [(each.outcome, each.seconds) for each in found.waits] == [("failed early", 1.0)]
+
+
+def test_evidence_of_an_unknown_wait_is_dropped() -> None:
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(explained=Explanation("a", "h", "text", {}))]
+    )
+    assert found.waits == []
+
+
+def test_evidence_is_bounded_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_report, "MAX_EVIDENCE", 150)
+    found = assemble_report(
+        [
+            JournalEntry(run=run()),
+            *(JournalEntry(wait=wait(id, outcome="failed early")) for id in "abc"),
+            *(JournalEntry(explained=Explanation(id, "h", "x" * 100, {})) for id in "abc"),
+        ]
+    )
+    assert [len(each.text) for each in found.waits] == [100, 0, 0]
+    assert list_omissions(found) == ["run r1: the evidence of 2 waits is left out"]
+
+
+@pytest.mark.parametrize("shard", ["a/2", "1/b", "1/", "/2", "1", "1/0"])
+def test_unsharded_run_has_no_missing_shards(shard: str) -> None:
+    assert list_omissions(report(run("r1", shard))) == []
+
+
+def test_omissions_of_one_of_two_reports_are_noted() -> None:
+    half = report(run(ended=None))
+    half.runs[0].waits_left_out = 3
+    whole = report(run())
+    whole.runs[0].evidence_left_out = 2
+    for order in ([half, whole], [whole, half]):
+        (found,) = merge_reports(
+            decode_report(encode_report(part), "FILE", "x") for part in order
+        ).runs
+        assert (found.ended, found.waits_left_out, found.evidence_left_out) == (100.0, 3, 2)
+
+
+def test_the_same_wait_is_in_a_merged_report_once() -> None:
+    one = report(run(), wait("a"), wait("b"), check("t", "failed"))
+    both = merge_reports([one, report(run(), wait("b"), wait("c"))])
+    assert (ids(both), len(both.runs), len(both.tests)) == (["a", "b", "c"], 1, 1)
+    assert encode_report(merge_reports([both, one, both])) == encode_report(both)
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    parts = [
+        report(
+            run(f"r{n}", f"{n}/4", started=float(n)),
+            *(wait(f"r{n}.{m}", random.Random(m).uniform(1, 9), run=f"r{n}") for m in range(20)),
+            check("t", "failed", f"r{n}", float(n)),
+        )
+        for n in range(1, 5)
+    ]
+    first = encode_report(
+        merge_reports(decode_report(encode_report(part), "FILE", "x") for part in parts)
+    )
+    for seed in range(5):
+        random.Random(seed).shuffle(parts)
+        assert (
+            encode_report(
+                merge_reports(decode_report(encode_report(part), "FILE", "x") for part in parts)
+            )
+            == first
+        )
+
+
+def test_more_complete_record_wins() -> None:
+    killed = report(run(ended=None), wait("a", outcome="unfinished"), wait("b"))
+    whole = report(run(), wait("a", outcome="failed early", text="why"), wait("b", text="why not"))
+    for order in ([killed, whole], [whole, killed]):
+        both = merge_reports(decode_report(encode_report(part), "FILE", "x") for part in order)
+        assert [(each.outcome, each.text) for each in both.waits] == [
+            ("failed early", "why"),
+            ("met", "why not"),
+        ]
+        assert both.runs[0].ended == 100.0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it is empty: no run has written its report there"),
+        (b'{"kwait_report":1,"runs":[', "it is no whole JSON: Input data was truncated"),
+        (b"<html>", "it is a page to look at; merge the .json that its run wrote with it"),
+        (b"[]", "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
+        (b'{"a":1}', "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
+        (
+            b'{"kwait_report":2,"lanes":[]}',
+            "it is a report of version 2, and this pytest-kwait reads version 1; use the "
+            "pytest-kwait that wrote it",
+        ),
+        (
+            b'{"kwait_report":1,"runs":[],"waits":[{"id":7}],"tests":[]}',
+            "it is a broken report: Expected `str`, got `int` - at `$.waits[0].id`",
+        ),
+        (
+            b'{"kwait_report":1}',
+            "it is a broken report: Object missing required field `runs`",
+        ),
+    ],
+    ids=["empty", "truncated", "html", "list", "other", "version", "wrong", "lacking"],
+)
+def test_invalid_report_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        decode_report(data, "FILE", "x.json")
+    assert str(caught.value) == f"FILE='x.json' is not valid: {message}"
+
+
+def test_report_is_bounded_and_keeps_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_report, "MAX_WAITS", 3)
+    monkeypatch.setattr(run_report, "MAX_EVIDENCE", 100)
+    waits = [wait(f"w{n}", 10.0 + n) for n in range(20)]
+    waits[7].outcome, waits[7].text = "failed early", "x" * 90
+    waits[8].outcome, waits[8].text = "failed early", "x" * 90
+    waits[9].seconds = 50.0
+    found = report(run(), *waits)
+    assert [(each.id, bool(each.text)) for each in found.waits] == [
+        ("w7", True),
+        ("w8", False),
+        ("w9", False),
+    ]
+    assert list_omissions(found) == [
+        "run r1: 17 waits are left out; those that did not come true and the slowest are kept "
+        "first",
+        "run r1: the evidence of 1 waits is left out",
+    ]
+
+
+def test_omissions_are_listed() -> None:
+    found = merge_reports(
+        [
+            report(run("a", "1/3")),
+            report(run("b", "1/3", ended=None, started=2.0)),
+            report(run("c", started=3.0, lost="gw1.jsonl: No space left on device")),
+        ]
+    )
+    assert list_omissions(found) == [
+        "not in this report: shards 2/3, 3/3",
+        "shard 1/3 is here 2 times: runs a, b",
+        "run b (shard 1/3) was killed: here is what was over until then",
+        "run c could not record everything: gw1.jsonl: No space left on device",
+    ]
+
+
+def test_list_of_missing_shards_is_cut() -> None:
+    (note,) = list_omissions(report(run("a", "1/20")))
+    assert note.endswith("9/20, 10/20, 11/20 and 9 more")
