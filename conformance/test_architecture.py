@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.walks import ROOT, WALKS, trace_walk
+from tools.walks import ROOT, WALKS, Walk, trace_walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,9 @@ def read_steps(page: Path) -> dict[str, list[str]]:
     }
 
 
+trace_once = cache(trace_walk)
+
+
 def test_page_has_a_section_for_each_walk() -> None:
     assert list(read_steps(PAGE)) == list(SECTIONS)
     assert list(SECTIONS.values()) == list(WALKS)
@@ -39,6 +43,29 @@ def test_page_has_a_section_for_each_walk() -> None:
 @pytest.mark.parametrize("title", SECTIONS)
 def test_modules_are_called_in_the_order_of_the_page(title: str) -> None:
     steps = read_steps(PAGE)[title]
-    called = trace_walk(SECTIONS[title]).modules
+    called = trace_once(SECTIONS[title]).modules
 
     assert [name for name in called if name in steps] == steps
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_modules_that_call_each_other_do_so_by_callbacks(title: str) -> None:
+    walk = trace_once(SECTIONS[title])
+
+    assert walk.two_way
+    assert walk.find_mutual(ROOT) == []
+
+
+def test_modules_that_need_each_other_are_found(tmp_path: Path) -> None:
+    package = tmp_path / "pytest_kwait"
+    package.mkdir()
+    (package / "above.py").write_text("import pytest_kwait.below\nimport pytest_kwait.beside\n")
+    (package / "below.py").write_text("def run(callback): callback()\n")
+    (package / "beside.py").write_text("def run():\n    import pytest_kwait.above\n")
+    down = [("above", "below"), ("above", "beside")]
+    calls = [*down, *(pair[::-1] for pair in down)]
+    walk = Walk([], calls, set(calls))
+
+    assert walk.two_way == down
+    assert walk.find_mutual(tmp_path) == [("above", "beside")]
+    assert walk._replace(direct=set()).find_mutual(tmp_path) == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.kubelet_nodes import list_kubelet_nodes
+from tools.controlplane.cluster import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -14,15 +16,27 @@ if TYPE_CHECKING:
 EMBEDDED_LACKS = {
     "images": "it runs no images",
 }
-"""The capabilities that tests can need, and why the embedded cluster lacks them."""
+"""Capabilities that tests can need, and why the embedded cluster lacks them."""
+
+SERVICE_NETWORK = "service network"
+"""The capability of clusters with a DNS server and a proxy for services."""
+
+PROGRAMS = "programs"
+"""The capability of clusters that have the images of `e2e/programs`."""
+
+MAPPINGS = "image mappings"
+"""The capability of the embedded cluster: images mapped to programs, and events about them."""
+
+PROVISIONER = "provisioner"
+"""The capability of clusters that make volumes for claims: a default storage class."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "needs(*capabilities): what this test needs of the cluster; where the embedded one has it"
-        " not, the test is skipped with the reason",
+        "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
+        " the test is skipped with the reason",
     )
 
 
@@ -32,12 +46,24 @@ def _capable(request: pytest.FixtureRequest) -> None:
     needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
     if not needed:
         return
-    unknown = sorted(set(needed) - set(EMBEDDED_LACKS))
+    known = {*EMBEDDED_LACKS, MAPPINGS, PROGRAMS, PROVISIONER, SERVICE_NETWORK}
+    unknown = sorted(set(needed) - known)
     if unknown:
-        pytest.fail(f"needs {', '.join(unknown)}: known are {', '.join(sorted(EMBEDDED_LACKS))}")
+        pytest.fail(f"needs {', '.join(unknown)}: known are {', '.join(sorted(known))}")
     if request.getfixturevalue("kwait_cluster").provider == "embedded":
-        reasons = [EMBEDDED_LACKS[need] for need in needed]
-        pytest.skip(f"on the embedded cluster: {'; '.join(reasons)}")
+        reasons = [EMBEDDED_LACKS[need] for need in needed if need in EMBEDDED_LACKS]
+        if reasons:
+            pytest.skip(f"on the embedded cluster: {'; '.join(reasons)}")
+    elif MAPPINGS in needed:
+        pytest.skip("about image mappings and events that only the embedded cluster has")
+    elif PROGRAMS in needed and FOLDER_VARIABLE not in os.environ:
+        pytest.skip("only `python -m tools.controlplane run` makes images of these programs")
+    elif PROVISIONER in needed and not request.getfixturevalue("kwait").list("storageclasses"):
+        pytest.skip("no storage class: nothing makes volumes for claims")
+    elif SERVICE_NETWORK in needed:
+        services = request.getfixturevalue("kwait").list("services", namespace="kube-system")
+        if not any(service["metadata"]["name"] == "kube-dns" for service in services):
+            pytest.skip("no service kube-dns: the cluster has no DNS server and no kube-proxy")
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ __all__ = ["begin", "run"]
 
 
 def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int, str]:
-    """Run a suite; return its status and what it says.
+    """Run a suite; return its status and output.
 
     Args:
         folder: where it is written to.
-        kubeconfig: the cluster, and as whom.
+        kubeconfig: the cluster and the user.
         suite: the code of its tests.
         options: for pytest.
     """
@@ -32,7 +32,7 @@ def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int,
 
 
 def begin(folder: Path, kubeconfig: Path, suite: str, *options: str) -> subprocess.Popen[str]:
-    """Begin to run a suite; arguments as for `run`."""
+    """Start to run a suite; arguments as for `run`."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_suite.py").write_text(suite)
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]

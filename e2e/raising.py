@@ -22,9 +22,9 @@ _LIMITS = ("2s", "10s", "1m0s")
 
 @contextmanager
 def raises(error: type[BaseException], match: str) -> Iterator[ExceptionInfo[BaseException]]:
-    """Expect an error whose message, read as one line, matches.
+    """Expect an error with a message that matches as one line.
 
-    Where a message breaks its lines depends on the names in it, which differ with every cluster
+    The line breaks of a message depend on the names in it, which differ with every cluster
     and run.
 
     Args:

@@ -3,10 +3,10 @@
     python -m conformance.api.mutations compare KUBECONFIG OTHER [--seed S] [--count N] [--kind K]
     python -m conformance.api.mutations transcript [--seed S] [--count N] > FILE
 
-Each takes a sound object of the registry's samples, walks by the server's own schema to any field,
-there or not, and puts something odd there. Nothing is stored: creates are dry. The same seed makes
-the same objects. Where a refusal has the same causes in another order, as maps have none, the two
-are taken for the same.
+Each takes a valid object of the registry's samples, walks by the server's schema to any field,
+present or not, and sets an invalid value. Nothing is stored: creates are dry runs. The same seed
+makes the same objects. Refusals with the same causes in another order are equal, as maps have no
+order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.codec.schema import Shape, Struct
 
-__all__ = ["KINDS", "break_field", "make_steps"]
+__all__ = ["KINDS", "break_field", "is_same_outcome", "make_steps"]
 
 SAMPLES = Path(__file__).parents[2] / "tools" / "simulator_data" / "samples.yaml"
 KINDS = (
@@ -93,6 +93,7 @@ _ODD: dict[Form, tuple[Any, ...]] = {
 }
 _KEYS = ("a", "a.example/b", "A b", "", "cpu", "memory", "kubernetes.io/a", "x" * 64)
 _NODE_PORT = re.compile(r"(nodePort: Duplicate value: |Duplicate value: )3[0-2]\d{3}")
+_TYPE_ERRORS = re.compile(r"failed to create typed patch object \(.*?\): (.*)", re.DOTALL)
 _NEVER = frozenset({"apiVersion", "kind", "managedFields", "status"})
 _DEEPEST = 5
 
@@ -104,7 +105,7 @@ def break_field(sample: dict[str, Any], rng: Random) -> dict[str, Any]:
     _break(struct_of(group, version, sample["kind"]), found, rng)
     metadata = found.get("metadata")
     if isinstance(metadata, dict) and metadata.get("generateName"):
-        # What a server makes of it would be told in any answer.
+        # Every response would contain the server's changes to it.
         metadata.setdefault("name", "made")
     return found
 
@@ -152,7 +153,7 @@ def _made(shape: Shape, rng: Random, depth: int) -> Any:
     if shape.form is Form.LIST:
         return [_made(shape.item, rng, depth + 1) for _ in range(rng.choice((0, 1, 1, 2)))]
     if shape.form is Form.MAP:
-        # One key: what is said of several comes in no order.
+        # One key: errors about several have no order.
         return {key: _made(shape.item, rng, depth + 1) for key in (rng.choice(_KEYS),)}
     return rng.choice(_ODD[shape.form])
 
@@ -176,9 +177,23 @@ def make_steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[st
         }
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether responses are equal up to the order of their causes."""
-    return one == other or _unordered(one) == _unordered(other)
+def is_same_outcome(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether responses are equal up to the order of their causes.
+
+    The type errors of an applied object are equal if one server's contain the other's: a server
+    reads fields in any order, and not beyond an unknown one.
+    """
+    if one == other or _unordered(one) == _unordered(other):
+        return True
+    mine, theirs = (_read_type_errors(outcome["body"]) for outcome in (one, other))
+    return bool(mine and theirs) and (mine <= theirs or mine >= theirs)
+
+
+def _read_type_errors(body: Any) -> frozenset[str]:
+    """Return the type errors of an answer to an applied object; empty for another one."""
+    message = body.get("message", "") if isinstance(body, dict) else ""
+    found = _TYPE_ERRORS.fullmatch(message)
+    return frozenset(found[1].removeprefix("errors:\n  ").split("\n  ")) if found else frozenset()
 
 
 def _unordered(outcome: dict[str, Any]) -> Any:
@@ -196,7 +211,7 @@ def _compare(one: Path, other: Path, made: list[dict[str, Any]]) -> int:
         answers = pool.map(lambda path: list(play_transcript(RawClient(path), made)), (one, other))
     differ = 0
     for step, mine, theirs in zip(made, *answers, strict=True):
-        if _same(mine, theirs):
+        if is_same_outcome(mine, theirs):
             continue
         differ += 1
         sys.stdout.write(f"{step['do']}\n  {json.dumps(step['body'])}\n")

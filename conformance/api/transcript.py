@@ -1,6 +1,7 @@
 """Transcripts: requests in order, compared by status and normalized body.
 
-Normalization removes what differs from run to run: UIDs, resource versions, times, random names.
+Normalization removes values that differ from run to run: UIDs, resource versions, times and
+random names.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -17,25 +19,29 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tools.raw_api import RawClient, RawResponse
 
-__all__ = ["Outcome", "load_transcript", "normalize_body", "play_transcript"]
+__all__ = ["TRANSCRIPTS", "Outcome", "load_transcript", "normalize_body", "play_transcript"]
+
+TRANSCRIPTS = Path(__file__).with_name("transcripts")
+"""The folder of the transcripts."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SUFFIX = re.compile(r"(?<=[-.])[bcdfghjklmnpqrstvwxz2456789]{5}(?=$|[\" ])")
 _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b(:\d+)?")
-_REVISION = re.compile(r"(?<=current: )\d+|(?<=in record \()\d+(?=\))")
+_REVISION = re.compile(
+    r"(?<=current: )\d+|(?<=in record \()\d+(?=\))|(?<=resourceVersion\\\":\\\")\d+"
+)
 _WEB_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
 _AGE = re.compile(r"^(\d+[smhdy])+$")
 _IGNORED = frozenset({"managedFields"})
-"""Held to the real server by a transcript of their own."""
+"""Compared with the real server in a transcript of their own."""
 
 
 def normalize_body(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
-    """Return `value` with placeholders for what differs in every run.
+    """Return `value` with placeholders for values that differ in every run.
 
     Args:
         value: decoded JSON or text.
@@ -59,7 +65,7 @@ def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> 
     if key in ("healthCheckNodePort", "nodePort", "storageVersionHash"):
         return f"<{key}>"
     if key == "managedFields" and isinstance(value, list):
-        # A server sorts them by whole seconds first, and a second may pass between any two steps.
+        # A server sorts them by whole seconds first, and a second may pass between two steps.
         value = sorted(value, key=_normalize_managed_fields_entry)
     if key == "description":
         return ""

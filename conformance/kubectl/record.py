@@ -6,37 +6,28 @@ python -m conformance.kubectl.record KUBECONFIG [NAME...]
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
 
-from conformance.kubectl.script import find_kubectl, load_script, play_script
-
-SCRIPTS = Path(__file__).with_name("scripts")
-RECORDINGS = Path(__file__).with_name("recordings")
+from conformance.kubectl.script import SCRIPTS, find_kubectl, load_script, play_script
+from conformance.recordings import add_record_arguments, select_scripts, write_recording
 
 
 def main() -> None:
     """Write one recording for each script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kubeconfig", type=Path)
-    parser.add_argument("names", nargs="*", help="the scripts (default: all)")
-    parser.add_argument("--into", type=Path, default=RECORDINGS, help="the folder to write to")
+    add_record_arguments(parser, SCRIPTS)
     arguments = parser.parse_args()
     kubectl, reason = find_kubectl()
     if kubectl is None:
         parser.error(reason)
-    arguments.into.mkdir(exist_ok=True)
-    for path in sorted(SCRIPTS.glob("*.yaml")):
-        if arguments.names and path.stem not in arguments.names:
-            continue
+    for path in select_scripts(parser, SCRIPTS, arguments.names):
         with tempfile.TemporaryDirectory() as folder:
             outcomes = list(
                 play_script(load_script(path), arguments.kubeconfig, kubectl, Path(folder))
             )
-        text = json.dumps(outcomes, indent=1) + "\n"
-        arguments.into.joinpath(f"{path.stem}.json").write_text(text)
+        write_recording(path, outcomes, sort_keys=False)
         sys.stdout.write(f"{path.stem}: {len(outcomes)} commands\n")
 
 

@@ -1,7 +1,7 @@
 """Scripts of kubectl commands, compared by exit code and normalized output.
 
-kubectl must be of the version that recorded them. Normalization removes what differs from run to
-run and from cluster to cluster.
+kubectl must be of the version that recorded them. Normalization removes values that differ from
+run to run and from cluster to cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from tools.raw_api import RawClient
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Outcome", "find_kubectl", "load_script", "normalize_output", "play_script"]
+__all__ = ["SCRIPTS", "Outcome", "find_kubectl", "load_script", "normalize_output", "play_script"]
+
+SCRIPTS = Path(__file__).with_name("scripts")
+"""The folder of the scripts."""
 
 
 def find_kubectl() -> tuple[Path | None, str]:
@@ -88,11 +91,11 @@ _RULES = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "<time>"),
         (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
-        (r"https?://(127\.0\.0\.1|localhost|\[::1\]):\d+", "<server>"),
+        (r"https?://(\d{1,3}(\.\d{1,3}){3}|localhost|\[::1\]):\d+", "<server>"),
         (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?(/\d+)?\b", "<address>"),
         (r"(containerd|kwait)://\S+|\b\S+@sha256:[0-9a-f]{64}\b|\bsha256:[0-9a-f]{64}\b", "<id>"),
         (r"\b(kwait-)?node-\d+\b", "<node>"),
-        # A controller's pods: <name>-<hash>-<suffix>, and what kubectl names itself.
+        # A controller's pods: <name>-<hash>-<suffix>, and names that kubectl generates.
         (rf"-[{_RANDOM}]{{7,10}}-[{_RANDOM}]{{5}}\b", "-<hash>-<suffix>"),
         (rf"(?<=pod-template-hash[=:] )[{_RANDOM}]{{7,10}}\b", "<hash>"),
         (rf"(?<=pod-template-hash=)[{_RANDOM}]{{7,10}}\b", "<hash>"),
@@ -111,7 +114,7 @@ _RULES = [
 
 
 def normalize_output(text: str, names: dict[str, str]) -> list[str]:
-    """Return the lines of `text` with placeholders for what differs in every run.
+    """Return the lines of `text` with placeholders for values that differ in every run.
 
     Args:
         text: the output of a command.

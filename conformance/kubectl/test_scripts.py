@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.kubectl.script import find_kubectl, load_script, play_script
+from conformance.kubectl.script import SCRIPTS, find_kubectl, load_script, play_script
+from conformance.recordings import list_scripts, read_recording
 
 if TYPE_CHECKING:
-    from pytest_kwait.clusters import Cluster
+    from pathlib import Path
 
-SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.yaml"))
+    from pytest_kwait.clusters import Cluster
 
 
 @pytest.fixture(scope="session")
@@ -25,12 +24,11 @@ def kubectl() -> Path:
     return program
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", list_scripts(SCRIPTS), ids=lambda path: path.stem)
 def test_kubectl_script_equals_recording(
     path: Path, kubectl: Path, kwait_cluster: Cluster, tmp_path: Path
 ) -> None:
-    recording = path.parent.with_name("recordings") / f"{path.stem}.json"
-    expected: list[dict[str, Any]] = json.loads(recording.read_text())
+    expected: list[dict[str, Any]] = read_recording(path)
     outcomes = play_script(load_script(path), kwait_cluster.kubeconfig, kubectl, tmp_path, expected)
     different = [
         f"{wanted}\n{outcome}"

@@ -25,9 +25,9 @@ LEAST = 60
 
 @pytest.fixture
 def golden_files(kwait_cluster: Cluster) -> Path:
-    """The folder of the module k8s.io/api, of the version that the real server is built from.
+    """Return the folder of the module k8s.io/api, of the real server's version.
 
-    Who has built that one has it; who tries the embedded cluster need not have Go, nor a network.
+    Skips where that module is missing: the embedded cluster needs neither Go nor a network.
     """
     give_up = pytest.skip if kwait_cluster.provider == "embedded" else pytest.fail
     if shutil.which("go") is None:

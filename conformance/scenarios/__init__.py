@@ -1,5 +1,5 @@
 """Scenarios: lifecycles of workloads, recorded on a real cluster and played on any.
 
-Contents: scenarios (`scripts/`), what was observed on a real cluster (`recordings/`), and the
+Contents: scenarios (`scripts/`), observations of a real cluster (`recordings/`), and the
 modules that play, record and compare them.
 """

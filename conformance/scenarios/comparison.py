@@ -19,13 +19,13 @@ class Comparison:
     """The differences between one run and the recording."""
 
     milestones: int = 0
-    """All that were wanted or seen."""
+    """All that were expected or observed."""
     events: int = 0
     milestone_faults: list[str] = field(default_factory=list)
     event_faults: list[str] = field(default_factory=list)
     end_faults: list[str] = field(default_factory=list)
     missing: int = 0
-    """How many of the milestones and events may still come."""
+    """The number of milestones and events that may still come."""
 
     def __add__(self, other: Comparison) -> Comparison:
         return Comparison(
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def settled(self) -> bool:
-        """Whether more time could not remove any difference."""
+        """Return whether more time could not remove any difference."""
         return not (self.missing or self.end_faults)
 
     @property
@@ -63,8 +63,8 @@ def compare(name: str, recording: Recording, run: Run) -> Comparison:
         wanted = recording["objects"].get(key, {"always": {}, "sometimes": [], "ends": [[]]})
         _compare_object(f"{name}: {key}", wanted, run["objects"].get(key, []), result)
     for key in sorted(recording["events"].keys() | run["events"].keys()):
-        told = recording["events"].get(key, {"always": [], "sometimes": []})
-        _compare_events(f"{name}: {key}", told, set(run["events"].get(key, ())), result)
+        expected = recording["events"].get(key, {"always": [], "sometimes": []})
+        _compare_events(f"{name}: {key}", expected, set(run["events"].get(key, ())), result)
     return result
 
 
@@ -92,7 +92,7 @@ def _compare_object(
 
 
 def _between(milestone: str, known: set[str]) -> bool:
-    """Whether it counts what is known to be counted, and no more than that came to."""
+    """Return whether it is an intermediate count of a known counter."""
     counted = parse_count(milestone)
     if counted is None:
         return False
@@ -103,7 +103,10 @@ def _between(milestone: str, known: set[str]) -> bool:
 
 
 def _early(milestone: str, before: list[str], instances: list[dict[str, Any]]) -> str:
-    """What came after it that comes before it; at once is what a watch sees that skips a state."""
+    """Return a milestone that came after it but must come before it; empty if none.
+
+    Milestones of the same observation have no order: a watch may skip a state.
+    """
     for instance in instances:
         life = instance["seen"]
         for other in before:
@@ -113,13 +116,13 @@ def _early(milestone: str, before: list[str], instances: list[dict[str, Any]]) -
 
 
 def _compare_events(
-    what: str, wanted: dict[str, list[str]], told: set[str], result: Comparison
+    what: str, wanted: dict[str, list[str]], observed: set[str], result: Comparison
 ) -> None:
     always, sometimes = set(wanted["always"]), set(wanted["sometimes"])
-    result.events += len(always | told)
-    result.missing += len(always - told)
-    result.event_faults += [f"{what} has no event '{each}'" for each in sorted(always - told)]
+    result.events += len(always | observed)
+    result.missing += len(always - observed)
+    result.event_faults += [f"{what} has no event '{each}'" for each in sorted(always - observed)]
     result.event_faults += [
         f"{what} has the event '{each}', which it never has"
-        for each in sorted(told - always - sometimes)
+        for each in sorted(observed - always - sometimes)
     ]

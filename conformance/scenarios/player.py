@@ -65,7 +65,7 @@ _LIFE = 240
 
 
 def path_of(kind: str, namespace: str) -> str:
-    """Return the path of a kind's collection in a namespace; any spelling of the kind will do."""
+    """Return the path of a kind's collection in a namespace; kinds in any case."""
     known = {name.lower(): name for name in KINDS | _UNWATCHED}
     name = known[kind.lower()]
     group, plural = (KINDS | _UNWATCHED)[name].split()
@@ -79,12 +79,14 @@ class ClusterWatch:
 
     Args:
         endpoint: the cluster.
-        tell: called from these threads with the type of a change and the object.
+        on_change: called from these threads with the type of a change and the object.
     """
 
-    def __init__(self, endpoint: RawClient, tell: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(
+        self, endpoint: RawClient, on_change: Callable[[str, dict[str, Any]], None]
+    ) -> None:
         self._endpoint = endpoint
-        self._tell = tell
+        self._on_change = on_change
         self._over = threading.Event()
 
     def begin(self) -> None:
@@ -116,12 +118,12 @@ class ClusterWatch:
                         version = self._version(path)
                         break
                     version = obj["metadata"]["resourceVersion"]
-                    self._tell(change["type"], {"kind": kind} | obj)
+                    self._on_change(change["type"], {"kind": kind} | obj)
             except (urllib3.exceptions.HTTPError, json.JSONDecodeError, OSError):
                 SYSTEM_CLOCK.sleep(_PAUSE)
 
 
-_HANDS = 4
+_MAX_THREADS = 4
 _LIMIT = 600.0
 _TOGETHER = 20
 _QUIET = 0.5
@@ -139,22 +141,22 @@ class PlayedScenario:
 
     scenario: Scenario
     namespace: str
-    story: Timeline = field(default_factory=Timeline)
+    timeline: Timeline = field(default_factory=Timeline)
     done: int = 0
-    """How many of its steps are done."""
+    """The number of its steps that are done."""
     busy: bool = False
     began_at: float = field(default_factory=SYSTEM_CLOCK.monotonic)
-    """When it began; seconds of the monotonic clock."""
+    """The start in monotonic seconds."""
     over_at: float | None = None
-    """When it was over, by the same clock."""
-    judged_at: float = 0.0
-    """When it was last asked whether it has settled."""
+    """The end, by the same clock."""
+    checked_at: float = 0.0
+    """The time of the last check whether it has settled."""
     ended: bool = False
     changed: bool = True
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """The milestones that it waits for."""
+        """The awaited milestones."""
         if self.done < len(self.scenario.steps):
             return tuple(self.scenario.steps[self.done].get("when", ()))
         return self.scenario.over
@@ -162,7 +164,7 @@ class PlayedScenario:
     @property
     def missing(self) -> list[str]:
         """The awaited milestones that were not observed."""
-        return [wish for wish in self.wishes if not self.story.holds(wish)]
+        return [wish for wish in self.wishes if not self.timeline.holds(wish)]
 
 
 def play_scenarios(
@@ -179,7 +181,7 @@ def play_scenarios(
     Args:
         kubeconfig: the cluster.
         scenarios: the scenarios.
-        settled: whether an ended scenario will show nothing more.
+        settled: returns whether an ended scenario is complete.
         linger: the longest wait for that, in seconds.
         limit: the limit of the whole play, in seconds.
         together: the number of scenarios in parallel: with more, two CPUs start containers too
@@ -201,65 +203,67 @@ class _Player:
         self._settled = settled
         self._linger = linger
         self._together = together
-        self._told: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._played: dict[str, PlayedScenario] = {}
         self._node = ""
 
     def play(self, scenarios: list[Scenario], limit: float) -> list[PlayedScenario]:
         nodes = self._endpoint.request("GET", "/api/v1/nodes").body["items"]
         self._node = nodes[0]["metadata"]["name"]
-        watching = ClusterWatch(self._endpoint, self._tell)
+        watching = ClusterWatch(self._endpoint, self._on_change)
         deadline = SYSTEM_CLOCK.monotonic() + limit
-        with ThreadPoolExecutor(_HANDS) as hands:
+        with ThreadPoolExecutor(_MAX_THREADS) as executor:
             try:
                 watching.begin()
-                self._run(hands, scenarios, deadline)
+                self._run(executor, scenarios, deadline)
             finally:
                 watching.end()
                 for played in self._played.values():
                     if not played.ended:
-                        hands.submit(self._clear, played)
+                        executor.submit(self._clear, played)
         return list(self._played.values())
 
-    def _run(self, hands: ThreadPoolExecutor, scenarios: list[Scenario], deadline: float) -> None:
+    def _run(
+        self, executor: ThreadPoolExecutor, scenarios: list[Scenario], deadline: float
+    ) -> None:
         later = list(reversed(scenarios))
         while SYSTEM_CLOCK.monotonic() < deadline:
             waiting = [each for each in self._played.values() if not each.ended]
             running = sum(each.over_at is None for each in waiting)
-            room = min(self._together - running, len(later))
-            waiting += [self._begin(later.pop(), hands) for _ in range(room)]
+            free = min(self._together - running, len(later))
+            waiting += [self._begin(later.pop(), executor) for _ in range(free)]
             if not waiting:
                 return
             self._take()
             for played in waiting:
-                self._advance(played, hands)
+                self._advance(played, executor)
 
-    def _begin(self, scenario: Scenario, hands: ThreadPoolExecutor) -> PlayedScenario:
+    def _begin(self, scenario: Scenario, executor: ThreadPoolExecutor) -> PlayedScenario:
         namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
         played = self._played[namespace] = PlayedScenario(scenario, namespace)
-        hands.submit(self._make_namespace, namespace)
+        executor.submit(self._make_namespace, namespace)
         return played
 
     def _take(self) -> None:
         """Process the received changes, or wait briefly for one."""
         try:
-            self._told.get(timeout=_QUIET)()
+            self._changes.get(timeout=_QUIET)()
             while True:
-                self._told.get_nowait()()
+                self._changes.get_nowait()()
         except queue.Empty:
             return
 
-    def _advance(self, played: PlayedScenario, hands: ThreadPoolExecutor) -> None:
+    def _advance(self, played: PlayedScenario, executor: ThreadPoolExecutor) -> None:
         if played.over_at is not None:
             now = SYSTEM_CLOCK.monotonic()
-            if not played.changed and now - played.judged_at < _PLAYER_PAUSE:
+            if not played.changed and now - played.checked_at < _PLAYER_PAUSE:
                 return
-            played.changed, played.judged_at = False, now
+            played.changed, played.checked_at = False, now
             if now - played.over_at > self._linger or self._settled(played):
                 played.ended = True
-                hands.submit(self._clear, played)
+                executor.submit(self._clear, played)
             return
-        if played.busy or not played.changed or not played.story.set_up:
+        if played.busy or not played.changed or not played.timeline.set_up:
             return
         played.changed = False
         if played.missing:
@@ -272,18 +276,18 @@ class _Player:
         step = played.scenario.filled(
             played.scenario.steps[played.done], {"ns": played.namespace, "node": self._node}
         )
-        doing = hands.submit(self._do, played.namespace, step, played.story.name_of)
-        doing.add_done_callback(lambda done: self._told.put(lambda: _done(played, done)))
+        doing = executor.submit(self._do, played.namespace, step, played.timeline.name_of)
+        doing.add_done_callback(lambda done: self._changes.put(lambda: _done(played, done)))
 
-    def _tell(self, change: str, obj: dict[str, Any]) -> None:
+    def _on_change(self, change: str, obj: dict[str, Any]) -> None:
         namespace = _namespace_of(obj)
         if namespace in self._played:
-            self._told.put(lambda: self._observe(namespace, change, obj))
+            self._changes.put(lambda: self._observe(namespace, change, obj))
 
     def _observe(self, namespace: str, change: str, obj: dict[str, Any]) -> None:
         played = self._played[namespace]
         if not played.ended:
-            played.story.observe(change, obj)
+            played.timeline.observe(change, obj)
             played.changed = True
 
     # -- actions
@@ -363,7 +367,7 @@ def _namespace_of(obj: dict[str, Any]) -> str:
 
 def _done(played: PlayedScenario, doing: Future[list[str]]) -> None:
     for text in doing.result():
-        played.story.answered(text)
+        played.timeline.answered(text)
     played.done += 1
     played.busy = False
     played.changed = True

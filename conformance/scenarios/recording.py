@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from conformance.scenarios.timeline import parse_count
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["Recording", "get_end", "merge_runs", "read_recording", "write_recording"]
+__all__ = ["Recording", "get_end", "merge_runs"]
 
 Recording = dict[str, Any]
 Run = dict[str, Any]
@@ -19,19 +15,19 @@ Run = dict[str, Any]
 _PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
 """Reasons that alternate forever."""
 _SANDBOX = re.compile(r"PodReadyToStartContainers=\w+; (?=.*phase=(Succeeded|Failed))")
-"""Becomes false when the kubelet has come to remove the sandbox of a pod that has ended."""
+"""Becomes false when the kubelet removes the sandbox of a pod that has ended."""
 _TWICE = frozenset(
     {"PodReadyToStartContainers=False", "Ready=False ContainersNotReady"}
     | {"ContainersReady=False ContainersNotReady"}
 )
-"""What pods are at first and may be again: who missed the first time would see another order."""
+"""Initial states that may return: a watch that misses the first time sees another order."""
 
 
 def get_end(instances: list[dict[str, Any]]) -> list[str]:
     """Return the final states of the objects of one name; deleted ones count as one."""
     ends = ["; ".join(each["now"]) for each in instances]
-    gone = ["gone"] if "gone" in ends else []
-    return gone + sorted(map(_steady, (end for end in ends if end != "gone")))
+    deleted = ["gone"] if "gone" in ends else []
+    return deleted + sorted(map(_steady, (end for end in ends if end != "gone")))
 
 
 def _steady(end: str) -> str:
@@ -41,11 +37,11 @@ def _steady(end: str) -> str:
 def merge_runs(runs: list[Run]) -> Recording:
     """Return the recording of these runs."""
     keys = sorted({key for run in runs for key in run["objects"]})
-    told = sorted({key for run in runs for key in run["events"]})
+    keys = sorted({key for run in runs for key in run["events"]})
     return {
         "runs": len(runs),
         "objects": {key: _object([run["objects"].get(key, []) for run in runs]) for key in keys},
-        "events": {key: _events([set(run["events"].get(key, ())) for run in runs]) for key in told},
+        "events": {key: _events([set(run["events"].get(key, ())) for run in runs]) for key in keys},
     }
 
 
@@ -59,10 +55,10 @@ def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
     always, ever = set.intersection(*seen), set.union(*seen)
     passing = _passing(ever, runs)
     always -= passing
-    lives = [each["seen"] for run in runs for each in run]
+    lifetimes = [each["seen"] for run in runs for each in run]
     return {
         "always": {
-            milestone: _latest(_before(milestone, ever - passing, lives), always, lives)
+            milestone: _latest(_before(milestone, ever - passing, lifetimes), always, lifetimes)
             for milestone in sorted(always)
         },
         "sometimes": sorted(ever - always),
@@ -71,38 +67,29 @@ def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def _passing(ever: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
-    """Counts that are no object's last: who watches may miss them."""
+    """Return counts that are no object's last; a watch may miss them."""
     last = {milestone for run in runs for each in run for milestone in each["now"]}
     return {milestone for milestone in ever - last if parse_count(milestone)}
 
 
-def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:
-    """What came before it in each life that had both, and in at least one."""
+def _before(milestone: str, ever: set[str], lifetimes: list[dict[str, int]]) -> set[str]:
+    """Return the milestones that precede it in each lifetime with both, and in at least one."""
     found: set[str] = set()
     if milestone in _TWICE:
         return found
     for other in ever - {milestone} - _TWICE:
-        both = [life for life in lives if milestone in life and other in life]
+        both = [life for life in lifetimes if milestone in life and other in life]
         if both and all(life[other] < life[milestone] for life in both):
             found.add(other)
     return found
 
 
-def _latest(before: set[str], always: set[str], lives: list[dict[str, int]]) -> list[str]:
-    """Those of what came before that say the most: the others came before one that always comes."""
+def _latest(before: set[str], always: set[str], lifetimes: list[dict[str, int]]) -> list[str]:
+    """Return the latest of `before`: the others precede one that always comes."""
     return sorted(
         each
         for each in before
-        if not any(each in _before(other, {each}, lives) for other in (before & always) - {each})
+        if not any(
+            each in _before(other, {each}, lifetimes) for other in (before & always) - {each}
+        )
     )
-
-
-def read_recording(path: Path) -> Recording:
-    """Return the recording in a file."""
-    recording: Recording = json.loads(path.read_text())
-    return recording
-
-
-def write_recording(path: Path, recording: Recording) -> None:
-    """Write the recording in a readable form."""
-    path.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")

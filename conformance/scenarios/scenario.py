@@ -9,10 +9,11 @@ from typing import Any
 
 import yaml
 
-__all__ = ["RECORDINGS", "SCRIPTS", "Scenario", "list_names", "load_scenario"]
+from conformance.recordings import list_scripts
+
+__all__ = ["SCRIPTS", "Scenario", "list_names", "load_scenario"]
 
 SCRIPTS = Path(__file__).with_name("scripts")
-RECORDINGS = Path(__file__).with_name("recordings")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Scenario:
     name: str
     about: str
     steps: tuple[dict[str, Any], ...]
-    """The first makes the objects."""
+    """The first creates the objects."""
     over: tuple[str, ...]
     first: bool
 
@@ -37,11 +38,13 @@ class Scenario:
 
 def list_names() -> list[str]:
     """Return the names of all scenarios."""
-    return sorted(path.stem for path in SCRIPTS.glob("*.yaml"))
+    return [path.stem for path in list_scripts(SCRIPTS)]
 
 
 def load_scenario(name: str) -> Scenario:
     """Return the scenario of that name."""
-    told = yaml.safe_load((SCRIPTS / f"{name}.yaml").read_text())
-    steps = ({"create": told["objects"]}, *told.get("steps", ()))
-    return Scenario(name, told["about"], steps, tuple(told["over"]), told.get("first", False))
+    content = yaml.safe_load((SCRIPTS / f"{name}.yaml").read_text())
+    steps = ({"create": content["objects"]}, *content.get("steps", ()))
+    return Scenario(
+        name, content["about"], steps, tuple(content["over"]), content.get("first", False)
+    )

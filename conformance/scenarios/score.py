@@ -16,7 +16,7 @@ from conformance.scenarios.comparison import Comparison
 from conformance.scenarios.scenario import list_names
 from conformance.scenarios.stage import EVENTS, MILESTONES, Stage, play_once
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.clusters.provider import EmbeddedProvider
 
 
 def main() -> int:

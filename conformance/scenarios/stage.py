@@ -6,10 +6,10 @@ import fcntl
 import json
 from typing import TYPE_CHECKING, Any
 
+from conformance.recordings import read_recording
 from conformance.scenarios.comparison import Comparison, compare
 from conformance.scenarios.player import PlayedScenario, play_scenarios
-from conformance.scenarios.recording import read_recording
-from conformance.scenarios.scenario import RECORDINGS, load_scenario
+from conformance.scenarios.scenario import SCRIPTS, load_scenario
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -52,22 +52,22 @@ class Stage:
         missing: list[str] = self._runs[name]["missing"]
         return missing
 
-    def told(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return the timeline of a scenario as text."""
         return json.dumps(self.run(name), indent=1)
 
     def compared(self, name: str) -> Comparison:
         """Return the comparison of a scenario with its recording."""
-        return compare(name, read_recording(RECORDINGS / f"{name}.json"), self.run(name))
+        return compare(name, read_recording(SCRIPTS / f"{name}.yaml"), self.run(name))
 
 
 def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Play the scenarios; return the argument of `Stage`."""
-    recordings = {name: read_recording(RECORDINGS / f"{name}.json") for name in wanted}
+    recordings = {name: read_recording(SCRIPTS / f"{name}.yaml") for name in wanted}
 
     def settled(played: PlayedScenario) -> bool:
         name = played.scenario.name
-        compared = compare(name, recordings[name], played.story.as_json())
+        compared = compare(name, recordings[name], played.timeline.as_json())
         lingered = SYSTEM_CLOCK.monotonic() - (played.over_at or 0.0)
         return compared.settled or (lingered > _BRIEFLY and not compared.end_faults)
 
@@ -77,7 +77,7 @@ def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, An
     unplayed = {"run": {"objects": {}, "events": {}}, "missing": ["its turn"]}
     return dict.fromkeys(recordings, unplayed) | {
         each.scenario.name: {
-            "run": each.story.as_json(),
+            "run": each.timeline.as_json(),
             "missing": [] if each.over_at is not None else each.missing,
         }
         for each in everything

@@ -28,6 +28,8 @@ def test_timelines_equal_recordings(stage: Stage) -> None:
 @pytest.mark.parametrize("name", list_names())
 def test_scenario_ends_as_recorded(name: str, stage: Stage) -> None:
     missing = stage.missing(name)
-    assert not missing, f"{name} is not over: {', '.join(missing)} was not seen\n{stage.told(name)}"
+    assert not missing, (
+        f"{name} is not over: {', '.join(missing)} was not seen\n{stage.describe(name)}"
+    )
     compared = stage.compared(name)
     assert not compared.end_faults, str(compared)

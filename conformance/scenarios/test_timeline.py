@@ -18,21 +18,21 @@ def _object(kind: str, name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def story() -> Timeline:
-    story = Timeline()
+def timeline() -> Timeline:
+    timeline = Timeline()
     taints = [{"key": "a", "effect": "NoExecute"}]
-    story.observe("ADDED", _object("Node", NODE, spec={"taints": taints}))
+    timeline.observe("ADDED", _object("Node", NODE, spec={"taints": taints}))
     about = {"kind": "Node", "name": NODE}
-    told = {"involvedObject": about, "type": "Normal", "reason": "NodeNotReady"}
-    story.observe("ADDED", _object("Event", "e") | told)
+    event = {"involvedObject": about, "type": "Normal", "reason": "NodeNotReady"}
+    timeline.observe("ADDED", _object("Event", "e") | event)
     status = {
         "nominatedNodeName": NODE,
         "ephemeralContainerStatuses": [
             {"name": "e", "restartCount": 2, "state": {"terminated": ENDED}}
         ],
     }
-    story.observe("ADDED", _object("Pod", "p", status=status))
-    return story
+    timeline.observe("ADDED", _object("Pod", "p", status=status))
+    return timeline
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def story() -> Timeline:
         ("2 pod/p there", False),
     ],
 )
-def test_milestones_that_hold(story: Timeline, wish: str, holds: bool) -> None:
-    assert story.holds(wish) is holds
+def test_milestones_that_hold(timeline: Timeline, wish: str, holds: bool) -> None:
+    assert timeline.holds(wish) is holds
 
 
-def test_node_names_are_normalized(story: Timeline) -> None:
-    assert sorted(story.objects()) == ["node/{ns}", "pod/p"]
-    assert story.events() == {"node/{ns}": {"Normal NodeNotReady"}}
+def test_node_names_are_normalized(timeline: Timeline) -> None:
+    assert sorted(timeline.objects()) == ["node/{ns}", "pod/p"]
+    assert timeline.events() == {"node/{ns}": {"Normal NodeNotReady"}}

@@ -198,11 +198,11 @@ class Instance:
     changes: int = 0
     events: set[str] = field(default_factory=set)
 
-    def observe(self, told: frozenset[str]) -> None:
+    def observe(self, milestones: frozenset[str]) -> None:
         """Record the state of the object."""
-        self.now = told
+        self.now = milestones
         self.changes += 1
-        for milestone in told:
+        for milestone in milestones:
             self.seen.setdefault(milestone, self.changes)
 
 
@@ -214,7 +214,7 @@ class Timeline:
         self._events: dict[str, set[str]] = {}
         self._answers = Instance("answers", "steps", "", "", 0)
         self.ready: set[str] = set()
-        """What each namespace has, as far as it was seen."""
+        """The default objects of the namespace that were observed."""
 
     def observe(self, change: str, obj: Obj) -> None:
         """Record one change of a watch."""
@@ -231,8 +231,8 @@ class Timeline:
         uid = metadata["uid"]
         if uid not in self._instances:
             self._instances[uid] = _instance(obj)
-        told = frozenset({GONE}) if change == "DELETED" else list_milestones(obj)
-        self._instances[uid].observe(told)
+        milestones = frozenset({GONE}) if change == "DELETED" else list_milestones(obj)
+        self._instances[uid].observe(milestones)
 
     def answered(self, text: str) -> None:
         """Record the response to an action."""
@@ -256,15 +256,15 @@ class Timeline:
 
     def events(self) -> dict[str, set[str]]:
         """Return types and reasons of the events of each object."""
-        told: dict[str, set[str]] = {}
+        found: dict[str, set[str]] = {}
         names = {
             f"{instance.kind}/{instance.name}": key
             for key, instances in self.objects().items()
             for instance in instances
         }
         for key, reasons in self._events.items():
-            told.setdefault(names.get(key, key), set()).update(reasons)
-        return told
+            found.setdefault(names.get(key, key), set()).update(reasons)
+        return found
 
     def name_of(self, key: str) -> str:
         """Return the name on this cluster of a live object with the common name `key`."""
@@ -308,7 +308,7 @@ class Timeline:
                 ]
                 for key, instances in sorted(self.objects().items())
             },
-            "events": {key: sorted(told) for key, told in sorted(self.events().items())},
+            "events": {key: sorted(reasons) for key, reasons in sorted(self.events().items())},
         }
 
 

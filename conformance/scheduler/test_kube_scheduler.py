@@ -26,7 +26,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
-from pytest_kwait.scheduler.framework.spread_constraints import collect_spread_selectors
+from pytest_kwait.scheduler.plugins.pod_topology_spread import collect_spread_selectors
 from tools.controlplane import assets
 from tools.controlplane.disposable import run_control_plane
 from tools.controlplane.polling import poll_until
@@ -204,8 +204,8 @@ def test_feasible_nodes_reasons_and_scores_equal_kube_schedulers(cluster: Cluste
     """200 pods, 20 each in ten clusters: feasible nodes, failure texts, and scores by plugin."""
     ours: dict[str, list[str]] = {}
     theirs: dict[str, list[str]] = {}
-    said: dict[str, str] = {}
-    heard: dict[str, str] = {}
+    our_errors: dict[str, str] = {}
+    their_errors: dict[str, str] = {}
     scores: dict[str, dict[str, int]] = {}
     algorithm = Algorithm()
     for seed in WORLDS:
@@ -226,11 +226,11 @@ def test_feasible_nodes_reasons_and_scores_equal_kube_schedulers(cluster: Cluste
             elif not ours[name]:
                 with pytest.raises(FitError) as caught:
                     algorithm.schedule(taken, snapshot)
-                said[name], heard[name] = str(caught.value), message
+                our_errors[name], their_errors[name] = str(caught.value), message
         cluster.clear()
 
     assert ours == theirs
-    assert said == heard
+    assert our_errors == their_errors
     assert scores == {
         pod: {node: sum(by_plugin.values()) for node, by_plugin in nodes.items()}
         for pod, nodes in cluster.referee.scores().items()

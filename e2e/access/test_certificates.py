@@ -24,7 +24,7 @@ REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
 def test_an_issued_certificate_authenticates_its_user(kwait: Kwait, tmp_path: Path) -> None:
-    """`kubectl certificate approve` is all it takes; nobody but an approver can do that."""
+    """Only an approver can run `kubectl certificate approve`."""
     name = kwait.namespace
     key = ec.generate_private_key(ec.SECP256R1())
     parts = [(NameOID.ORGANIZATION_NAME, "testers"), (NameOID.COMMON_NAME, name)]
@@ -72,7 +72,7 @@ def _approve(kwait: Kwait, name: str) -> None:
 
 
 def _who_am_i(kwait: Kwait, files: tuple[Path, Path]) -> dict[str, Any]:
-    """What the server takes the holder of a certificate for."""
+    """Return the user that the server authenticates by a certificate."""
     configuration = kwait.client.configuration
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     context.load_cert_chain(*files)

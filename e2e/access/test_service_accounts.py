@@ -6,8 +6,15 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kubernetes.client import ApiClient, ApiException, Configuration, CoreV1Api
+from kubernetes.client import (
+    ApiClient,
+    ApiException,
+    AuthenticationV1Api,
+    Configuration,
+    CoreV1Api,
+)
 
+from e2e.pods.manifest import container, pod
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -30,9 +37,9 @@ subjects: [{kind: ServiceAccount, name: reader}]
 """
 
 
-def acting(bench: Kwait, token: str) -> CoreV1Api:
-    """A client of the same cluster that shows this token and nothing else."""
-    there: Any = bench.client.configuration
+def acting(kwait: Kwait, token: str) -> CoreV1Api:
+    """Return a client of the same cluster with this token only."""
+    there: Any = kwait.client.configuration
     ours: Any = Configuration()
     ours.host, ours.ssl_ca_cert = there.host, there.ssl_ca_cert
     ours.api_key = {"BearerToken": f"Bearer {token}"}
@@ -40,12 +47,12 @@ def acting(bench: Kwait, token: str) -> CoreV1Api:
 
 
 def refusal(error: pytest.ExceptionInfo[ApiException]) -> tuple[Any, str]:
-    """Status and text of what the server refuses."""
+    """Return status and message of a refusal."""
     return error.value.status, str(error.value.body)
 
 
 def is_nobody(user: CoreV1Api, namespace: str) -> bool:
-    """Whether the server does not know who that is."""
+    """Return whether the server rejects the token."""
     try:
         user.list_namespaced_pod(namespace)
     except ApiException as error:
@@ -54,7 +61,7 @@ def is_nobody(user: CoreV1Api, namespace: str) -> bool:
 
 
 def test_a_service_account_with_a_role(kwait: Kwait, wait_for_authorization_update: Wait) -> None:
-    """The token is asked for; what the account may do is its roles' alone."""
+    """The account's roles determine the rights of its requested token."""
     kwait.apply(READER)
     user = f"system:serviceaccount:{kwait.namespace}:reader"
     wait_for_authorization_update(user, "list", "pods", timeout="4m")
@@ -76,7 +83,7 @@ def test_a_service_account_with_a_role(kwait: Kwait, wait_for_authorization_upda
 
 
 def test_a_token_that_is_kept_in_a_secret(kwait: Kwait) -> None:
-    """It comes a moment after the secret, and is nobody's once the secret is gone."""
+    """The controller adds it to the secret; without the secret it is invalid."""
     kwait.apply(READER)
     notes = {"kubernetes.io/service-account.name": "reader"}
     kwait.create(
@@ -96,12 +103,30 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Kwait) -> None:
     reader = acting(kwait, base64.b64decode(data["token"]).decode())
     kwait.delete("secret/key")
 
-    # A real server may remember for some seconds whose it was.
+    # A real server caches tokens for some seconds.
     wait.poll_immediate(0.1, 240, lambda: is_nobody(reader, kwait.namespace))
 
 
+def test_the_token_that_is_mounted_into_a_pod(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+    """Its review names the account, the pod and the node."""
+    script = "cat /var/run/secrets/kubernetes.io/serviceaccount/token"
+    kwait.create(pod("p", container(script=script)))
+    found = wait_for_pod_success("p")
+    token = kwait.logs("p")
+
+    request: Any = {"spec": {"token": token.strip()}}
+    review: Any = AuthenticationV1Api(kwait.client).create_token_review(request)
+
+    assert review.status.authenticated
+    assert review.status.user.username == f"system:serviceaccount:{kwait.namespace}:default"
+    extra = review.status.user.extra
+    assert extra["authentication.kubernetes.io/pod-name"] == ["p"]
+    assert extra["authentication.kubernetes.io/pod-uid"] == [found["metadata"]["uid"]]
+    assert extra["authentication.kubernetes.io/node-name"] == [found["spec"]["nodeName"]]
+
+
 def test_an_unknown_token_is_unauthorized(kwait: Kwait) -> None:
-    """Unlike one who may not, who is known."""
+    """An invalid token is 401, a missing right 403."""
     with pytest.raises(ApiException) as refused:
         acting(kwait, "unknown").list_namespaced_pod(kwait.namespace)
     assert refusal(refused)[0] == 401

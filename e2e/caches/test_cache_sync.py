@@ -55,7 +55,7 @@ WIDGETS = {
 
 @pytest.mark.wait_for_cache_sync("configmaps", "pods")
 def test_cache_sync_marker(kwait: Kwait) -> None:
-    """The marker names resources; their informers on the test's namespace are synced and here."""
+    """The marker syncs informers of the named resources in the test's namespace."""
     names = {c["metadata"]["name"] for c in kwait.informers["configmaps"].store.list()}
 
     assert "kube-root-ca.crt" in names
@@ -84,7 +84,7 @@ def test_factory_sync(kwait: Kwait, wait_for_cache_sync: Callable[..., bool]) ->
 def test_named_sync_logs(
     kwait: Kwait, wait_for_cache_sync: Callable[..., bool], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a name, the log says what is waited for and when it is there."""
+    """With a name, start and end of the wait are logged."""
     factory = cache.SharedInformerFactory(kwait.client, namespace=kwait.namespace)
     factory.informer_for("pods")
     factory.start()
@@ -102,7 +102,7 @@ def test_named_sync_logs(
 
 
 def test_a_set_stop_ends_the_wait(kwait: Kwait, wait_for_cache_sync: Callable[..., bool]) -> None:
-    """False, not an error: whoever set `stop` knows why."""
+    """The result is False, not an error."""
     stop = threading.Event()
     stop.set()
 

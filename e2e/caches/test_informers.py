@@ -20,7 +20,7 @@ def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
 
 
 def test_informer_history(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
-    """What a controller did, step by step: replicas come, and go with their owner."""
+    """The history has each replica's creation and deletion."""
     informers = kwait_informers("replicasets", "pods", label_selector="app=web")
     labels = {"app": "web"}
     kwait.create(
@@ -63,7 +63,7 @@ def test_informer_history(kwait: Kwait, kwait_informers: Callable[..., RecordedI
 
 
 def test_informer_lister(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
-    """Reading the copy asks the server nothing, and what is read is the reader's own."""
+    """Reads of the local copy send no request and return copies."""
     kwait.create(config("a", a="1"), config("b", app="db"))
     configs = kwait_informers("configmaps", all_namespaces=True)["configmaps"].lister()
 
@@ -76,7 +76,7 @@ def test_informer_lister(kwait: Kwait, kwait_informers: Callable[..., RecordedIn
 def test_informer_indexes_transforms_and_handlers(
     kwait: Kwait, wait_for_cache_sync: Callable[..., bool]
 ) -> None:
-    """What client-go's factory takes: indexers, a transform, a resync, handlers that sync."""
+    """Options as for client-go's factory: indexers, a transform, a resync, synced handlers."""
     kwait.create(config("a", secret="x"), config("b", app="db"))
 
     def without_data(obj: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_informer_indexes_transforms_and_handlers(
     waiting = threading.Timer(0.1, factory.start)
     waiting.start()
     try:
-        # Asked before the other thread has started anything.
+        # Called before the other thread has started an informer.
         assert factory.wait_for_cache_sync(timeout="4m") == {
             configs.resource: True,
             deployments.resource: True,

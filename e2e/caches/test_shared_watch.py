@@ -17,7 +17,7 @@ from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.client.resource import CONFIG_MAPS, NODES, PODS
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
-from tools.fault_proxy.faults import SILENCES
+from tools.fault_proxy.faults import STALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 LIMIT = 30.0
 UNDER_WAY = 0.3
-"""Seconds in which a wait that has listed goes on to watch, if it does."""
+"""Seconds within which a wait that has listed opens its watch."""
 
 
 class Silent(PodSetWait):
-    """The wait of these tests, whose object the test itself makes."""
+    """A wait for an object that the test creates."""
 
     def prepare(self) -> None:
-        """Make nothing beforehand."""
+        """Create nothing."""
 
 
 @pytest.fixture
 def place(kwait: Kwait) -> Place:
-    """Where objects are made, by a client that does not lead through the proxy."""
+    """The test's namespace, reached without the proxy."""
     return Place(kwait.client, kwait.namespace, first_kubelet_node(kwait))
 
 
@@ -47,7 +47,7 @@ def place(kwait: Kwait) -> Place:
 def informed(
     trial: Trial, place: Place, *resources: str, watches: int = 1
 ) -> Iterator[cache.SharedInformerFactory]:
-    """Run informers over the proxy, synced, with so many watches open in all."""
+    """Run synced informers over the proxy, with so many open watches in all."""
     factory = cache.SharedInformerFactory(trial.client, place.namespace)
     for resource in resources:
         factory.informer_for(resource)
@@ -58,19 +58,19 @@ def informed(
 
 
 def sent(trial: Trial, verb: str) -> list[str]:
-    """What was asked of this verb, in order; the further pages of a list are part of it."""
+    """Return the requests of a verb, in order, without further pages of lists."""
     requests = [request for request in trial.proxy.requests if "continue=" not in request.target]
     labels = [request.label for request in requests]
     return [label for label in labels if label.startswith(f"{verb} ")]
 
 
 def contains(keys: Callable[[], Sequence[str]], key: str) -> bool:
-    """Say whether a store has a key by now."""
+    """Return whether a store has a key."""
     return key in keys()
 
 
 def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, place: Place) -> None:
-    """By name, by label or all: each lists for itself, to miss nothing, and follows one watch."""
+    """Waits by name, by label or for all objects list separately and share one watch."""
     with trials.of(Silent(place, "shared")) as [trial], informed(trial, place, "cm") as factory:
         configs = factory.informer_for("cm")
         other = cache.SharedInformerFactory(trial.client, place.namespace)
@@ -92,7 +92,7 @@ def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, pl
                     timeout=LIMIT,
                 ),
             ]
-            trial.proxy.wait_until_asked(2 + 1 + len(waits))
+            trial.proxy.wait_until_received(2 + 1 + len(waits))
             b = config_map("b")
             b["metadata"]["labels"] = {"app": "web"}
             for obj in (config_map("a"), b):
@@ -106,10 +106,8 @@ def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, pl
         assert sent(trial, "list") == ["list configmaps"] * 5
 
 
-def test_a_wait_sees_what_was_written_before_it_though_the_informer_may_not_yet(
-    trials: Trials, place: Place
-) -> None:
-    """What one has just written is never judged by an older state."""
+def test_wait_sees_earlier_writes_despite_a_stale_informer(trials: Trials, place: Place) -> None:
+    """A wait after a write is never decided by an older state."""
     with trials.of(Silent(place, "fresh")) as [trial], informed(trial, place, "cm"):
         for round in range(20):
             text = {"round": str(round)}
@@ -127,8 +125,8 @@ def test_a_wait_sees_what_was_written_before_it_though_the_informer_may_not_yet(
 
 @pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("end", ["stopped", "silent"])
-def test_a_wait_goes_on_when_the_informer_does_not(trials: Trials, place: Place, end: str) -> None:
-    """Whether it is stopped or hangs at a half-open connection: the wait asks for itself."""
+def test_wait_survives_its_informer(trials: Trials, place: Place, end: str) -> None:
+    """The wait opens its own watch when the informer stops or its connection is half-open."""
     with (
         trials.of(Silent(place, "left")) as [trial],
         informed(trial, place, "cm") as factory,
@@ -137,12 +135,12 @@ def test_a_wait_goes_on_when_the_informer_does_not(trials: Trials, place: Place,
         wait = pool.submit(
             wait_for, trial.client, place.namespace, "configmap/late", "create", timeout=LIMIT
         )
-        trial.proxy.wait_until_asked(3)
+        trial.proxy.wait_until_received(3)
         if end == "stopped":
             factory.stop()
         else:
-            # The watches that are open: what is asked for from now on is answered.
-            trial.proxy.strike(SILENCES[0], 0)
+            # Only open watches stall; further requests are answered.
+            trial.proxy.inject(STALLS[0], 0)
         trial.proxy.wait_until_watched(2, ever=True)
         place.create(CONFIG_MAPS, config_map("late"))
         found: Any = wait.result(LIMIT)
@@ -166,21 +164,22 @@ def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, plac
                 selector="app=wide",
                 timeout=LIMIT,
             )
-            trial.proxy.wait_until_asked(before + 1)
+            trial.proxy.wait_until_received(before + 1)
             SYSTEM_CLOCK.sleep(UNDER_WAY)
             trial.family.fulfill()
             assert trial.family.is_expected_result(wait.result(LIMIT))
         assert sent(trial, "watch") == ["watch pods"]
-        assert sent(trial, "list") == ["list pods"] * 2
+        # The informer's, the wait's, and one more as no controller wants this number of pods.
+        assert sent(trial, "list") == ["list pods"] * 3
 
 
 def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
     trials: Trials, place: Place
 ) -> None:
-    """The scheduler's own informers are enough: nobody has to hand them on."""
+    """The wait shares the scheduler's informers without an argument."""
     with trials.of(Silent(place, "scheduled")) as [trial], ThreadPoolExecutor(2) as pool:
         stop = threading.Event()
-        # An algorithm that looks at nodes and pods alone.
+        # An algorithm that needs only nodes and pods.
         fits = Algorithm(["NodeResourcesFit"], {})
         scheduler = ConfigFactory(trial.client, scheduler_names={"one-watch": fits}).create()
         running = pool.submit(Scheduler(scheduler).run, stop)
@@ -197,7 +196,7 @@ def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
                     "jsonpath={.spec.nodeName}",
                     timeout=LIMIT,
                 )
-                trial.proxy.wait_until_asked(before + 1)
+                trial.proxy.wait_until_received(before + 1)
                 SYSTEM_CLOCK.sleep(UNDER_WAY)
                 pod = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
                 pod["spec"]["schedulerName"] = "one-watch"

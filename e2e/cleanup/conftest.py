@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait
 
 PARTS = 20
-"""Into how many shards the suite of the runs can be split, with one test each."""
+"""The number of shards of the runs' suite, with one test each."""
 
 SUITE = f"""
 import os
@@ -53,7 +53,7 @@ KINDS = ("namespaces", "priorityclasses", "configmaps", "leases")
 
 
 class Run:
-    """A run of pytest, of one shard of a suite whose tests make four objects each.
+    """A run of one shard of a suite; each test creates four objects.
 
     Args:
         process: it.
@@ -65,16 +65,16 @@ class Run:
         self._ready = ready
 
     def until_ready(self) -> None:
-        """Return once its test has made what it makes."""
+        """Return once its test has created its objects."""
         self._poll(lambda: self._ready.exists() and self._ready.read_text() != "")
         assert self._ready.exists(), self.process.communicate()[0]
 
     def until_over(self) -> str:
-        """Return its output once it is over."""
+        """Return its output once it has ended."""
         return self.process.communicate(timeout=240)[0]
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End it, and its worker where it has one, with a signal."""
+        """Send a signal to it and to its worker, if any."""
         worker = int(self._ready.read_text()) if self._ready.exists() else self.process.pid
         self.process.send_signal(number)
         if worker != self.process.pid:
@@ -82,7 +82,7 @@ class Run:
         self.until_over()
 
     def kill_worker(self) -> None:
-        """End its worker alone with SIGKILL."""
+        """Kill only its worker."""
         os.kill(int(self._ready.read_text()), signal.SIGKILL)
 
     def _poll(self, done: Callable[[], bool]) -> None:
@@ -90,16 +90,16 @@ class Run:
 
 
 class Runs:
-    """Starts runs and looks for what is left of them.
+    """Starts runs and lists their remaining objects.
 
     Args:
-        bench: the bench of the test.
+        kwait: the object of the test.
         folder: where the suite of the runs is.
     """
 
-    def __init__(self, bench: Kwait, folder: Path) -> None:
-        self._bench = bench
-        self._cluster: Cluster = bench.cluster
+    def __init__(self, kwait: Kwait, folder: Path) -> None:
+        self._kwait = kwait
+        self._cluster: Cluster = kwait.cluster
         self._folder = folder
         self._started: list[Run] = []
         self.id = f"cleanup-{uuid.uuid4().hex[:8]}"
@@ -136,14 +136,14 @@ class Runs:
         return self._started[-1]
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill all that still run."""
         for run in self._started:
             if run.process.poll() is None:
                 os.killpg(run.process.pid, signal.SIGKILL)
             run.process.communicate()
 
     def left(self) -> list[str]:
-        """Return all objects of the runs that are in the cluster and not on their way out of it."""
+        """Return the runs' objects that exist and are not being deleted."""
         from pytest_kwait.suite.cleanup.owned_objects import run_label_value
 
         selector = {"pytest-kwait/run": run_label_value(self.id)}
@@ -154,7 +154,7 @@ class Runs:
         return found
 
     def janitor(self, *options: str) -> tuple[int, list[str]]:
-        """Run `kwait janitor` for these runs; return its status and what it says."""
+        """Run `kwait janitor` for these runs; return its status and output."""
         command = [*_python("pytest_kwait.cli"), "janitor", "--run-id", self.id]
         command += ["--kubeconfig", str(self._cluster.kubeconfig), *options]
         if self._cluster.context:
@@ -166,7 +166,7 @@ class Runs:
         from pytest_kwait.client.session import Session
         from pytest_kwait.clock import Deadline
 
-        session = Session.of(self._bench.client)
+        session = Session.of(self._kwait.client)
         deadline = Deadline.after(120.0)
         resource = session.resolve(kind, deadline=deadline)
         listed = session.list(resource, label_selector=selector, deadline=deadline)
@@ -175,7 +175,7 @@ class Runs:
 
 @pytest.fixture
 def runs(kwait: Kwait, tmp_path: Path) -> Iterator[Runs]:
-    """Runs beside this one."""
+    """Runs in parallel to this one."""
     made = Runs(kwait, tmp_path)
     try:
         yield made
@@ -189,7 +189,7 @@ def _python(module: str) -> list[str]:
     return [sys.executable, "-P", "-c", _MAIN.format(module=module)]
 
 
-# A shell's background has Ctrl-C ignored, and what it starts inherits that.
+# A background job of a shell ignores SIGINT, and its children inherit that.
 _MAIN = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from {module} import main; sys.exit(main())"

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(kwait: Kwait, runs: Runs) -> None:
-    """What only looks kept stays: copies of a kept namespace's marks under other names."""
+def test_janitor_deletes_kept_namespaces_of_one_run(kwait: Kwait, runs: Runs) -> None:
+    """Objects with copied annotations of a kept namespace stay."""
     output = runs.start("--kwait-keep=always", end="pass").until_over()
     kept = runs.left()
-    # A namespace, two objects outside of it, and the Lease that says of what kinds those are.
+    # A namespace, two objects outside of it, and the Lease that lists their kinds.
     assert len(kept) == 4
     assert f"kwait janitor --run-id {runs.id} --kept " in output
     foreign = look_alikes(kwait, namespaces(kept)[0])

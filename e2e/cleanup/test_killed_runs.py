@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-def test_one_janitor_leaves_nothing_of_dead_runs_and_everything_else(
-    kwait: Kwait, runs: Runs
-) -> None:
+def test_janitor_deletes_only_objects_of_dead_runs(kwait: Kwait, runs: Runs) -> None:
     """Killed in the middle of a test, runs can remove nothing themselves.
 
-    Shards of one run are told apart: one of them lives.
+    Shards of one run are distinguished: one of them is alive.
     """
     runs.start().until_ready()
     living = runs.left()
-    # Whose test runs out of its own time outside of any wait is ended by pytest-timeout's thread.
+    # pytest-timeout's thread ends a run whose test times out outside of a wait.
     late = runs.start("--timeout=4", "--timeout-method=thread", "-o", "timeout_func_only=true")
     dead = [runs.start(), runs.start("-n1"), runs.start(), late]
     for run in dead:
@@ -53,7 +51,7 @@ def test_one_janitor_leaves_nothing_of_dead_runs_and_everything_else(
 
 
 def test_runs_that_end_in_good_order_leave_nothing(runs: Runs) -> None:
-    """No janitor is needed, after Ctrl-C neither."""
+    """An ended or interrupted run needs no janitor."""
     passing, interrupted = runs.start(end="pass"), runs.start()
     interrupted.until_ready()
     interrupted.kill(signal.SIGINT)
@@ -63,8 +61,8 @@ def test_runs_that_end_in_good_order_leave_nothing(runs: Runs) -> None:
     assert runs.left() == []
 
 
-def test_what_a_killed_worker_leaves_goes_at_the_end_of_the_run(runs: Runs) -> None:
-    """The controller owns the sign of life, and cleans up after its workers."""
+def test_run_deletes_objects_of_its_killed_worker(runs: Runs) -> None:
+    """The controller owns the Lease and deletes its workers' objects."""
     run = runs.start("-n1", "--max-worker-restart=0")
     run.until_ready()
     run.kill_worker()
@@ -77,8 +75,8 @@ def test_what_a_killed_worker_leaves_goes_at_the_end_of_the_run(runs: Runs) -> N
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(kwait: Kwait, runs: Runs) -> None:
-    """From before its first request until after its last, a killed run leaves nothing for long."""
+def test_runs_killed_at_random_times(kwait: Kwait, runs: Runs) -> None:
+    """A run killed between its first and last request leaves no objects."""
     first = runs.start()
     first.until_ready()
     first.kill()
@@ -94,8 +92,8 @@ def test_killed_at_any_moment(kwait: Kwait, runs: Runs) -> None:
     assert (status, sorted(runs.left())) == (0, sorted(foreign)), said
 
 
-def test_what_a_finalizer_holds_is_named(kwait: Kwait, runs: Runs) -> None:
-    """The janitor asks for the deletion, and says who is in its way."""
+def test_objects_with_finalizers_are_reported(kwait: Kwait, runs: Runs) -> None:
+    """The janitor requests the deletion and names the finalizer."""
     run = runs.start(end="exit")
     run.until_ready()
     run.until_over()
@@ -104,7 +102,7 @@ def test_what_a_finalizer_holds_is_named(kwait: Kwait, runs: Runs) -> None:
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
     try:
-        # What is in the way is said by the cluster's own controller, in its time.
+        # The namespace controller reports remaining finalizers with a delay.
         kwait.delete(f"namespace/{space}")
         kwait.wait_for(f"namespace/{space}", "condition=NamespaceFinalizersRemaining", timeout="4m")
         status, said = runs.janitor("--timeout=9s")
@@ -125,7 +123,7 @@ def namespaces(objects: Iterable[str]) -> list[str]:
 
 
 def look_alikes(kwait: Kwait, namespace: str) -> list[str]:
-    """Make what only looks like ours: our labels alone, copies of marks, Leases of other tools."""
+    """Create foreign objects: with our labels only, copied annotations, Leases of other tools."""
     copied = kwait.get(namespace)["metadata"]
     marks = {"labels": copied["labels"], "annotations": copied["annotations"]}
     marks["labels"].pop("kubernetes.io/metadata.name", None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _collected() -> Iterator[None]:
-    """Clients leave the sockets of their streams to the garbage collector, which warns of each."""
+    """Ignore warnings of sockets that clients leave to the garbage collector."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -36,24 +36,24 @@ def _collected() -> Iterator[None]:
 
 @pytest.fixture
 def kubeconfig(kwait_cluster: Cluster) -> Path:
-    """What all clients read."""
+    """Create the objects that all clients read."""
     return kwait_cluster.kubeconfig
 
 
 @pytest.fixture
 def talker() -> dict[str, Any]:
-    """A pod that says two lines and stays."""
+    """A running pod that has logged two lines."""
     return pod("talker", container(script="echo one; echo two; sleep 300"), labels={"app": "talk"})
 
 
 @pytest.fixture
 def group(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[str]:
-    """The group of a kind `Greeting` that is served, and that clients find."""
+    """The group of the served custom kind `Greeting`."""
     group = group_name()
     definition = greetings(group)
     kwait.apply(definition)
     wait_for_crd_established(definition["metadata"]["name"])
-    # A real server tells of the group a little later.
+    # A real server lists the group with a delay.
     wait.poll_immediate(0.05, 60, lambda: _is_told_of(kwait.client, group))
     yield group
     kwait.delete(f"customresourcedefinition/{definition['metadata']['name']}")

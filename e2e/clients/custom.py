@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 def group_name() -> str:
-    """A group that no other test has."""
+    """Return an API group unique to the test."""
     return f"x{secrets.token_hex(4)}.example.test"
 
 
 def greetings(group: str) -> dict[str, Any]:
-    """The definition of the kind `Greeting`, version `v1`."""
+    """Return the definition of the kind `Greeting`, version `v1`."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -63,9 +63,9 @@ def _schema() -> dict[str, Any]:
 def once_groups_rest(
     look: Callable[[], T], lost: tuple[type[Exception], ...], texts: tuple[str, ...] = ("",)
 ) -> T:
-    """What a client finds that asks for the kinds of each group in turn.
+    """Return the result of a client that discovers the kinds of each group in turn.
 
-    It gives up where a group is gone by then, or has nobody behind it: those of other tests'
+    It fails if a group is deleted meanwhile or has no server: those of other tests'
     definitions and API services come and go.
 
     Args:

@@ -59,8 +59,10 @@ def test_an_operator_reconciles(
         }
     )
     greeting = f"greetings.{group}/hello"
-    told = "jsonpath={.status.write.written}=hello"
-    assert wait_for(greeting, told, timeout="4m")["metadata"]["finalizers"] == [f"{group}/said"]
+    condition = "jsonpath={.status.write.written}=hello"
+    assert wait_for(greeting, condition, timeout="4m")["metadata"]["finalizers"] == [
+        f"{group}/said"
+    ]
     written = kwait.get("configmap/hello")
     assert written["data"] == {"text": "hello hello"}
     assert written["metadata"]["ownerReferences"][0]["kind"] == "Greeting"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# It knows versions up to the one that it was released beside, and warns of others.
+# It warns of server versions later than its release.
 pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported")
 
 
@@ -25,12 +25,12 @@ def api(kubeconfig: Path, kwait_namespace: str) -> Iterator[Any]:
     api = kr8s.api(kubeconfig=str(kubeconfig), namespace=kwait_namespace)
     knowing_all_kinds(api.api_resources)
     yield api
-    # It has no way of its own to close its connections.
+    # It has no method to close its connections.
     pytest.importorskip("kr8s._async_utils").Portal().call(api._session.aclose)
 
 
 def knowing_all_kinds(look: Callable[[], T]) -> T:
-    """What kr8s finds where it has to know all kinds; a lost group is an error or a warning."""
+    """Return kr8s's result of full discovery; a lost group is an error or a warning."""
     texts = ("404 Not Found", "503 Service Unavailable")
     return once_groups_rest(look, (kr8s.ServerError, UserWarning), texts)
 
@@ -92,7 +92,7 @@ def test_a_kind_that_is_not_built_in(api: Any, group: str) -> None:
     assert [found.name for found in kind.list(api=api)] == ["hello"]
 
 
-def test_who_and_where_one_is(api: Any) -> None:
+def test_user_and_server_version(api: Any) -> None:
     assert api.version()["major"] == "1"
     assert api.whoami()
     names = {resource["name"] for resource in api.api_resources()}

@@ -80,8 +80,8 @@ def test_a_pod(client: Any, talker: dict[str, Any]) -> None:
     command = ["sh", "-c", "echo out; echo err >&2; exit 3"]
     before = set(threading.enumerate())
     ran = client.exec("talker", command=command, stdout=True, stderr=True)
-    # Its WebSockets' reader goes on for a moment after they are closed, and would take what comes
-    # for the next connection, which may have the same file descriptor.
+    # The reader of its WebSockets runs briefly after their end, and would read data of the
+    # next connection if that has the same file descriptor.
     wait.poll_immediate("10ms", "4m", lambda: not set(threading.enumerate()) - before)
     assert (ran.stdout, ran.stderr, ran.exit_code) == ("out\n", "err\n", 3)
     client.delete(Pod, "talker")
@@ -113,5 +113,5 @@ def test_a_kind_that_is_not_built_in(client: Any, group: str) -> None:
     assert (made.spec["copies"], made.metadata.generation) == (1, 1)
     with pytest.raises(ApiError, match=r"is invalid: spec\.text: Required value"):
         client.create(kind(metadata={"name": "mute"}, spec={}))
-    told = kind.Status(metadata=made.metadata, status={"said": True})
-    assert client.replace(told)["status"] == {"said": True}
+    updated = kind.Status(metadata=made.metadata, status={"said": True})
+    assert client.replace(updated)["status"] == {"said": True}

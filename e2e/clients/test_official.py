@@ -158,13 +158,13 @@ def test_the_dynamic_client_finds_every_kind(
         content_type="application/merge-patch+json",
     )
     assert patched.spec.copies == 2
-    told = kinds.status.patch(
+    updated = kinds.status.patch(
         name="hello",
         namespace=kwait_namespace,
         body={"status": {"said": True}},
         content_type="application/merge-patch+json",
     )
-    assert (told.status.said, told.metadata.generation) == (True, 2)
+    assert (updated.status.said, updated.metadata.generation) == (True, 2)
     (event, *_) = kinds.watch(namespace=kwait_namespace, timeout=1)
     assert (event["type"], event["object"].metadata.name) == ("ADDED", "hello")
 

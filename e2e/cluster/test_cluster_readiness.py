@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
 
 SUITE = """
 def test_elsewhere(): pass
@@ -40,8 +41,10 @@ def test_a_cluster_that_is_ready(kwait_cluster: Cluster, tmp_path: Path) -> None
 
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert "3 passed" in done.stdout
-    assert "kwait: waited " in done.stdout
-    assert " in 3 waits, 0 failed early, 0 retries" in done.stdout, done.stdout
+    found = re.search(r"kwait: waited \S+ in (\d+) waits, 0 failed early, 0 retries", done.stdout)
+    assert found, done.stdout
+    # Nodes, pods and daemon sets; and the lock of the cluster, if a serial test of others holds it.
+    assert 3 <= int(found[1]) <= 5, done.stdout
 
 
 def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def definition(server: Server, group: str) -> Obj:
 
 
 def convert(request: Obj) -> Obj:
-    """Split addresses, join hosts and ports, and refuse what is on port 666."""
+    """Split addresses, join hosts and ports, and refuse port 666."""
     made = []
     for obj in request["objects"]:
         spec = obj.get("spec", {})
@@ -91,11 +91,11 @@ class Servers:
         self._endpoint = RawClient(kwait.cluster.kubeconfig)
 
     def path(self, version: str, rest: str = "") -> str:
-        """Where they are in that version."""
+        """Return their path in a version."""
         return f"/apis/{self.group}/{version}/namespaces/{self._namespace}/servers{rest}"
 
     def create(self, version: str, name: str, **spec: str) -> RawResponse:
-        """Make one."""
+        """Create one."""
         obj = {
             "apiVersion": f"{self.group}/{version}",
             "kind": "Server",
@@ -116,7 +116,7 @@ class Servers:
         return self._endpoint.request("PATCH", self.path(version, rest), body, content_type=form)
 
     def follow(self, version: str, query: str) -> Iterator[Obj]:
-        """Its changes."""
+        """Yield its changes."""
         return self._endpoint.stream(self.path(version, f"?watch=1&{query}"))
 
 
@@ -131,7 +131,7 @@ def servers(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[Servers]:
 
 
 def test_objects_are_shown_and_followed_in_every_version(servers: Servers) -> None:
-    """Whatever version they are written in, and with the defaults of the one that is stored."""
+    """Objects of both versions are readable, with defaults of the stored one."""
     assert servers.create("v1", "a", address="h:80").body["spec"] == {"address": "h:80"}
     servers.create("v2", "b", host="i", port="81")
     assert servers.get("v2", "/a")["spec"] == {"host": "h", "port": "80", "zone": "z"}
@@ -151,7 +151,7 @@ def test_objects_are_shown_and_followed_in_every_version(servers: Servers) -> No
 
 
 def test_changes_and_refusals(servers: Servers) -> None:
-    """Managers keep to their version; what cannot be converted is neither stored nor shown."""
+    """Managers keep their version; inconvertible objects are refused."""
     servers.create("v2", "a", host="h", port="80", zone="y")
     assert servers.patch("v1", "/a", MERGE, address="i:80").body["spec"] == {"address": "i:80"}
     assert servers.get("v2", "/a")["spec"] == {"host": "i", "port": "80", "zone": "z"}

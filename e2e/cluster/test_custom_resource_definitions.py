@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def group() -> str:
-    """An API group that no other test has."""
+    """An API group unique to the test."""
     return f"g{secrets.token_hex(4)}.example.com"
 
 
@@ -42,7 +42,7 @@ def test_objects_can_be_made_at_once(
 
 
 def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Kwait, group: str) -> None:
-    """Nobody has waited: discovery does not tell of it yet."""
+    """Without a wait, discovery may not have the kind."""
     kwait.create(definition(group))
     kwait.apply({"apiVersion": f"{group}/v2", "kind": "Widget", "metadata": {"name": "early"}})
     assert [each["metadata"]["name"] for each in kwait.list(f"widgets.{group}")] == ["early"]
@@ -51,7 +51,7 @@ def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Kwait, group: st
 def test_names_that_another_definition_has(
     kwait: Kwait, group: str, wait_for_crd_established: Wait
 ) -> None:
-    """It may go: believed after `grace`."""
+    """Conflicting names fail the wait after `grace`."""
     kwait.create(definition(group))
     wait_for_crd_established(f"widgets.{group}", timeout="4m")
     kwait.create(definition(group, "gadgets", "Widget"))
@@ -61,14 +61,14 @@ def test_names_that_another_definition_has(
 
 
 def test_a_definition_that_is_not_there(wait_for_crd_established: Wait) -> None:
-    told = "no.such.kind did not get established and served within LIMIT: not found yet"
-    times_out(told, wait_for_crd_established, "no.such.kind")
+    reason = "no.such.kind did not get established and served within LIMIT: not found yet"
+    times_out(reason, wait_for_crd_established, "no.such.kind")
     with pytest.raises(InvalidArgument, match=re.escape("use <plural>.<group>")):
         wait_for_crd_established("widgets")
 
 
-def test_a_definition_that_goes(kwait: Kwait, group: str, wait_for_crd_established: Wait) -> None:
-    """One that objects with finalizers hold serves no new ones."""
+def test_deleted_definition(kwait: Kwait, group: str, wait_for_crd_established: Wait) -> None:
+    """A definition held by finalizers accepts no new objects."""
     kwait.create(definition(group))
     wait_for_crd_established(f"widgets.{group}", timeout="4m")
     held = {

@@ -33,7 +33,7 @@ def test_fails(wait_for_pod_running):
 def test_a_run_with_the_documented_role_lacks_nothing(
     kwait: Kwait, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
 ) -> None:
-    """Neither do its workers, the evidence of a failure, and the janitor of what was kept."""
+    """Workers, evidence of failures and the janitor need no more."""
     documented = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)
     assert documented is not None
     role = yaml.safe_load(documented[1])
@@ -45,18 +45,18 @@ def test_a_run_with_the_documented_role_lacks_nothing(
 
     run_id = f"role-{kwait.namespace[-8:]}"
     options = [f"--kwait-run-id={run_id}", "--kwait-keep=failed", "--kwait-deletion-wait=0", "-n1"]
-    status, said = run(tmp_path, path, SUITE, *options)
+    status, output = run(tmp_path, path, SUITE, *options)
 
     command = [sys.executable, "-P", "-c", JANITOR, "janitor", "--kubeconfig", str(path)]
     command += ["--run-id", run_id, "--kept", "--no-wait"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
-    assert status == pytest.ExitCode.TESTS_FAILED, said
-    assert "1 failed, 1 passed" in said
-    assert "not found yet" in said
-    # What it says of what there is takes rights.
-    assert "there are no pods in " in said
-    assert not re.search("forbidden|go on without|cannot be", said, re.I), said
+    assert status == pytest.ExitCode.TESTS_FAILED, output
+    assert "1 failed, 1 passed" in output
+    assert "not found yet" in output
+    # The janitor's report needs rights to list.
+    assert "there are no pods" in output
+    assert not re.search("forbidden|go on without|cannot be", output, re.I), output
     assert done.returncode == 0, done.stdout + done.stderr
-    # Beside the one that is kept there are those that are on their way out.
+    # Others may still be being deleted.
     assert re.search(r"removed [1-3] namespaces? and 0 other objects of 1 run", done.stdout)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_an_event_of_a_pod(kwait: Kwait, wait_for_event: Wait) -> None:
-    """By the object, the reason and words of the message; those of the past count."""
+    """Selected by object, reason and text of the message; past events count."""
     kwait.create(pod("web"), pod("other"))
 
     scheduled = wait_for_event("Scheduled", about="pod/web", timeout="4m")
@@ -39,7 +39,7 @@ def test_wait_for_a_warning_event(kwait: Kwait, wait_for_event: Wait) -> None:
 
 
 def test_events_of_the_later_api(kwait: Kwait, wait_for_event: Wait) -> None:
-    """What is written as `events.k8s.io` is found like any other."""
+    """Events written as `events.k8s.io` are found too."""
     kwait.create(
         {
             "apiVersion": "events.k8s.io/v1",
@@ -67,7 +67,7 @@ def test_events_of_the_later_api(kwait: Kwait, wait_for_event: Wait) -> None:
 
 
 def test_timeout_lists_the_other_events(kwait: Kwait, wait_for_event: Wait) -> None:
-    """A wait in vain says which there were."""
+    """The timeout lists the events of the object."""
     kwait.create(pod("web"))
     wait_for_event("Started", about="pod/web", timeout="4m")
 

@@ -35,23 +35,23 @@ metadata: {name: held, namespace: %s, finalizers: []}
 
 @pytest.fixture
 def namespace(kwait: Kwait) -> str:
-    """The name of a further namespace; the bench removes it, too."""
+    """The name of a further namespace, deleted with the test."""
     return str(kwait.create(NAMESPACE)[0]["metadata"]["name"])
 
 
 @pytest.fixture
 def held(kwait: Kwait, namespace: str) -> Iterator[str]:
-    """The same, with an object in it that does not go before the test lets it."""
+    """The same, with an object whose finalizer the test removes."""
     kwait.apply(HELD % namespace)
     yield namespace
     if kwait.list("cm", namespace=namespace, field_selector="metadata.name=held"):
         kwait.apply(LET_GO % namespace)
 
 
-def test_what_every_namespace_gets(
+def test_default_objects_of_a_namespace(
     namespace: str, wait_for_default_service_account: Wait, wait_for_kube_root_ca: Wait
 ) -> None:
-    """Pods need both; a test's own namespace has them already."""
+    """Pods need the service account and the root CA."""
     account = wait_for_default_service_account(namespace=namespace, timeout="4m")
     trusted = wait_for_kube_root_ca(namespace=namespace, timeout="4m")
 
@@ -66,10 +66,10 @@ def test_marker(kwait: Kwait) -> None:
     assert kwait.get("serviceaccount/default")
 
 
-def test_namespaces_that_go_and_one_that_is_kept(
+def test_deleted_and_kept_namespaces(
     kwait: Kwait, held: str, wait_for: Wait, wait_for_namespaces_deleted: Wait
 ) -> None:
-    """By name, or with the UIDs of those that are meant; the message says what keeps one."""
+    """By name, or with UIDs; the message names the finalizers."""
     first, second = kwait.create(NAMESPACE, NAMESPACE)
     names = [first["metadata"]["name"], second["metadata"]["name"]]
     for name in (held, *names):
@@ -80,26 +80,26 @@ def test_namespaces_that_go_and_one_that_is_kept(
     assert not set(names) & {each["metadata"]["name"] for each in kwait.list("namespaces")}
     wait_for_namespaces_deleted(names[0], timeout="4m")
     wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="4m")
-    told = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
-    times_out(told, wait_for_namespaces_deleted, [held])
+    reason = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
+    times_out(reason, wait_for_namespaces_deleted, [held])
 
 
-def test_nothing_comes_into_a_namespace_that_goes(
+def test_terminating_namespace_fails_waits_early(
     kwait: Kwait, held: str, wait_for_pod_running: Wait, wait_for: Wait
 ) -> None:
-    """A wait for what is not there yet ends early: nobody can create it any more."""
+    """Waits for objects that do not exist fail early."""
     kwait.delete(f"namespace/{held}")
 
-    told = f"namespace {held} is being deleted: nothing can be created in it"
-    with raises(WaitFailed, f"pod {held}/late can no longer .*: {told}"):
+    reason = f"namespace {held} is being deleted: nothing can be created in it"
+    with raises(WaitFailed, f"pod late can no longer .*: {reason}"):
         wait_for_pod_running("late", namespace=held, timeout="4m", grace="500ms")
-    with raises(WaitFailed, told):
+    with raises(WaitFailed, reason):
         wait_for(["cm/held", "job/late"], "create", namespace=held, timeout="4m", grace="500ms")
 
 
-def test_a_namespace_that_nobody_deletes(namespace: str, wait_for_namespaces_deleted: Wait) -> None:
+def test_namespace_without_a_deletion(namespace: str, wait_for_namespaces_deleted: Wait) -> None:
     times_out(
-        "did not get deleted within LIMIT: still there, nobody is deleting it",
+        "did not get deleted within LIMIT: still there, not being deleted",
         wait_for_namespaces_deleted,
         namespace,
     )

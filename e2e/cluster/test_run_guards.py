@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait import Kwait
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
 
 
 UNSEEN = """\
@@ -41,30 +41,30 @@ SUITE = "def test_it(kwait): pass\n"
 
 def test_a_context_that_is_not_allowed(kwait_cluster: Cluster, tmp_path: Path) -> None:
     option = "--kwait-allowed-contexts=staging,kind-*"
-    status, said = run(tmp_path, kwait_cluster.kubeconfig, SUITE, option)
+    status, output = run(tmp_path, kwait_cluster.kubeconfig, SUITE, option)
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert (
         "is not valid: tests may run on staging, kind-* (allowed_contexts from option "
         "--kwait-allowed-contexts) and on the embedded cluster"
-    ) in said
+    ) in output
 
 
 def test_an_identity_that_may_not_make_namespaces(kwait: Kwait, tmp_path: Path) -> None:
-    """A service account may do nothing by itself; a namespace that is given must be readable."""
+    """A service account has no rights by default; a given namespace must be readable."""
     path = kubeconfig_of_default(kwait, tmp_path)
 
-    status, said = run(tmp_path, path, SUITE)
-    assert status == pytest.ExitCode.USAGE_ERROR, said
-    assert f"user '{user_name(kwait)}' may not do" in said
-    assert LACKING in said
+    status, output = run(tmp_path, path, SUITE)
+    assert status == pytest.ExitCode.USAGE_ERROR, output
+    assert f"user '{user_name(kwait)}' may not do" in output
+    assert LACKING in output
 
     bind(kwait, "admin")
-    status, said = run(tmp_path, path, SUITE, f"--kwait-namespace={kwait.namespace}")
-    assert status == pytest.ExitCode.OK, said
+    status, output = run(tmp_path, path, SUITE, f"--kwait-namespace={kwait.namespace}")
+    assert status == pytest.ExitCode.OK, output
     lost = "  list namespaces: what dead runs have left stays\n"
-    assert f" what runs go on without:\n{lost}{UNSEEN}" in said, said
-    # What it may not look at is not awaited before its tests.
+    assert f" what runs go on without:\n{lost}{UNSEEN}" in output, output
+    # Forbidden kinds are not awaited before the tests.
     skipped = "kwait: not awaited before the first test, as forbidden: "
     for what in ("nodes: GET /api/v1/nodes: 403", "pods of kube-system: ", "daemon sets of kube-"):
-        assert f"{skipped}{what}" in said
+        assert f"{skipped}{what}" in output

@@ -58,7 +58,7 @@ def test_a_mutating_webhook(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     assert not kwait.list("cm", field_selector="metadata.name=probe")
 
 
-def test_a_webhook_whose_server_starts_late(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
+def test_webhook_with_a_late_server(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """With failurePolicy Fail whatever is let through has been answered for."""
     first = Server(allow)
     first.server_close()

@@ -52,31 +52,31 @@ DENIED = {
 
 
 def answer(answers: dict[str, dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Answer as the object's own data asks for."""
+    """Respond as the object's data specifies."""
 
-    def told(request: dict[str, Any]) -> dict[str, Any]:
+    def respond(request: dict[str, Any]) -> dict[str, Any]:
         said = (request["object"].get("data") or {}).get("say", "")
         return answers.get(said, {"allowed": False, "status": {"message": "not on a Sunday"}})
 
-    return told
+    return respond
 
 
 class Speaker:
-    """Creates config maps that ask for an answer; a refusal is looked at, not tried again."""
+    """Creates config maps that specify a response; refusals are not retried."""
 
     def __init__(self, kwait: Kwait) -> None:
         self._endpoint = RawClient(kwait.cluster.kubeconfig)
         self._path = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
 
     def say(self, said: str) -> tuple[int, Any]:
-        """The status and the body."""
+        """Return status and body."""
         made = {"metadata": {"name": said}, "data": {"say": said}}
         answer = self._endpoint.request("POST", self._path, made)
         return answer.status, answer.body
 
 
 def test_webhook_patches(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
-    """What cannot be changed so is refused in words that say why."""
+    """Invalid patches are refused with a reason."""
     with serving(Server(answer(MUTATING))) as server:
         kwait.create(webhook(server, kwait.namespace, mutating=True, failure_policy="Fail"))
         name = f"mutatingwebhookconfiguration/{kwait.namespace}"
@@ -110,7 +110,7 @@ def test_webhook_denials(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
 def test_pods_denied_by_a_webhook(
     kwait: Kwait, wait_for_webhook_ready: Wait, wait_for_deployment_complete: Wait
 ) -> None:
-    """The controller tells of it as of any refusal, and goes on once there is none."""
+    """The controller reports the refusal in an event, and continues without it."""
     with serving(Server(answer({}))) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"

@@ -62,7 +62,7 @@ def test_wait_for_combined_conditions(wait_for: Callable[..., Any]) -> None:
 
 
 def test_wait_for_stable_condition(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
-    """`stable_for` waits until it has held; `consistently` demands that it hold from now on."""
+    """`stable_for` waits until it has held; `consistently` fails at the first violation."""
     wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
     wait_for("cm/settings", consistently("2s", not_("delete")))
 
@@ -83,7 +83,7 @@ def test_wait_for_several_objects(wait_for: Callable[..., Any]) -> None:
 
 
 def test_failed_waits_for_conditions(wait_for: Callable[..., Any]) -> None:
-    """What cannot be meant is refused at once; what does not come says why."""
+    """Invalid conditions are refused at once; timeouts name the reason."""
     with raises(InvalidArgument, "a bracket is not closed"):
         wait_for("cm/settings", "jsonpath={.data[}")
     with raises(InvalidArgument, "configmapz"):

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pytest_kwait.wait import Context
 
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
-"""The durations that candidates have unless told otherwise, in seconds."""
+"""The default durations of candidates, in seconds."""
 
 MARGIN = 3.0
-"""What requests, and starting a thread, may take in addition."""
+"""Tolerance in seconds for requests and the start of a thread."""
 
 TRIES = 3
-"""A busy machine can make anybody late, but hardly each time."""
+"""The number of tries; a busy machine may delay a candidate."""
 
 
 def never_two(election: Candidates) -> bool:
-    """Say whether each leader had come to its end before the next one began."""
+    """Return whether each leadership ended before the next one began."""
     return all(
         before.ended is not None and before.ended <= after.started
         for before, after in itertools.pairwise(election.terms)
@@ -42,7 +42,7 @@ def never_two(election: Candidates) -> bool:
 
 
 def lost(candidate: Candidate) -> bool:
-    """Say whether a candidate's last leadership is over, and return once it is."""
+    """Wait for the end of a candidate's last leadership; return whether it has ended."""
     wait.poll_immediate(0.05, 240, lambda: candidate.terms[-1].ended is not None)
     return True
 
@@ -50,7 +50,7 @@ def lost(candidate: Candidate) -> bool:
 def test_a_killed_leader_is_followed_within_lease_and_retry(
     kwait_leader_election: Callable[..., Candidates],
 ) -> None:
-    """SIGKILL gives nothing back: the others see the lease run out."""
+    """A killed leader does not release its lease; the others wait for its expiry."""
     for _ in range(TRIES):
         election = kwait_leader_election(3)
         first = election.leader()
@@ -70,11 +70,11 @@ def test_a_killed_leader_is_followed_within_lease_and_retry(
 def test_a_frozen_leader_wakes_as_none(
     kwait_leader_election: Callable[..., Candidates],
 ) -> None:
-    """Frozen past its lease (SIGSTOP) and resumed, it does not act until it has won again."""
+    """A leader stopped past its lease does not act before it has acquired it again."""
     election = kwait_leader_election(2)
     frozen = election.leader()
     frozen.pause()
-    other = election.leader(besides=frozen)
+    other = election.leader(ignoring=frozen)
     woken = SYSTEM_CLOCK.monotonic()
     frozen.resume()
 
@@ -93,7 +93,7 @@ def test_a_frozen_leader_wakes_as_none(
 def test_a_stolen_lease_ends_the_leadership(
     kwait_leader_election: Callable[..., Candidates],
 ) -> None:
-    """Whoever writes somebody else into the Lease, the leader notices when it renews it."""
+    """The leader detects another holder at its next renewal."""
     election = kwait_leader_election(1)
     leader = election.leader()
 
@@ -111,7 +111,7 @@ def test_a_stolen_lease_ends_the_leadership(
 def test_a_leader_that_is_cut_off_stops_within_its_renew_deadline(
     kwait_leader_election: Callable[..., Candidates],
 ) -> None:
-    """Its connections stay open and silent, so that time-outs alone can tell it."""
+    """Its connections stay open without data, detected only by timeouts."""
     election = kwait_leader_election(2)
     lonely = election.leader()
     lonely.cut_off()
@@ -128,10 +128,10 @@ def test_a_leader_that_is_cut_off_stops_within_its_renew_deadline(
     assert never_two(election)
 
 
-def test_ones_own_process_loses_its_lease(
+def test_leader_in_the_test_process_loses_its_lease(
     kwait: Kwait, kwait_leader_election: Callable[..., Candidates]
 ) -> None:
-    """The operator under test competes with a candidate: it must wait, lead, and stop when told."""
+    """An operator competes with a candidate: it waits, leads, and stops on request."""
     election = kwait_leader_election(1, lease="operator")
     assert election.leader().identity == election.holder
     leads, stopped = threading.Event(), threading.Event()

@@ -25,18 +25,18 @@ SECRET = "correct-horse-battery-staple"
 
 
 class Outcome:
-    """What a failed run has left.
+    """The artifacts of a failed run.
 
     Args:
         folder: where it ran.
         run: its id.
-        said: what it printed.
+        output: what it printed.
     """
 
-    def __init__(self, folder: Path, run: str, said: str) -> None:
+    def __init__(self, folder: Path, run: str, output: str) -> None:
         self.folder = folder
         self.run = run
-        self.said = said
+        self.output = output
 
     def of(self, test: str) -> Path:
         """Return the only folder of a test."""
@@ -64,7 +64,7 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
-    # Each worker of this run that has a test of this module runs the suite, at the same time.
+    # Each worker of this run with a test of this module runs the suite.
     run = f"evidence-{uuid.uuid4().hex[:8]}"
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", f"--kwait-run-id={run}"]
     command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-janitor=false"]
@@ -79,8 +79,8 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
-    """Whichever phase of it has failed."""
-    assert "kwait: artifacts of 4 failed tests: artifacts" in outcome.said.splitlines()
+    """In each phase."""
+    assert "kwait: artifacts of 4 failed tests: artifacts" in outcome.output.splitlines()
     assert (outcome.of("test_shop") / "failure.txt").exists()
     assert (outcome.of("test_setup") / "failure.txt").exists()
     assert (outcome.of("test_teardown") / "failure-teardown.txt").exists()
@@ -92,8 +92,8 @@ def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:
     assert not (outcome.of("test_shop") / "problems.txt").exists()
 
 
-def test_a_test_whose_worker_died_has_all_of_it_too(outcome: Outcome) -> None:
-    """Gathered by the controller, before what is left of the run goes away."""
+def test_artifacts_of_a_crashed_worker(outcome: Outcome) -> None:
+    """The controller collects them before the run's objects are deleted."""
     evidence = json.loads((outcome.of("test_killed") / "evidence.json").read_text())
     space = outcome.space("test_killed")
 
@@ -106,13 +106,13 @@ def test_a_test_whose_worker_died_has_all_of_it_too(outcome: Outcome) -> None:
     assert "door: green" in (space / "objects" / "configmaps.yaml").read_text()
     assert _only(space / "objects" / "secrets.yaml")["data"] == {"words": "(hidden)"}
     assert not (outcome.of("test_killed") / "problems.txt").exists()
-    # Those of other tests may still be on their way out.
+    # Those of other tests may still be being deleted.
     removed = r"(?m)^kwait: the janitor removed \d namespaces? and 0 other objects of 1 run$"
-    assert re.search(removed, outcome.said), outcome.said
+    assert re.search(removed, outcome.output), outcome.output
 
 
 def test_artifacts_have_every_kind_but_no_secrets(outcome: Outcome) -> None:
-    """Custom kinds as well; a config map keeps its data."""
+    """Custom kinds are included; config maps have their data."""
     objects = outcome.space("test_shop") / "objects"
 
     assert _only(objects / "secrets.yaml")["data"] == {"words": "(hidden)"}
@@ -133,7 +133,7 @@ def test_artifacts_have_every_kind_but_no_secrets(outcome: Outcome) -> None:
 
 
 def test_logs_of_both_runs_and_events_are_there(outcome: Outcome) -> None:
-    """A container that was started again has two logs."""
+    """A restarted container has two logs."""
     space = outcome.space("test_shop")
 
     assert (space / "logs/shop/till.previous.log").read_text() == "opening with token=(hidden)\n"
@@ -142,7 +142,7 @@ def test_logs_of_both_runs_and_events_are_there(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("test", ["test_setup", "test_teardown"])
 def test_artifacts_are_gathered_before_cleanup(outcome: Outcome, test: str) -> None:
-    """Before it went away, after a setup that failed and in a teardown that did."""
+    """It is dumped before its deletion, after a failed setup and in a failed teardown."""
     found = _only(outcome.space(test) / "namespace.yaml")
 
     assert found["status"] == {"phase": "Active"}
@@ -152,8 +152,8 @@ def test_artifacts_are_gathered_before_cleanup(outcome: Outcome, test: str) -> N
 
 
 def test_artifacts_are_announced_to_ci(outcome: Outcome) -> None:
-    """By annotations, a table for the step, and links in the file of JUnit."""
-    lines = outcome.said.splitlines()
+    """Annotations, a summary of the step, and links in the JUnit file."""
+    lines = outcome.output.splitlines()
     assert sum(line.startswith("::error file=test_shop.py,line=") for line in lines) == 4
     summary = (outcome.folder / "summary.md").read_text()
     assert summary.startswith("### pytest-kwait: ")

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
     Wait = Callable[[ApiClient, str], Any]
 
-__all__ = ["HOPELESS", "LASTING", "LOOPING", "Hopeless"]
+__all__ = ["FAILING", "LASTING", "LOOPING", "FailingPod"]
 
 LIMIT = "3m"
 AT_ONCE, SHORT, LONG = 0.0, 5.0, 45.0
 
 
 @dataclass(frozen=True)
-class Hopeless:
-    """Something that will never be what is awaited.
+class FailingPod:
+    """A pod or job that never reaches the awaited state.
 
     Args:
         title: the state.
@@ -97,22 +97,22 @@ def _of_account(made: dict[str, Any], name: str) -> dict[str, Any]:
     return made
 
 
-HOPELESS = (
-    Hopeless(
+FAILING = (
+    FailingPod(
         "InvalidImageName",
         [job("typo", container(image="Busybox:not a tag"))],
         _job_running("typo"),
         "InvalidImageName",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a program that is not in the image",
         [pod("nowhere", {"name": "main", "image": "busybox:1.36", "command": ["/no/such"]})],
         _running("nowhere"),
         "no such file or directory",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a program that is not in the image, again and again",
         [
             pod(
@@ -125,14 +125,14 @@ HOPELESS = (
         "no such file or directory",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "runs as root, and must not",
         [pod("root", container(securityContext={"runAsNonRoot": True}))],
         _ready("root"),
         "runAsNonRoot and image will run as root",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a container that is done where a ready pod is awaited",
         [
             pod(
@@ -145,7 +145,7 @@ HOPELESS = (
         "container done ended with exit code 0, to stay so",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a container that has ended and is not started again",
         [pod("ended", container("main"), container("side", "sleep 1; exit 3", startupProbe=_NO))],
         lambda client, namespace: wait_for_container_started(
@@ -154,28 +154,28 @@ HOPELESS = (
         "exit code 3",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "an init container that failed for good",
         [pod("init", initContainers=[container("first", "echo no schema; exit 4")])],
         _ready("init"),
         "exit code 4",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a pod that failed",
         [pod("failed", container(script="exit 5"))],
         _success("failed"),
         "container main ended with exit code 5",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a pod over its deadline",
         [pod("overdue", container(readinessProbe=_NO), activeDeadlineSeconds=2)],
         _ready("overdue"),
         "DeadlineExceeded",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a pod that was killed for its memory",
         [
             pod(
@@ -190,7 +190,7 @@ HOPELESS = (
         "OOMKilled",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a pod of a set that nobody replaces",
         [
             pod("set-0", labels={"app": "set"}),
@@ -200,28 +200,28 @@ HOPELESS = (
         "exit code 6",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a job past its retries",
         [job("broken", container(script="exit 7"), backoffLimit=0)],
         _complete("broken"),
         "BackoffLimitExceeded",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a job past its retries, of which pods are awaited",
         [_with_init(job("gone", backoffLimit=0))],
         _job_running("gone", 1),
         "BackoffLimitExceeded",
         SHORT,
     ),
-    Hopeless(
+    FailingPod(
         "a job over its deadline",
         [job("late", activeDeadlineSeconds=2)],
         _complete("late"),
         "DeadlineExceeded",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a job whose pod failure policy gives up",
         [
             job(
@@ -242,7 +242,7 @@ HOPELESS = (
         "PodFailurePolicy",
         AT_ONCE,
     ),
-    Hopeless(
+    FailingPod(
         "a job that is complete where failure is awaited",
         [job("fine", container(script="true"))],
         lambda client, namespace: wait_for_job_failed(client, namespace, "fine", timeout=LIMIT),
@@ -250,31 +250,31 @@ HOPELESS = (
         AT_ONCE,
     ),
 )
-"""What nothing heals, or what the API says is over."""
+"""States that are permanent."""
 
 LASTING = (
-    Hopeless(
+    FailingPod(
         "an image that cannot be pulled",
         [job("unpulled", container(image="registry.invalid/app:1"))],
         _job_running("unpulled"),
         "Err",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "ErrImageNeverPull",
         [pod("absent", container(image="example.com/absent:1", imagePullPolicy="Never"))],
         _ready("absent"),
         "ErrImageNeverPull",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "CreateContainerConfigError",
         [job("config", container(env=_MISSING), parallelism=2, completions=2)],
         _job_running("config", 2),
         'CreateContainerConfigError: configmap "missing" not found',
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "CreateContainerError",
         [
             pod(
@@ -290,21 +290,21 @@ LASTING = (
         "CreateContainerError: failed to create containerd container",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "CreateContainerConfigError of an init container",
         [pod("secret", initContainers=[container("first", env=_KEYLESS)])],
         _running("secret"),
         'CreateContainerConfigError: secret "missing" not found',
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "Unschedulable",
         [pod("huge", container(resources={"requests": {"cpu": "1000"}}))],
         _ready("huge"),
         "Insufficient cpu",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "Unschedulable pods of a job",
         [
             job(
@@ -316,21 +316,21 @@ LASTING = (
         "Insufficient cpu",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "a job whose pods are refused",
         [_of_account(job("refused"), "nobody")],
         _complete("refused"),
         "service account",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "a suspended job of which pods are awaited",
         [job("suspended", suspend=True)],
         _job_running("suspended"),
         "the job is suspended",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "one pod too many is stuck",
         [
             pod("stuck-0", labels={"app": "stuck"}),
@@ -340,7 +340,7 @@ LASTING = (
         "CreateContainerConfigError",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "more pods than the job makes",
         [job("small", parallelism=2, completions=2)],
         lambda client, namespace: wait_for_job_pods_succeeded(
@@ -350,10 +350,10 @@ LASTING = (
         LONG,
     ),
 )
-"""What may pass, and does not."""
+"""States that may be temporary, but last here."""
 
 LOOPING = (
-    Hopeless(
+    FailingPod(
         "a crash loop",
         [
             pod(
@@ -366,7 +366,7 @@ LOOPING = (
         "CrashLoopBackOff: container main was restarted",
         LONG,
     ),
-    Hopeless(
+    FailingPod(
         "a crash loop of an init container",
         [
             pod(
@@ -380,4 +380,4 @@ LOOPING = (
         LONG,
     ),
 )
-"""What the kubelet takes over a minute to give up on."""
+"""States that the kubelet reports after more than a minute."""

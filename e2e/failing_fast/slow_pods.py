@@ -47,7 +47,7 @@ class Start:
         wait: waits for it, given client and namespace.
         heal: brings what is missing; None where it heals by itself.
         after: seconds until then.
-        suspect: how messages name it, where it looks hopeless in the meantime.
+        suspect: how messages name it, while it looks as if it fails.
     """
 
     title: str

@@ -51,7 +51,6 @@ def test_a_failed_job_never_completes(
     assert "BackoffLimitExceeded" in text
     assert "exit code 3" in text
     assert "cannot go on" in text
-    assert "kubectl" in text
 
 
 def test_an_image_that_does_not_exist(

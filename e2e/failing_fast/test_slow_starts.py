@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.failing_fast.slow_pods import Start, label_node, label_of, starts
-from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from pytest_kwait import wait_for_pod_ready
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import WaitFailed, WaitTimeout
-from tools.image_registry import Registry, is_local
+from tools.controlplane.cluster import FOLDER_VARIABLE, State
+from tools.image_registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def outcome(kwait: Kwait, start: Start) -> str:
-    """Wait as a test does, with default settings; the limit alone is set."""
+    """Wait with default settings except for the limit."""
     try:
         start.wait(kwait.client, kwait.namespace)
     except (WaitFailed, WaitTimeout) as error:
@@ -35,7 +37,10 @@ def outcome(kwait: Kwait, start: Start) -> str:
 
 
 def heal(kwait: Kwait, slow: list[Start], scale: float) -> None:
-    """Bring what is missing, when a cluster that takes `scale` of the time has missed it."""
+    """Create the missing object once the cluster has reported it missing.
+
+    `scale` is the cluster's time scale.
+    """
     began = SYSTEM_CLOCK.monotonic()
     for start in sorted(slow, key=lambda start: start.after):
         due = began + start.after * scale
@@ -45,24 +50,26 @@ def heal(kwait: Kwait, slow: list[Start], scale: float) -> None:
 
 
 def suspected(records: list[logging.LogRecord]) -> Iterator[str]:
-    """Yield what was said of waits whose state must not hold for long."""
+    """Yield the messages of waits that must not fail early."""
     yield from (text for record in records if "final if it holds" in (text := record.getMessage()))
 
 
 @pytest.fixture
 def registry(kwait: Kwait) -> Iterator[Registry | None]:
-    """A registry that opens late; None where the nodes cannot reach one of this machine's."""
-    node = kwait.get(f"node/{first_kubelet_node(kwait)}")
-    addresses = [each["address"] for each in node["status"]["addresses"]]
-    if kwait.cluster.provider == "embedded" or not is_local(addresses[0]):
+    """A registry that opens late; None if the cluster has no nodes of this machine."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if kwait.cluster.provider == "embedded" or not folder:
         yield None
         return
-    with Registry() as registry:
+    state = State.read(Path(folder))
+    assert state is not None
+    namespace = Path(f"/proc/{state.node_process(state.nodes[0])}/ns/net")
+    with Registry(namespace) as registry:
         yield registry
 
 
 def image_from(registry: Registry) -> Start:
-    """Return the start of a pod whose image comes late."""
+    """Return the start of a pod with a late image."""
 
     def wait(client: ApiClient, namespace: str) -> None:
         wait_for_pod_ready(client, namespace, "late-image", timeout="4m")
@@ -75,7 +82,7 @@ def image_from(registry: Registry) -> Start:
 def test_slow_starts_are_waited_for(
     kwait: Kwait, registry: Registry | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All at the same time; those that look hopeless were seen to, and given time."""
+    """All run at the same time; those in a failing state get their grace."""
     caplog.set_level(logging.INFO, logger="pytest_kwait.wait")
     slow = starts(kwait.namespace) + ([image_from(registry)] if registry is not None else [])
     assert len(slow) >= 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.failing_fast.failing_pods import HOPELESS, LASTING, LOOPING, Hopeless
+from e2e.failing_fast.failing_pods import FAILING, LASTING, LOOPING, FailingPod
 from pytest_kwait import WaitFailed
 from pytest_kwait.client.session import Session
 from pytest_kwait.errors import WaitTimeout
@@ -23,29 +23,29 @@ PROMPT = 2.0
 TRIES = 3
 
 
-def complaint(kwait: Kwait, hopeless: Hopeless) -> str:
-    """Wait with default settings; return what is wrong with how it ended, empty if nothing is.
+def complaint(kwait: Kwait, case: FailingPod) -> str:
+    """Wait with default settings; return the defect of its end, empty for none.
 
-    What ends late is waited for again, as it is still hopeless: a busy machine makes late what is
+    What ends late is waited for again, as it still fails: a busy machine makes late what is
     in time, but hardly each time.
     """
-    said = ""
+    output = ""
     for _ in range(TRIES):
-        said = complaint_of_one(kwait, hopeless)
-        if not said.startswith("took"):
+        output = complaint_of_one(kwait, case)
+        if not output.startswith("took"):
             break
-    return said
+    return output
 
 
-def complaint_of_one(kwait: Kwait, hopeless: Hopeless) -> str:
+def complaint_of_one(kwait: Kwait, case: FailingPod) -> str:
     """Wait once."""
     try:
-        hopeless.wait(kwait.client, kwait.namespace)
+        case.wait(kwait.client, kwait.namespace)
     except WaitFailed as error:
         reason, evidence = error.args[0], error.evidence
-        if hopeless.reason not in reason:
-            return f"does not name {hopeless.reason!r}: {reason}"
-        grace = hopeless.grace * Session.of(kwait.client).time_scale
+        if case.reason not in reason:
+            return f"does not name {case.reason!r}: {reason}"
+        grace = case.grace * Session.of(kwait.client).time_scale
         if (held := held_for(evidence)) > grace + PROMPT:
             return f"took {held:.1f} s from the first sign on, with a grace of {grace} s: {error}"
         return ""
@@ -55,7 +55,7 @@ def complaint_of_one(kwait: Kwait, hopeless: Hopeless) -> str:
 
 
 def held_for(evidence: Mapping[str, Any]) -> float:
-    """Return how long the wait went on after the first sign of the state that ended it."""
+    """Return the seconds from the first sign of the terminal state to the wait's end."""
     first = float(evidence["elapsed_seconds"])
     for change in reversed(evidence["timeline"][:-1]):
         if not change["text"].startswith("final if it holds"):
@@ -64,8 +64,8 @@ def held_for(evidence: Mapping[str, Any]) -> float:
     return float(evidence["elapsed_seconds"]) - first
 
 
-def complaints(kwait: Kwait, cases: Sequence[Hopeless]) -> dict[str, str]:
-    """Let all of them fail at the same time."""
+def complaints(kwait: Kwait, cases: Sequence[FailingPod]) -> dict[str, str]:
+    """Run all of them at the same time."""
     with ThreadPoolExecutor(len(cases)) as pool:
         kwait.create(*(obj for case in cases for obj in case.objects))
         waits = {case.title: pool.submit(complaint, kwait, case) for case in cases}
@@ -74,16 +74,16 @@ def complaints(kwait: Kwait, cases: Sequence[Hopeless]) -> dict[str, str]:
 
 
 def test_permanent_failures(kwait: Kwait) -> None:
-    """After five seconds, or at once where the API says that it is over."""
-    assert complaints(kwait, HOPELESS) == {}
+    """After five seconds, or at once if the API reports the end."""
+    assert complaints(kwait, FAILING) == {}
 
 
 def test_transient_failures(kwait: Kwait) -> None:
-    """After three quarters of a minute, in which a kubelet has tried again."""
+    """After 45 seconds, in which a kubelet has retried."""
     assert complaints(kwait, LASTING) == {}
 
 
 @pytest.mark.slow
 def test_crash_loops(kwait: Kwait) -> None:
-    """From the third restart on, once the pause outlasts the grace: in some 90 seconds."""
+    """After the third restart, once the backoff exceeds the grace: about 90 seconds."""
     assert complaints(kwait, LOOPING) == {}

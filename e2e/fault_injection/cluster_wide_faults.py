@@ -37,6 +37,19 @@ spec:
         command: [sleep, "3600"]
         resources: {requests: {cpu: 100m}}
 """
+CRON_JOB = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: c}
+spec:
+  schedule: "*/5 * * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: c, image: "busybox:1", command: ["true"]}]
+"""
 AUTOSCALER = """
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -88,8 +101,15 @@ def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> N
     assert ahead > now
 
 
-def test_an_autoscaler_follows_what_pods_use(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
-    """With the first pod that says what it uses there is `metrics.k8s.io`, for everybody."""
+@pytest.mark.disruptive
+def test_a_clock_that_jumps_fires_a_cron_job(kwait: Kwait, faults: Faults) -> None:
+    kwait.apply(CRON_JOB)
+    with faults.jump_clock("6m"):
+        kwait.wait_for("cronjob/c", "jsonpath={.status.lastSuccessfulTime}", timeout="1m")
+
+
+def test_an_autoscaler_follows_the_usage_of_pods(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
+    """The first pod with scripted usage enables `metrics.k8s.io` cluster-wide."""
     kwait.apply(WEB % "100m", AUTOSCALER)
     assert wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4
     kwait.wait_for("deployment/web", "jsonpath={.status.readyReplicas}=4")

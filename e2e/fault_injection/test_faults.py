@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 TOLD = ("KWAIT_", "PYTEST")
-"""What the environment tells a run of the run that it is in."""
+"""Environment variables that an outer run sets for an inner one."""
 
 
 @pytest.mark.parametrize(
     "broken",
     [
         lambda faults: faults.refuse(429, retry_after=1, times=1),
-        lambda faults: faults.refuse(500, times=2, whom="client"),
+        lambda faults: faults.refuse(500, times=2, target="client"),
         lambda faults: faults.delay("300ms", times=2),
     ],
     ids=["429", "500", "latency"],
 )
-def test_a_wait_goes_on_when_requests_fail(
+def test_wait_survives_failed_requests(
     kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
     kwait.create(pod())
@@ -54,7 +54,7 @@ def test_a_wait_goes_on_when_requests_fail(
     [lambda faults: faults.cut_watches(), lambda faults: faults.expire_history()],
     ids=["watches", "history"],
 )
-def test_a_wait_goes_on_when_watches_break(
+def test_wait_survives_broken_watches(
     kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
     kwait.apply(note("before"))
@@ -78,9 +78,10 @@ def test_a_wait_goes_on_when_watches_break(
     assert ended
 
 
-def test_a_pull_that_fails_is_what_the_wait_says(kwait: Kwait, faults: Faults) -> None:
+def test_failed_pull_is_in_the_waits_message(kwait: Kwait, faults: Faults) -> None:
     faults.fail_pulls("unexpected status from HEAD request: 403 Forbidden")
-    kwait.create(pod(image="example.com/app:1"))
+    # An image that no other test has pulled: one that is present needs no pull.
+    kwait.create(pod(image="example.com/refused:1"))
     with raises(WaitFailed, match="403 Forbidden"):
         kwait.wait_for("pod/p", "condition=Ready")
 
@@ -92,7 +93,7 @@ def test_a_pull_that_is_slow_is_waited_for(kwait: Kwait, faults: Faults) -> None
     assert fault.hits == 1
 
 
-def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Kwait, faults: Faults) -> None:
+def test_out_of_memory_is_in_the_waits_message(kwait: Kwait, faults: Faults) -> None:
     running(kwait, restartPolicy="Never")
     faults.run_out_of_memory("p")
     with raises(WaitFailed, match="OOMKilled"):
@@ -101,7 +102,7 @@ def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Kwait, faults: F
 
 @pytest.mark.usefixtures("faults")
 def test_cluster_wide_faults() -> None:
-    """It needs a cluster of its own: who waits to be alone here holds up all others."""
+    """They run on a cluster of their own, since serial tests here would delay all others."""
     suite = Path(__file__).with_name("cluster_wide_faults.py")
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
     kept = {name: value for name, value in os.environ.items() if name[:6] not in TOLD}
@@ -109,7 +110,7 @@ def test_cluster_wide_faults() -> None:
         command, env=kept, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout
+    assert "7 passed" in done.stdout
 
 
 INNER = """
@@ -117,7 +118,7 @@ import os
 import pytest
 @pytest.fixture
 def broken(kwait):
-    kwait.cluster.faults.refuse(500, whom="client", verbs=["create"], resources=["configmaps"])
+    kwait.cluster.faults.refuse(500, target="client", verbs=["create"], resources=["configmaps"])
 def make(kwait):
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
 def test_fails(kwait, broken):

@@ -17,7 +17,7 @@ Obj = dict[str, Any]
 
 
 def app(**spec: Any) -> Obj:
-    """A pod whose program nobody runs here."""
+    """A pod with an unknown program."""
     container = {"name": "app", "image": "example.com/app:1"}
     metadata = {"name": "p", "labels": {"app": "web"}}
     whole = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
@@ -31,7 +31,7 @@ def embedded(request: pytest.FixtureRequest, kwait: Kwait) -> None:
         pytest.skip("rules for pods are the embedded cluster's")
 
 
-def test_a_rule_says_when_and_how_containers_end(kwait: Kwait) -> None:
+def test_script_sets_time_and_code_of_exits(kwait: Kwait) -> None:
     kwait.cluster.pods(label="app=web").run(for_="500ms", exit=3, message="no database")
     kwait.create(app(restartPolicy="Never"))
     pod = kwait.wait_for("pod/p", "jsonpath={.status.phase}=Failed")

@@ -51,7 +51,7 @@ API_SERVICES = Resource(
 
 
 class NamespaceWait(Family):
-    """A namespace that goes."""
+    """A namespace that is deleted."""
 
     title = "namespace that is deleted"
 
@@ -76,12 +76,12 @@ class NamespaceWait(Family):
         return result is None
 
     def dispose(self) -> None:
-        """Delete it where no wait has seen to that."""
+        """Delete it unless a wait has."""
         self.place.remove(NAMESPACES, self.name)
 
 
 class RootAuthorityWait(NamespaceWait):
-    """A namespace that is filled with what every one gets."""
+    """A namespace that gets its default objects."""
 
     title = "root CA of a namespace"
 
@@ -135,27 +135,27 @@ class EventWait(Family):
 
 
 class RightsWait(Family):
-    """A user who gets a right."""
+    """A user that gets a right."""
 
     title = "authorization"
     watches = 0
     asks = "post subjectaccessreviews"
 
     def prepare(self) -> None:
-        """Create a role that nobody has."""
+        """Create an unbound role."""
         rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
         version = ROLES.api_version
         role = {"apiVersion": version, "kind": "Role", "metadata": {"name": self.name}}
         self.place.create(ROLES, {**role, "rules": [rule]})
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
-        """Wait until jane has it."""
+        """Wait until the user jane has the right."""
         return wait_for_authorization_update(
             client, self.place.namespace, "jane", "list", "pods", timeout=timeout, poll=POLL
         )
 
     def fulfill(self) -> None:
-        """Give it to her."""
+        """Bind the role to the user."""
         group = ROLES.group
         binding = {
             "apiVersion": ROLE_BINDINGS.api_version,
@@ -167,7 +167,7 @@ class RightsWait(Family):
         self.place.create(ROLE_BINDINGS, binding)
 
     def is_expected_result(self, result: Any) -> bool:
-        """The review that says so."""
+        """An access review that allows it."""
         return bool(result["status"]["allowed"])
 
 
@@ -183,7 +183,7 @@ class HealthWait(Family):
         """Leave it as it is."""
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
-        """Wait until it says so."""
+        """Wait until it is healthy."""
         wait_for_api_server_healthy(client, timeout=timeout, poll=POLL)
 
     def fulfill(self) -> None:
@@ -247,8 +247,8 @@ class WebhookWait(Family):
     asks = "post configmaps"
 
     def prepare(self) -> None:
-        """Start its server, of which the API server is not told yet."""
-        # The table of the documentation is made where no server can be.
+        """Start its server, without a configuration in the API server."""
+        # The documentation's table is generated without a server.
         from e2e.cluster.webhook_server import Server, deny, serving
 
         self._stack = ExitStack()
@@ -262,7 +262,7 @@ class WebhookWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Tell the API server of it."""
+        """Create its configuration."""
         from e2e.cluster.webhook_server import webhook
 
         self.place.create(WEBHOOKS, webhook(self._server, self.place.namespace))
@@ -272,13 +272,13 @@ class WebhookWait(Family):
         return bool(result["metadata"]["name"] == self.place.namespace)
 
     def dispose(self) -> None:
-        """Forget it, and stop its server."""
+        """Delete it, and stop its server."""
         self.place.remove(WEBHOOKS, self.place.namespace)
         self._stack.close()
 
 
 class ApiServiceWait(Family):
-    """A part of the API that gets available: it is said to be the server's own."""
+    """A local APIService that becomes available."""
 
     title = "APIService"
 
@@ -320,7 +320,7 @@ class AutoscalerWait(Family):
     title = "autoscaler"
 
     def prepare(self) -> None:
-        """Create one whose target is not there: it leaves the counts to others."""
+        """Create one without a target: its controller leaves the counts unset."""
         target = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "nowhere"}
         autoscaler = {
             "apiVersion": HORIZONTAL_POD_AUTOSCALERS.api_version,
@@ -337,7 +337,7 @@ class AutoscalerWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Count them."""
+        """Write the counts."""
         status = {"currentReplicas": 2, "desiredReplicas": 2}
         self.place.patch_status(HORIZONTAL_POD_AUTOSCALERS, self.name, status)
 

@@ -12,15 +12,15 @@ import trustme
 from e2e.faults.core_families import Place
 from e2e.faults.trial import Trials
 from e2e.kubelet_nodes import first_kubelet_node
-from pytest_kwait.cache import shared_informer
+from pytest_kwait.cache import collection_watch, shared_informer
 from pytest_kwait.cache.reflector import Reflector
 from pytest_kwait.client import errors
-from pytest_kwait.engine import retry, shared_stream
+from pytest_kwait.engine import retry
 from pytest_kwait.engine.failure import evidence
+from pytest_kwait.framework import service
 from pytest_kwait.framework.cluster import api_server
 from pytest_kwait.framework.node import kubelet_pods, minions
 from pytest_kwait.framework.pod import responding
-from pytest_kwait.framework.service import reachability
 from pytest_kwait.wait import Backoff
 from tools.fault_proxy.exchange import Upstream
 
@@ -41,12 +41,12 @@ _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up silent connections after 2 s, instead of 10 to 150 s."""
     monkeypatch.setattr(retry, "REQUEST_TIMEOUT", _SILENCE)
-    monkeypatch.setattr(shared_stream, "INACTIVITY", _SILENCE)
+    monkeypatch.setattr(collection_watch, "WATCH_INACTIVITY", _SILENCE)
     monkeypatch.setattr(minions, "HOST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(api_server, "REQUEST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(kubelet_pods, "NODE_TIMEOUT", _SILENCE)
     monkeypatch.setattr(responding, "POD_TIMEOUT", _SILENCE)
-    monkeypatch.setattr(reachability, "REQUEST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(service, "REQUEST_TIMEOUT", _SILENCE)
     patient = partial(Reflector, backoff=_PAUSES, list_timeout=_SILENCE, inactivity=_SILENCE)
     monkeypatch.setattr(shared_informer, "Reflector", patient)
 

@@ -39,7 +39,7 @@ READY = {
 
 
 class JobWait(Family):
-    """A job's pod that runs."""
+    """A job with a running pod."""
 
     title = "job, watch mode"
     watches = 2
@@ -70,7 +70,7 @@ class JobWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Let the pod run."""
+        """Write the status Running."""
         self.place.set_status(self.place.pod_of(self.name), {"phase": "Running"})
 
     def is_expected_result(self, result: Any) -> bool:
@@ -79,7 +79,7 @@ class JobWait(Family):
 
 
 class PolledJobWait(JobWait):
-    """The same by lists alone."""
+    """The same in poll mode."""
 
     title = "job, poll mode"
     watches = 0
@@ -87,7 +87,7 @@ class PolledJobWait(JobWait):
 
 
 class ConditionWait(Family):
-    """A pod that gets ready."""
+    """A pod that becomes ready."""
 
     title = "condition of a pod"
 
@@ -103,7 +103,7 @@ class ConditionWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Let the pod be ready."""
+        """Write the condition Ready."""
         condition = {"type": "Ready", "status": "True", "lastTransitionTime": None}
         self.place.set_status(self.name, {"conditions": [condition]})
 
@@ -115,7 +115,7 @@ class ConditionWait(Family):
 
 
 class DeletionWait(Family):
-    """A config map that goes."""
+    """A config map that is deleted."""
 
     title = "deletion"
 
@@ -138,7 +138,7 @@ class DeletionWait(Family):
 
 
 class MinionsWait(Family):
-    """A controller's pod that arrives on its node."""
+    """A controller's pod that its kubelet lists."""
 
     title = "pods on minions"
     watches = 2
@@ -156,7 +156,7 @@ class MinionsWait(Family):
         )
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
-        """Wait until the pod has a host that knows it."""
+        """Wait until the pod's kubelet lists it."""
         return wait_for_pods_on_minions(
             client,
             self.place.namespace,
@@ -179,6 +179,8 @@ class PodSetWait(Family):
     """A number of pods that are ready."""
 
     title = "set of pods"
+    # No controller wants this number of pods: it must hold.
+    confirms = True
 
     def prepare(self) -> None:
         """Create a pod."""
@@ -196,7 +198,7 @@ class PodSetWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Let the pod be ready."""
+        """Write the condition Ready."""
         self.place.set_status(self.name, READY)
 
     def is_expected_result(self, result: Any) -> bool:
@@ -205,7 +207,7 @@ class PodSetWait(Family):
 
 
 class DeploymentWait(Family):
-    """A deployment whose pod gets ready."""
+    """A deployment with a pod that becomes ready."""
 
     title = "deployment"
     watches = 3
@@ -234,7 +236,7 @@ class DeploymentWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Let its pod be ready."""
+        """Write the condition Ready of its pod."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
     def is_expected_result(self, result: Any) -> bool:
@@ -246,10 +248,12 @@ class EndpointsWait(Family):
     """A service that gets an endpoint."""
 
     title = "endpoints of a service"
+    # The number of endpoints must hold.
+    confirms = True
     watches = 2
 
     def prepare(self) -> None:
-        """Create a service that selects nothing: its endpoints are made by hand."""
+        """Create a service without selector."""
         self.place.create(
             SERVICES,
             {
@@ -292,7 +296,7 @@ class CacheWait(Family):
     title = "cache sync"
 
     def prepare(self) -> None:
-        """Create what the first list must bring."""
+        """Create an object for the first list."""
         self.place.create(CONFIG_MAPS, config_map(self.name))
 
     def wait(self, client: ApiClient, timeout: float) -> Any:

@@ -1,4 +1,4 @@
-"""A family of waits: its object, how a test changes it, and where it lives."""
+"""A family of waits: its object, its location, and the change that ends the wait."""
 
 from __future__ import annotations
 
@@ -138,16 +138,22 @@ class Family(ABC):
 
     title: ClassVar[str]
     watches: ClassVar[int] = 1
-    """How many watches it has open."""
+    """The number of its open watches."""
+
+    confirms: ClassVar[bool] = False
+    """Whether its resources are listed once more before it is met.
+
+    The watches that follow these lists may be opened or not: the wait ends meanwhile.
+    """
 
     asks: ClassVar[str] = ""
-    """How the label of a question begins that it asks besides; empty where it asks none."""
+    """The prefix of the label of its further requests; empty for none."""
 
     shared: ClassVar[bool] = True
-    """Whether several waits can have the same object."""
+    """Whether several waits can share an object."""
 
     lasts: ClassVar[bool] = True
-    """Whether it is under way before it comes true, so that something can happen midway."""
+    """Whether a fault can occur between its start and its end."""
 
     def __init__(self, place: Place, name: str) -> None:
         self.place = place

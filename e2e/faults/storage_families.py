@@ -40,7 +40,7 @@ class ClaimWait(Family):
         self.volume = f"kwait-faults-{secrets.token_hex(4)}"
 
     def prepare(self) -> None:
-        """Create a claim of a volume that is not there."""
+        """Create a claim of a missing volume."""
         made = claim(self.name, _CLASS, volumeName=self.volume)
         self.place.create(PERSISTENT_VOLUME_CLAIMS, made)
 
@@ -51,7 +51,7 @@ class ClaimWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Create the volume, kept for it; where nobody binds them, say that they are bound."""
+        """Create the volume, reserved for it; without a controller, write that both are bound."""
         kept = {"namespace": self.place.namespace, "name": self.name}
         self.place.create(PERSISTENT_VOLUMES, volume(self.volume, _CLASS, claimRef=kept))
         self.place.patch_status(PERSISTENT_VOLUME_CLAIMS, self.name, {"phase": "Bound"})
@@ -66,7 +66,7 @@ class ClaimWait(Family):
 
 
 class ClaimDeletionWait(ClaimWait):
-    """A claim that goes."""
+    """A claim that is deleted."""
 
     title = "deletion of a claim"
 
@@ -86,7 +86,7 @@ class ClaimDeletionWait(ClaimWait):
 
 
 class VolumeWait(Family):
-    """A volume that gets available."""
+    """A volume that becomes available."""
 
     title = "phase of a volume"
 
@@ -103,7 +103,7 @@ class VolumeWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Create it; where nobody looks after volumes, say that it is available."""
+        """Create it; without a controller, write that it is available."""
         self.place.create(PERSISTENT_VOLUMES, volume(self.name, _CLASS))
         self.place.patch_status(PERSISTENT_VOLUMES, self.name, {"phase": "Available"})
 
@@ -117,12 +117,12 @@ class VolumeWait(Family):
 
 
 class AttachmentWait(VolumeWait):
-    """A volume that gets attached."""
+    """A volume that is attached."""
 
     title = "volume attachment"
 
     def prepare(self) -> None:
-        """Ask for an attachment, which nobody acts upon."""
+        """Create an attachment without an attacher."""
         made = attachment(self.name, "nothing", self.place.node)
         self.place.create(VOLUME_ATTACHMENTS, made)
 
@@ -131,7 +131,7 @@ class AttachmentWait(VolumeWait):
         return wait_for_volume_attachment_attached(client, self.name, timeout=timeout, poll=POLL)
 
     def fulfill(self) -> None:
-        """Say that it is."""
+        """Write that it is attached."""
         self.place.patch_status(VOLUME_ATTACHMENTS, self.name, {"attached": True})
 
     def is_expected_result(self, result: Any) -> bool:

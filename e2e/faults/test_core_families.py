@@ -16,7 +16,7 @@ from tools.fault_proxy.faults import (
     FAULTS,
     REFUSALS,
     RESET,
-    SILENCES,
+    STALLS,
     TOO_OLD,
     ConnectionBehavior,
     Fault,
@@ -40,25 +40,25 @@ def named(faults: Sequence[Fault]) -> pytest.MarkDecorator:
 
 
 def strike_first(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits whose first request meets a fault."""
+    """Begin waits with a fault at their first request."""
     for trial in tried:
-        trial.proxy.strike(fault, requests)
+        trial.proxy.inject(fault, requests)
         trial.begin(TIMEOUT)
 
 
 def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
-    """Begin waits whose open watches meet a fault."""
+    """Begin waits with a fault of their open watches."""
     for trial in tried:
         trial.begin(TIMEOUT)
     for trial in tried:
         trial.wait_until_under_way()
     SYSTEM_CLOCK.sleep(fault.after)
     for trial in tried:
-        trial.proxy.strike(fault, requests)
+        trial.proxy.inject(fault, requests)
 
 
 def outlive(fault: Fault, trials: Trials, place: Place) -> None:
-    """Let every family meet a temporary fault, during which its condition becomes true."""
+    """Apply a temporary fault to every family, during which its condition becomes true."""
     first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
     midway = [family(place, f"midway-{i}") for i, family in enumerate(CORE_FAMILIES)]
     with trials.of(*first, *midway) as tried:
@@ -66,10 +66,10 @@ def outlive(fault: Fault, trials: Trials, place: Place) -> None:
         strike_midway(fault, tried[len(first) :], requests=1)
         for trial in tried:
             trial.family.fulfill()
-        if fault.door is not ConnectionBehavior.ACCEPT:
+        if fault.connections is not ConnectionBehavior.ACCEPT:
             SYSTEM_CLOCK.sleep(OUTAGE)
             for trial in tried:
-                trial.proxy.heal()
+                trial.proxy.end_fault()
 
         assert verdicts(tried) == {title(trial): "met" for trial in tried}
 
@@ -94,9 +94,9 @@ def test_wait_survives_fault(fault: Fault, trials: Trials, place: Place) -> None
 
 
 @pytest.mark.usefixtures("short_timeouts")
-@named(SILENCES)
+@named(STALLS)
 def test_wait_survives_silent_connection(fault: Fault, trials: Trials, place: Place) -> None:
-    """A half-open connection is given up for another one."""
+    """A half-open connection is replaced."""
     outlive(fault, trials, place)
 
 
@@ -149,8 +149,8 @@ def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
         strike_first(away, tried, requests=None)
         for trial in tried:
             # Lost on a kept connection, then on a new one: an outage.
-            trial.proxy.wait_until_asked(3)
-            trial.proxy.strike(forbidden, 1)
+            trial.proxy.wait_until_received(3)
+            trial.proxy.inject(forbidden, 1)
             trial.family.fulfill()
 
         assert verdicts(tried) == {title(trial): "met" for trial in tried}
@@ -181,9 +181,9 @@ def test_deletion_during_an_outage_is_noticed(
         other.prepare()
         for trial in tried:
             if fault is None:
-                trial.proxy.heal()
+                trial.proxy.end_fault()
             else:
-                trial.proxy.strike(fault, trial.family.watches)
+                trial.proxy.inject(fault, trial.family.watches)
         reasons = {
             trial.family.name: outcome.error.evidence["reason"]
             for trial, outcome in outcomes(tried)
@@ -200,13 +200,13 @@ def is_question(request: Request) -> bool:
 @pytest.mark.usefixtures("short_timeouts")
 def test_unreachable_kubelets(trials: Trials, place: Place) -> None:
     """Requests to a silent or broken kubelet are retried; forbidden ones are not."""
-    faults = [SILENCES[0], *(f for f in FAULTS if f.title == "503"), REFUSALS[1]]
+    faults = [STALLS[0], *(f for f in FAULTS if f.title == "503"), REFUSALS[1]]
     families = [MinionsWait(place, f"minions-{i}") for i in range(len(faults))]
     with trials.of(*families) as tried:
         for trial, fault in zip(tried, faults, strict=True):
             # Shortly after an outage, a refusal must last to be final.
             requests = None if fault in REFUSALS else 1
-            trial.proxy.strike(replace(fault, applies_to=is_question), requests)
+            trial.proxy.inject(replace(fault, applies_to=is_question), requests)
             trial.begin(TIMEOUT)
             trial.family.fulfill()
 

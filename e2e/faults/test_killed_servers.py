@@ -35,7 +35,7 @@ UNDER_WAY = 1.0
 """Seconds after which every wait watches."""
 
 NODE = "nobody"
-"""A node without a kubelet, whose pods the test makes up."""
+"""A node without a kubelet."""
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
 
@@ -57,7 +57,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisposableContro
 def test_wait_survives_a_killed_server(
     plane: DisposableControlPlane, victim: str, user: str
 ) -> None:
-    """As an administrator, and as a user whose role a starting server reads late."""
+    """As an administrator, and as a user with a role that a starting server reads late."""
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, f"{user}-{victim}"), NODE, lambda _, pod: pod)
     client = connect(plane.kubeconfig, user).client()

@@ -14,7 +14,7 @@ from e2e.faults.storage_families import STORAGE_FAMILIES
 from e2e.faults.trial import ProcessStalls, ends_at_its_limit, ends_at_once
 from e2e.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.clock import SYSTEM_CLOCK
-from tools.fault_proxy.faults import FAULTS, REFUSALS, SILENCES, TOO_BUSY, ConnectionBehavior, Fault
+from tools.fault_proxy.faults import FAULTS, REFUSALS, STALLS, TOO_BUSY, ConnectionBehavior, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,14 +77,14 @@ def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: P
     cases = [Case(kind, fault) for kind in kinds for fault in FAULTS]
     with tried(cases, trials, place) as waits:
         for case, trial in waits:
-            trial.proxy.strike(case.fault, 1)
+            trial.proxy.inject(case.fault, 1)
             trial.begin(TIMEOUT)
         pass_by(waits)
         lasting = [(case, trial) for case, trial in waits if case.kind.lasts]
         for _, trial in lasting:
             trial.wait_until_under_way()
         for case, trial in lasting:
-            trial.proxy.strike(midway(case), 1)
+            trial.proxy.inject(midway(case), 1)
         fulfill(waits)
         pass_by(lasting)
 
@@ -97,11 +97,11 @@ def test_wait_survives_silent_connection(
     kinds: list[type[Family]], trials: Trials, place: Place
 ) -> None:
     """At the first request, and at the first request other than a watch."""
-    cases = [Case(kind, fault) for kind in kinds for fault in SILENCES]
+    cases = [Case(kind, fault) for kind in kinds for fault in STALLS]
     asking = [Case(case.kind, midway(case)) for case in cases if case.kind.asks]
     with tried([*cases, *asking], trials, place) as waits:
         for case, trial in waits:
-            trial.proxy.strike(case.fault, 1)
+            trial.proxy.inject(case.fault, 1)
             trial.begin(TIMEOUT)
         SYSTEM_CLOCK.sleep(OUTAGE)
         fulfill(waits)
@@ -119,12 +119,12 @@ def test_wait_keeps_its_timeout_under_fault(
     cases = [
         Case(kind, fault)
         for kind in kinds
-        for fault in (*FAULTS, *SILENCES, TOO_BUSY, *REFUSALS)
+        for fault in (*FAULTS, *STALLS, TOO_BUSY, *REFUSALS)
         if kind.lasts or not fault.watches_only
     ]
     with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
         for case, trial in waits:
-            trial.proxy.strike(case.fault, None)
+            trial.proxy.inject(case.fault, None)
             trial.begin(LIMIT if expected(case.fault) == "WaitTimeout" else TIMEOUT)
         ends = [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
 
@@ -154,8 +154,8 @@ def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
     """End the fault."""
     SYSTEM_CLOCK.sleep(OUTAGE)
     for case, trial in waits:
-        if case.fault.door is not ConnectionBehavior.ACCEPT:
-            trial.proxy.heal()
+        if case.fault.connections is not ConnectionBehavior.ACCEPT:
+            trial.proxy.end_fault()
 
 
 def midway(case: Case) -> Fault:

@@ -1,10 +1,11 @@
-"""One wait through a fault proxy in its own thread, and its punctuality.
+"""One wait through a fault proxy in its own thread, and the delay of its end.
 
 Time in which the machine did not run this process is not held against a wait.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -117,7 +118,7 @@ class Outcome:
 
 
 class Trial:
-    """One wait, its proxy, and the client that leads through it.
+    """One wait, its proxy, and the client of the proxy.
 
     Args:
         family: the wait.
@@ -137,7 +138,7 @@ class Trial:
 
     @property
     def client(self) -> ApiClient:
-        """The client that leads through the proxy."""
+        """The client of the proxy."""
         return self._client
 
     def begin(self, timeout: float) -> None:
@@ -172,7 +173,10 @@ class Trial:
             verdict = "met" if self.family.is_expected_result(result) else f"met by {result!r}"
         except (ApiError, WaitFailed, WaitTimeout) as raised:
             verdict, error = type(raised).__name__, raised
-        return Outcome(verdict, begun, SYSTEM_CLOCK.monotonic(), self.proxy.requests, error)
+        # A watch of the test before may have been on its way when its wait ended.
+        others = re.compile(rf"/namespaces/(?!{re.escape(self.family.place.namespace)}[/?]).+/")
+        requests = [one for one in self.proxy.requests if not others.search(one.target)]
+        return Outcome(verdict, begun, SYSTEM_CLOCK.monotonic(), requests, error)
 
 
 class Trials:
@@ -214,9 +218,9 @@ class Trials:
                 ]
             finally:
                 for proxy, _ in ways:
-                    proxy.heal()
+                    proxy.end_fault()
         for proxy, _ in ways:
-            proxy.forget()
+            proxy.reset_counts()
         self._idle += ways
 
     def _way(self) -> tuple[Proxy, ApiClient]:
@@ -224,7 +228,7 @@ class Trials:
         file = self._folder / f"{proxy.port}.kubeconfig"
         self._upstream.kubeconfig(file, proxy.address, self._authority)
         client = connect(file).client()
-        proxy.forget()
+        proxy.reset_counts()
         return proxy, client
 
 
@@ -283,7 +287,7 @@ def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: Process
         late = outcome.seconds >= LATE + stalls.between(outcome.begun, outcome.ended)
         if not late and len(outcome.requests) <= max(trial.family.watches, 1):
             return True
-        trial.proxy.forget()
+        trial.proxy.reset_counts()
         trial.begin(timeout)
         outcome = trial.outcome(PATIENCE)
     return False

@@ -68,16 +68,16 @@ class RolloutWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Let its pod be ready."""
+        """Write the condition Ready of its pod."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
     def is_expected_result(self, result: Any) -> bool:
-        """It, with its replicas."""
+        """The deployment, with its replicas."""
         return bool(result["metadata"]["name"] == self.name)
 
 
 class ReplicaSetWait(RolloutWait):
-    """A replica set whose pod gets available."""
+    """A replica set with a pod that becomes available."""
 
     title = "replica set"
     watches = 2
@@ -91,7 +91,7 @@ class ReplicaSetWait(RolloutWait):
 
 
 class StatefulSetWait(RolloutWait):
-    """A stateful set whose pod gets ready."""
+    """A stateful set with a pod that becomes ready."""
 
     title = "stateful set"
     watches = 2
@@ -109,13 +109,13 @@ class StatefulSetWait(RolloutWait):
 
 
 class DaemonSetWait(Family):
-    """A daemon set whose pod gets ready on the node."""
+    """A daemon set with a pod that becomes ready on the node."""
 
     title = "daemon set"
     watches = 2
 
     def prepare(self) -> None:
-        """Create it for one node, of pods that no scheduler looks at."""
+        """Create it for one node, with pods of an unknown scheduler."""
         made = template(self.name)
         made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": self.place.node}
         spec = {"selector": {"matchLabels": {"app": self.name}}, "template": made}
@@ -138,7 +138,7 @@ class DaemonSetWait(Family):
 
 
 class JobGoneWait(Family):
-    """A job that goes with its pod."""
+    """A job that is deleted with its pod."""
 
     title = "job that is deleted"
     watches = 2
@@ -165,7 +165,7 @@ class JobGoneWait(Family):
 
 
 class PodGoneWait(Family):
-    """A pod that goes."""
+    """A pod that is deleted."""
 
     title = "pod that is deleted"
 
@@ -189,12 +189,12 @@ class PodGoneWait(Family):
 
 
 class LoadBalancerWait(Family):
-    """A service that gets an address from outside."""
+    """A service that gets a load balancer's address."""
 
     title = "load balancer of a service"
 
     def prepare(self) -> None:
-        """Create a service that nobody balances."""
+        """Create a service without a load balancer."""
         spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
         head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": self.name}}
         self.place.create(SERVICES, {**head, "spec": spec})
@@ -206,7 +206,7 @@ class LoadBalancerWait(Family):
         )
 
     def fulfill(self) -> None:
-        """Give it one."""
+        """Write one."""
         balancer = {"ingress": [{"ip": "192.0.2.1"}]}
         self.place.patch_status(SERVICES, self.name, {"loadBalancer": balancer})
 
@@ -216,7 +216,7 @@ class LoadBalancerWait(Family):
 
 
 class DiscoveredWait(Family):
-    """An object of a kind that only the server knows: it is asked what kinds it has first."""
+    """An object of a kind that needs discovery."""
 
     title = "kind that is not built in"
 
@@ -275,7 +275,7 @@ class RestartWait(RolloutWait):
 
 
 class CreationWait(Family):
-    """A pod that is created and gets ready."""
+    """A pod that is created and becomes ready."""
 
     title = "create_and_wait"
     shared = False
@@ -291,7 +291,7 @@ class CreationWait(Family):
         return create_and_wait(client, self.place.namespace, manifest, timeout=timeout, poll=POLL)
 
     def fulfill(self) -> None:
-        """Let it be ready."""
+        """Write the condition Ready."""
         self.place.set_status(self.place.pod_of(self.name), READY)
 
     def is_expected_result(self, result: Any) -> bool:

@@ -21,7 +21,7 @@ NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}}
 
 
 def test_further_namespaces(kwait: Kwait) -> None:
-    """Each is a bench of its own, and goes with the test."""
+    """Each is a `Kwait` object, deleted with the test."""
     peer = kwait.create_namespace("peer", labels={"team": "b"})
     kwait.create(NOTE)
     peer.create(NOTE)
@@ -32,8 +32,8 @@ def test_further_namespaces(kwait: Kwait) -> None:
     assert peer.get("cm/note")["metadata"]["namespace"] == peer.namespace
 
 
-def test_what_pods_may_do_in_them(kwait: Kwait) -> None:
-    """The server holds pods to the level that was asked for."""
+def test_pod_security_of_further_namespaces(kwait: Kwait) -> None:
+    """The server enforces the requested level."""
     strict = kwait.create_namespace("strict", pod_security="restricted:latest")
     pod = {
         "apiVersion": "v1",
@@ -45,10 +45,8 @@ def test_what_pods_may_do_in_them(kwait: Kwait) -> None:
         strict.create(pod)
 
 
-def test_what_holds_a_namespace_is_named_at_the_end_of_the_run(
-    kwait: Kwait, tmp_path: Path
-) -> None:
-    """The tests have passed; the line says which object it is, and which finalizer."""
+def test_end_of_the_run_names_remaining_objects(kwait: Kwait, tmp_path: Path) -> None:
+    """The tests pass; a line names object and finalizer."""
     suite = """
 HELD = {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
@@ -74,8 +72,8 @@ def test_it(kwait):
         core.patch_namespaced_config_map("held", found[1], {"metadata": {"finalizers": None}})
 
 
-def test_a_user_who_may_only_work_in_one_namespace(kwait: Kwait, tmp_path: Path) -> None:
-    """With --kwait-namespace what its tests make is removed one by one, and nothing else."""
+def test_user_restricted_to_one_namespace(kwait: Kwait, tmp_path: Path) -> None:
+    """With --kwait-namespace only objects of its tests are deleted, one by one."""
     path = kubeconfig_of_default(kwait, tmp_path)
     bind(kwait, "admin")
     kwait.create(NOTE)
@@ -96,11 +94,11 @@ def test_further(kwait):
 
     assert status == 1
     assert "1 failed, 2 passed" in said
-    assert "namespace 'peer' cannot be made: this bench is in" in said
+    assert "namespace 'peer' cannot be created: the test runs in" in said
     assert [each["metadata"]["name"] for each in kwait.list("cm")] == ["kube-root-ca.crt", "note"]
 
 
 def test_a_level_that_is_none(kwait: Kwait) -> None:
-    """What cannot be meant is refused before anything is made."""
+    """Invalid arguments are refused before anything is created."""
     with pytest.raises(ValueError, match="pod_security='tight' is not valid: use privileged"):
         kwait.create_namespace("peer", pod_security="tight")

@@ -47,8 +47,8 @@ def held(**metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", **metadata}}
 
 
-def test_no_test_meets_what_the_one_before_it_has_made(kwait: Kwait, tmp_path: Path) -> None:
-    """The pods of a Job take their time to go: the next test begins after that."""
+def test_tests_do_not_see_objects_of_earlier_tests(kwait: Kwait, tmp_path: Path) -> None:
+    """The next test begins once the pods of a Job are deleted."""
     path = kwait.cluster.kubeconfig
     status, said = run(tmp_path, path, SUITE, f"--kwait-namespace={kwait.namespace}")
 
@@ -58,8 +58,8 @@ def test_no_test_meets_what_the_one_before_it_has_made(kwait: Kwait, tmp_path: P
 
 @pytest.mark.kwait(timeouts={"pod_client_deletion": "1s"})
 @pytest.mark.parametrize("verb", ["create", "apply"])
-def test_a_name_whose_last_owner_does_not_go(kwait: Kwait, verb: str) -> None:
-    """It says what holds it; once that lets go, there is a new one."""
+def test_reused_name_of_an_object_that_stays(kwait: Kwait, verb: str) -> None:
+    """The error names the finalizer; without it the object is created again."""
     (old,) = kwait.create(held(finalizers=["example.com/hold"]))
     kwait.delete("cm/held")
 

@@ -55,8 +55,8 @@ def test_it(kwait, number):
         print(json.dumps([own["creationTimestamp"], len(kwait.list("namespaces", selector=run))]),
               file=file)
 """
-# As pytest-rerunfailures does it: until it passes.
-AGAIN = """
+# As pytest-rerunfailures: until it passes.
+POLL_AGAIN = """
 from _pytest.runner import runtestprotocol
 
 def pytest_runtest_protocol(item, nextitem):
@@ -87,8 +87,8 @@ def test_it(kwait):
 """
 
 
-def test_two_living_runs_with_one_id(kwait: Kwait, tmp_path: Path) -> None:
-    """The later one ends with one message; the earlier one is none the wiser."""
+def test_concurrent_runs_with_the_same_id(kwait: Kwait, tmp_path: Path) -> None:
+    """The later one ends with one message; the earlier one is not affected."""
     path = kwait.cluster.kubeconfig
     options = [f"--kwait-run-id=twice-{uuid.uuid4().hex[:8]}", "--kwait-heartbeat=1s"]
     one, other = tmp_path / "one", tmp_path / "other"
@@ -110,7 +110,7 @@ def test_two_living_runs_with_one_id(kwait: Kwait, tmp_path: Path) -> None:
 
 
 def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Kwait, tmp_path: Path) -> None:
-    """Three workers would make three namespaces at once."""
+    """Three workers would create three namespaces at once."""
     path = kwait.cluster.kubeconfig
     bounds = ["--kwait-namespace-limit=2", "--kwait-namespace-rate=0.5", "-n3"]
     status, said = run(tmp_path, path, COUNTING, *bounds, "--kwait-deletion-wait=0")
@@ -119,29 +119,29 @@ def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Kwait, tmp_path: Pat
     seen = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
     assert max(number for _, number in seen) <= 2
     made = sorted(datetime.fromisoformat(moment).timestamp() for moment, _ in seen)
-    # The server tells whole seconds.
+    # Times of the server are whole seconds.
     assert all(later - earlier >= 1 for earlier, later in pairwise(made))
 
 
 def test_a_test_that_is_run_again_does_not_meet_its_predecessor(
     kwait: Kwait, tmp_path: Path
 ) -> None:
-    """Something holds the namespace of the first attempt, which is still being deleted."""
-    (tmp_path / "conftest.py").write_text(AGAIN)
+    """The namespace of the first attempt has a finalizer and is still being deleted."""
+    (tmp_path / "conftest.py").write_text(POLL_AGAIN)
     path = kwait.cluster.kubeconfig
     core: Any = CoreV1Api(kwait.client)
     status, said = run(tmp_path, path, FLAKY, "--kwait-deletion-wait=0")
     try:
         assert status == pytest.ExitCode.OK, said
     finally:
-        # Nothing may hold them any longer than this test.
+        # Remove the finalizers at the end of this test.
         for name in (tmp_path / "spaces").read_text().split():
             core.patch_namespaced_config_map("note", name, {"metadata": {"finalizers": None}})
 
 
 @pytest.fixture
 def refuse(kwait: Kwait) -> Iterator[Callable[[str, str], None]]:
-    """Have a webhook refuse what a run wants to make: by the run's id, and the kind."""
+    """Refuse a run's objects by a webhook, selected by the run's id and the kind."""
     with serving(Server(deny)) as server:
 
         def refuse(run: str, plural: str) -> None:
@@ -152,7 +152,7 @@ def refuse(kwait: Kwait) -> Iterator[Callable[[str, str], None]]:
             core = CoreV1Api(kwait.client)
 
             def refuses() -> bool:
-                # Of another kind nothing can be probed before there is a namespace.
+                # Other kinds cannot be tested before a namespace exists.
                 probe: Any = {"metadata": {"name": run, "labels": labels}}
                 try:
                     core.create_namespace(probe, dry_run="All")
@@ -168,7 +168,7 @@ def refuse(kwait: Kwait) -> Iterator[Callable[[str, str], None]]:
 def test_a_webhook_that_refuses_namespaces(
     kwait: Kwait, tmp_path: Path, refuse: Callable[[str, str], None]
 ) -> None:
-    """Who needs one is told why there is none; all other tests are run."""
+    """Tests that need one fail with the reason; all others run."""
     suite = """
 def test_plain(): pass
 def test_client(kwait_client): pass
@@ -189,8 +189,8 @@ def test_needy(kwait): pass
 def test_a_namespace_that_never_gets_ready(
     kwait: Kwait, tmp_path: Path, refuse: Callable[[str, str], None]
 ) -> None:
-    """The message comes before the test's own timeout, and the namespace goes."""
-    # So that it is short, and a slow machine has time for all else.
+    """The message precedes the test's timeout, and the namespace is deleted."""
+    # Short, but long enough for a slow machine.
     slow = "from pytest_kwait.plugin import run\nrun._RESERVED_PART = 0.7\n"
     suite = f"{slow}def test_it(kwait): pass\n"
     path, run_id = kwait.cluster.kubeconfig, f"bare-{kwait.namespace[-8:]}"
@@ -199,7 +199,8 @@ def test_a_namespace_that_never_gets_ready(
     status, said = run(tmp_path, path, suite, *options)
 
     assert status == pytest.ExitCode.TESTS_FAILED, said
-    assert f"serviceaccount kwait-{run_id}-test-it-" in said
+    assert "serviceaccount default did not get created within 2" in said
+    assert f"namespace kwait-{run_id}-test-it-" in said
     assert "to end before the test's own timeout of 10s (pytest-timeout)" in said
     assert "Timeout (>" not in said
     spaces = [each["metadata"]["name"] for each in kwait.list("namespaces")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
 import pytest
 
 from e2e.raising import raises, times_out
-from pytest_kwait import WaitFailed
+from pytest_kwait import WaitFailed, wait_for_job_complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,32 @@ def test_ready_of_a_job_that_is_over(
         wait_for_job_ready("short", 1, timeout="4m", grace="500ms")
 
 
+def test_namespace_that_does_not_exist(kwait: Kwait) -> None:
+    nowhere = "never-was"
+
+    with raises(WaitFailed, f"namespace {nowhere} does not exist"):
+        wait_for_job_complete(kwait.client, nowhere, "pi", grace="1s", timeout="4m")
+
+
+def test_hook_job_created_anew_under_its_name(
+    kwait: Kwait, wait_for_job_ready: Wait, wait_for_job_complete: Wait
+) -> None:
+    """Helm and Argo CD delete a hook Job and create the next one under the same name."""
+    kwait.create(job("hook"))
+    wait_for_job_ready("hook", 1)
+
+    def replace() -> None:
+        kwait.delete("job/hook")
+        kwait.create(job("hook", "true"))
+
+    replaced = threading.Timer(0.5, replace)
+    replaced.start()
+    done = wait_for_job_complete("hook", follow_name=True, timeout="4m")
+    replaced.join()
+
+    assert done["status"]["succeeded"] == 1
+
+
 def test_job_suspended(
     kwait: Kwait,
     wait_for_job_ready: Wait,
@@ -55,10 +82,10 @@ def test_job_suspended(
     wait_for_job_condition: Wait,
     wait_for_all_job_pods_gone: Wait,
 ) -> None:
-    """A Job that is suspended loses its pods, and keeps itself."""
+    """A suspended Job has no pods."""
     kwait.apply(job("paused"))
     wait_for_job_ready("paused", 1)
-    times_out("nobody has asked to suspend the job: 1 Running", wait_for_job_suspend, "paused")
+    times_out("spec.suspend is not true: 1 Running", wait_for_job_suspend, "paused")
     kwait.apply(job("paused", suspend=True))
 
     assert wait_for_job_suspend("paused")["spec"]["suspend"] is True
@@ -69,7 +96,7 @@ def test_job_suspended(
 
 
 def test_job_conditions(kwait: Kwait, wait_for_job_condition: Wait) -> None:
-    """Conditions with their reasons; what excludes one ends the wait for it."""
+    """Conditions with reasons; a contrary condition fails the wait early."""
     kwait.create(job("good", "true"), job("bad", "exit 3"))
 
     wait_for_job_condition("good", "Complete", "CompletionsReached")
@@ -83,7 +110,7 @@ def test_job_conditions(kwait: Kwait, wait_for_job_condition: Wait) -> None:
 
 
 def test_job_state(kwait: Kwait, wait_for_job_state: Wait) -> None:
-    """What is awaited is code of the test, which may say in a text what is missing."""
+    """The condition is a callable, which may return a text for the pending state."""
 
     def two_active(each: dict[str, Any]) -> str:
         active = each["status"].get("active", 0)
@@ -101,10 +128,10 @@ def test_job_state(kwait: Kwait, wait_for_job_state: Wait) -> None:
     )
 
 
-def test_job_gone_by_uid(kwait: Kwait, wait_for_job_gone: Wait) -> None:
-    """A Job of the same name that came after is another one."""
+def test_deleted_job_by_uid(kwait: Kwait, wait_for_job_gone: Wait) -> None:
+    """A recreated Job of the same name is another one."""
     before = kwait.create(job("again", suspend=True))[0]["metadata"]["uid"]
-    times_out("still there, nobody is deleting it", wait_for_job_gone, "again")
+    times_out("still there, not being deleted", wait_for_job_gone, "again")
     kwait.delete("job/again", propagation="Background")
 
     assert wait_for_job_gone("again", before) is None
@@ -143,10 +170,10 @@ def test_finalizers_that_hold_a_job(
     assert wait_for_all_job_pods_gone("held", timeout="4m") is None
 
 
-def test_pods_of_a_job_that_is_gone(
+def test_pods_of_a_deleted_job(
     kwait: Kwait, wait_for_job_ready: Wait, wait_for_all_job_pods_gone: Wait
 ) -> None:
-    """They are found by its name; the finished ones of a Job that is there stay."""
+    """Pods are found by the Job's name; finished pods of an existing Job stay."""
     kwait.create(job("short-lived"))
     wait_for_job_ready("short-lived", 1)
     times_out(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
+from e2e.raising import raises
+from pytest_kwait import WaitTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +24,16 @@ def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 
     assert {pod["status"]["phase"] for pod in pods} == {"Running"}
     assert {pod["metadata"]["namespace"] for pod in pods} == {kwait.namespace}
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_fewer_pods_on_the_way_to_all_do_not_count(
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any], mode: str
+) -> None:
+    kwait.apply("sleepers.yaml")
+
+    with raises(WaitTimeout, "3 pods Running, 1 more than awaited"):
+        wait_for_job_pods_running("sleepers", 2, mode=mode, timeout="8s")
 
 
 @pytest.mark.manifests("sleepers.yaml")
@@ -63,7 +75,7 @@ def test_job_complete(
     wait_for_job_complete: Callable[..., Any],
     wait_for_job_pods_succeeded: Callable[..., Any],
 ) -> None:
-    """A finished Job: its status, its pods and what they said."""
+    """Status, pods and logs of a finished Job."""
     job = wait_for_job_complete("greeting", completions=2)
     pods = wait_for_job_pods_succeeded("greeting", 2)
 
@@ -84,7 +96,7 @@ def test_job_finished(wait_for_job_finish: Callable[..., Any]) -> None:
 
 @pytest.mark.manifests("hopeless.yaml")
 def test_job_failed(kwait: Kwait, wait_for_job_failed: Callable[..., Any]) -> None:
-    """A Job whose failure is what the test is about."""
+    """A test of a Job's failure."""
     job = wait_for_job_failed("hopeless")
 
     assert job["status"]["failed"] == 1
@@ -93,7 +105,7 @@ def test_job_failed(kwait: Kwait, wait_for_job_failed: Callable[..., Any]) -> No
 def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
     kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
-    """Pods are found by the Job's own UID: what an earlier Job left behind is not taken for new."""
+    """Pods are found by the Job's UID, without those of an earlier Job."""
     kwait.apply("sleepers.yaml")
     before = wait_for_job_pods_running("sleepers", 3)
     kwait.delete("job/sleepers", propagation="Orphan")

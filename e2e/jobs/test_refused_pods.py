@@ -1,4 +1,4 @@
-"""Jobs whose pods the server rejects, which only their events report."""
+"""Jobs with pods that the server rejects, which only events report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of_account(name: str, account: str) -> dict[str, Any]:
 
 
 def test_job_pods_rejected_by_pod_security(kwait: Kwait, wait_for_job_pods_running: Wait) -> None:
-    """The refusal's own text; it does not heal by itself."""
+    """The message has the refusal's text."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": kwait.namespace, "labels": enforce}
     kwait.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -38,7 +38,7 @@ def test_job_pods_rejected_by_pod_security(kwait: Kwait, wait_for_job_pods_runni
 def test_job_pods_rejected_by_quota(
     kwait: Kwait, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
 ) -> None:
-    """Some pods are there, and no more can come; once the quota is freed, they do."""
+    """The quota rejects further pods until it is freed."""
     hold_to_quota(kwait, pods="1")
     kwait.create(job("two", parallelism=2, completions=2))
 
@@ -55,7 +55,7 @@ def test_job_pods_rejected_by_quota(
 def test_job_waits_for_its_service_account(
     kwait: Kwait, wait_for_job_ready: Wait, wait_for_job_finish: Wait
 ) -> None:
-    """What may come is awaited for the grace."""
+    """A temporary refusal is tolerated for the grace."""
     kwait.create(of_account("late", "late"))
 
     with raises(WaitFailed, 'FailedCreate: .*serviceaccount "late" not found'):

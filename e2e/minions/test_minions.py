@@ -1,16 +1,19 @@
-"""Waiting until every selected pod has a host whose kubelet lists the pod.
+"""Waiting until the kubelet of every selected pod lists it.
 
 Kubernetes' early end-to-end tests meant this by waiting for the completion of an action: not that
-the API server says so, but that the kubelet does.
+the API server reports it, but that the kubelet does.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import CoreV1Api
 
 import pytest_kwait
+from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +27,7 @@ pytestmark = pytest.mark.manifests("controllers.yaml")
 def test_pods_of_a_controller(
     kwait: Kwait, wait_for_pods_on_minions: Callable[..., Any], controller: str, count: int
 ) -> None:
-    """The controller's selector is read from the server; each of its pods is known by its host."""
+    """The selector is read from the controller; the kubelet of each pod lists it."""
     pods = wait_for_pods_on_minions(controller)
 
     assert len(pods) == count
@@ -32,7 +35,7 @@ def test_pods_of_a_controller(
 
 
 def test_pods_of_a_selector(wait_for_pods_on_minions: Callable[..., Any]) -> None:
-    """A label selector does as well, as text or mapping; it cannot know how many will come."""
+    """A label selector is allowed, as text or mapping; it does not know the number of pods."""
     wait_for_pods_on_minions("rc/web")
 
     assert len(wait_for_pods_on_minions(selector="app=web")) == 3
@@ -46,7 +49,7 @@ def test_minions_marker(kwait: Kwait) -> None:
 
 
 def test_pods_as_a_list(kwait: Kwait) -> None:
-    """The function takes pods at hand, and any source of what a host's agent knows."""
+    """The function takes a list of pods, and any source of a host's pods."""
     pytest_kwait.wait_for_pods_on_minions(kwait.client, kwait.namespace, "rc/web")
     pods = kwait.list("pods", selector="app=web")
     hosts: set[str] = set()
@@ -61,3 +64,45 @@ def test_pods_as_a_list(kwait: Kwait) -> None:
 
     assert len(known) == 3
     assert hosts <= set(kwait.cluster.nodes)
+
+
+def test_a_pod_info_may_fail_or_hang(kwait: Kwait) -> None:
+    """Any error means that the pod is not known yet; the limit is hard."""
+    pytest_kwait.wait_for_pods_on_minions(kwait.client, kwait.namespace, "rc/web")
+    released = threading.Event()
+
+    def failing(host: str, pod: dict[str, Any]) -> dict[str, Any]:
+        raise ConnectionError("refused")
+
+    def hanging(host: str, pod: dict[str, Any]) -> dict[str, Any]:
+        released.wait(60)
+        return pod
+
+    try:
+        for pod_info in (failing, hanging):
+            started = SYSTEM_CLOCK.monotonic()
+            with pytest.raises(pytest_kwait.WaitTimeout):
+                pytest_kwait.wait_for_pods_on_minions(
+                    kwait.client, kwait.namespace, "rc/web", pod_info=pod_info, timeout="1s"
+                )
+            assert SYSTEM_CLOCK.monotonic() - started < 15
+    finally:
+        released.set()
+
+
+def test_pods_of_the_official_client(
+    kwait: Kwait, wait_for_pods_on_minions: Callable[..., Any]
+) -> None:
+    """Lists and models of it, one of them, and a list as the API returns it are taken too."""
+    wait_for_pods_on_minions("rc/web")
+    api = CoreV1Api(kwait.client)
+    listed: Any = api.list_namespaced_pod(kwait.namespace, label_selector="app=web")
+    names = sorted(pod.metadata.name for pod in listed.items)
+
+    client: Any = kwait.client
+    for pods in (listed, listed.items, client.sanitize_for_serialization(listed)):
+        found = wait_for_pods_on_minions(pods=pods)
+        assert [pod["metadata"]["name"] for pod in found] == names
+    for pod in (listed.items[0], listed.items[0].metadata.name):
+        (one,) = wait_for_pods_on_minions(pods=pod)
+        assert one["metadata"]["name"] == listed.items[0].metadata.name

@@ -28,7 +28,7 @@ def names(nodes: list[dict[str, Any]]) -> set[str]:
     return {node["metadata"]["name"] for node in nodes}
 
 
-def test_one_node(
+def test_node_by_name(
     node: str,
     wait_for_node_ready: Wait,
     wait_for_node_schedulable: Wait,

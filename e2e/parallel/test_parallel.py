@@ -41,7 +41,7 @@ def test_same_name_in_each_test(
     )
 
 
-def test_a_second_bench(kwait: Kwait, kwait_factory: Callable[..., Any]) -> None:
+def test_further_kwait_object(kwait: Kwait, kwait_factory: Callable[..., Any]) -> None:
     """`kwait_factory` makes further namespaces, and removes them."""
     with kwait_factory("second") as second:
         assert second.namespace != kwait.namespace

@@ -61,15 +61,15 @@ def test_long(kwait_namespace):
 
 
 class Jobs:
-    """CI jobs that share a namespace, and with it a lock.
+    """CI jobs that share a namespace and its lock.
 
     Args:
-        bench: the bench of the test.
+        kwait: the object of the test.
         folder: where their suite is.
     """
 
-    def __init__(self, bench: Kwait, folder: Path) -> None:
-        self._bench = bench
+    def __init__(self, kwait: Kwait, folder: Path) -> None:
+        self._kwait = kwait
         self._folder = folder
         self._started: list[subprocess.Popen[str]] = []
         (folder / "test_suite.py").write_text(SUITE)
@@ -77,10 +77,10 @@ class Jobs:
 
     def start(self, name: str, *options: str) -> subprocess.Popen[str]:
         """Start a job."""
-        cluster = self._bench.cluster
+        cluster = self._kwait.cluster
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += [f"--kwait-kubeconfig={cluster.kubeconfig}", f"--kwait-run-id={name}"]
-        command += [f"--kwait-namespace={self._bench.namespace}", "--kwait-heartbeat=2s"]
+        command += [f"--kwait-namespace={self._kwait.namespace}", "--kwait-heartbeat=2s"]
         command += ["--kwait-janitor=false", *options]
         if cluster.context:
             command.append(f"--kwait-context={cluster.context}")
@@ -99,22 +99,22 @@ class Jobs:
         return job
 
     def begun(self, name: str) -> None:
-        """Return once a job is in a test."""
+        """Return once a job runs a test."""
         file = self._folder / f"{name}.begun"
         wait.poll_immediate("50ms", "4m", file.exists)
 
     def spans(self, *names: str) -> list[tuple[str, float, float]]:
-        """Return which tests ran from when to when."""
+        """Return start and end of each test."""
         texts = [(self._folder / f"{name}.json").read_text() for name in names]
         return [tuple(json.loads(line)) for text in texts for line in text.splitlines()]
 
     def leases(self) -> list[dict[str, Any]]:
-        """Return what the lock is written in."""
-        everything = self._bench.list("leases")
+        """Return the Leases of the lock."""
+        everything = self._kwait.list("leases")
         return [each for each in everything if "pytest-kwait/lock" in each["metadata"]["labels"]]
 
     def end(self) -> None:
-        """Kill what still runs."""
+        """Kill all that still run."""
         for job in self._started:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
@@ -123,7 +123,7 @@ class Jobs:
 
 @pytest.fixture
 def jobs(kwait: Kwait, tmp_path: Path) -> Iterator[Jobs]:
-    """Jobs beside this run."""
+    """Jobs in parallel to this run."""
     made = Jobs(kwait, tmp_path)
     try:
         yield made
@@ -131,12 +131,12 @@ def jobs(kwait: Kwait, tmp_path: Path) -> Iterator[Jobs]:
         made.end()
 
 
-def test_no_test_runs_beside_a_serial_one(jobs: Jobs) -> None:
-    """Two jobs, one of them with two workers; what a test waits for its turn is not on its time."""
+def test_serial_test_runs_alone(jobs: Jobs) -> None:
+    """Two jobs, one with two workers; the wait for the lock does not count as test time."""
     started = [jobs.start("one", "-n2", "-k", "not long"), jobs.start("two", "-k", "not long")]
-    said = [job.communicate(timeout=240)[0] for job in started]
+    output = [job.communicate(timeout=240)[0] for job in started]
 
-    assert [job.returncode for job in started] == [0, 0], "\n".join(said)
+    assert [job.returncode for job in started] == [0, 0], "\n".join(output)
     spans = jobs.spans("one", "two")
     assert sorted(name for name, _, _ in spans) == ["ordinary"] * 8 + ["serial"] * 4
     beside = [
@@ -149,21 +149,21 @@ def test_no_test_runs_beside_a_serial_one(jobs: Jobs) -> None:
 
 
 def test_a_killed_holder_is_followed(jobs: Jobs) -> None:
-    """It cannot give the lock back: the others see that it does not renew its Lease any more."""
+    """The others detect the expired Lease of the killed holder."""
     killed = jobs.start("killed", "-k", "long")
     jobs.begun("killed")
     following = jobs.start("following", "-k", "serial")
     wait.poll_immediate("50ms", "4m", lambda: "following" in str(jobs.leases()))
     os.killpg(killed.pid, signal.SIGKILL)
-    said = following.communicate(timeout=240)[0]
+    output = following.communicate(timeout=240)[0]
 
-    assert following.returncode == 0, said
+    assert following.returncode == 0, output
     assert len(jobs.spans("following")) == 2
     assert jobs.leases() == []
 
 
-def test_what_a_killed_holder_leaves_goes_with_its_sign_of_life(jobs: Jobs, kwait: Kwait) -> None:
-    """Where nobody follows it, the janitor removes the run's Lease; the lock's belong to that."""
+def test_lock_of_a_killed_holder_expires_with_its_lease(jobs: Jobs, kwait: Kwait) -> None:
+    """The janitor deletes the run's Lease, which owns those of the lock."""
     killed = jobs.start("killed", "-k", "long")
     jobs.begun("killed")
     os.killpg(killed.pid, signal.SIGKILL)

@@ -71,12 +71,12 @@ def test_two_pods_share_a_suite(
         ]
     )
 
-    said = capfd.readouterr().out
-    assert status == 1, said
-    assert "shard 1/2 passed: 2 passed, 0 failed, 0 errors, 0 skipped" in said
-    assert "shard 2/2 failed (pytest's exit status 1); its log:" in said
-    assert "AssertionError: three is wrong" in said
-    assert said.endswith("3 passed, 1 failed, 0 errors, 0 skipped in 2 shards\n")
+    output = capfd.readouterr().out
+    assert status == 1, output
+    assert "shard 1/2 passed: 2 passed, 0 failed, 0 errors, 0 skipped" in output
+    assert "shard 2/2 failed (pytest's exit status 1); its log:" in output
+    assert "AssertionError: three is wrong" in output
+    assert output.endswith("3 passed, 1 failed, 0 errors, 0 skipped in 2 shards\n")
     assert Path(tmp_path / "all.xml").read_text().count("<testcase ") == 4
     assert "1 passed" in Path(tmp_path / "out/shard-2/log.txt").read_text()
     report = read_report(tmp_path / "all.json", "FILE")
@@ -85,7 +85,7 @@ def test_two_pods_share_a_suite(
 
 
 @pytest.mark.needs("images")
-def test_pods_that_cannot_start_end_it_early(
+def test_unstartable_pods_end_the_job_early(
     kwait: Kwait, capfd: pytest.CaptureFixture[str]
 ) -> None:
     status = main(
@@ -93,13 +93,15 @@ def test_pods_that_cannot_start_end_it_early(
             kwait.cluster, kwait.namespace, "--shards=2", "--image=busybox:1.36", "--command=/no"
         )
     )
-    said = capfd.readouterr()
-    assert status == 1, said
-    assert "shard 1/2 was lost: " in said.out
+    output = capfd.readouterr()
+    assert status == 1, output
+    assert "shard 1/2 was lost: " in output.out
     assert kwait.list("jobs") == []
 
 
-def test_where_no_images_run_it_says_so(kwait: Kwait, capfd: pytest.CaptureFixture[str]) -> None:
+def test_embedded_cluster_refuses_shard_jobs(
+    kwait: Kwait, capfd: pytest.CaptureFixture[str]
+) -> None:
     if kwait.cluster.provider != "embedded":
         pytest.skip("on a cluster that runs images")
     assert main(command(kwait.cluster, kwait.namespace, "--shards=2", "--image=suite:1")) == 1

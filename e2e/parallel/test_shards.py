@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
 
 SUITE = """
 import pytest
@@ -50,11 +50,11 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
             ("auto/2", {**_environment(), "JOB_COMPLETION_INDEX": "1"}),
         )
     ]
-    said = [job.communicate(timeout=240)[0] for job in jobs]
+    output = [job.communicate(timeout=240)[0] for job in jobs]
 
-    assert [job.returncode for job in jobs] == [0, 0], "\n".join(said)
-    assert "kwait: shard 1/2 is 3 of 5 tests" in said[0]
-    assert "kwait: shard 2/2 is 2 of 5 tests" in said[1]
+    assert [job.returncode for job in jobs] == [0, 0], "\n".join(output)
+    assert "kwait: shard 1/2 is 3 of 5 tests" in output[0]
+    assert "kwait: shard 2/2 is 2 of 5 tests" in output[1]
     ran = [(tmp_path / f"ran-{index}").read_text().split() for index in (1, 2)]
     assert sorted(ran[0] + ran[1]) == list("01234")
 

@@ -64,7 +64,7 @@ def test_pod_success_and_its_log(
 
 
 def test_a_failed_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -> None:
-    """The message has the exit code and the last words."""
+    """The message has the exit code and the end of the log."""
     kwait.create(pod("broken", container(script="echo no database; exit 3")))
 
     with pytest.raises(WaitFailed) as caught:
@@ -98,7 +98,7 @@ def test_an_always_restarted_pod_never_succeeds(kwait: Kwait, wait_for_pod_succe
 
 
 def test_terminated_by_its_deadline(kwait: Kwait, wait_for_pod_terminated: Wait) -> None:
-    """A reason in the status is the kubelet's: here a deadline of the pod."""
+    """The kubelet sets a reason, here for the pod's deadline."""
     kwait.create(pod("late", activeDeadlineSeconds=1))
 
     late = wait_for_pod_terminated("late", "DeadlineExceeded", timeout="4m")
@@ -133,7 +133,7 @@ def test_terminating_then_not_found(
     wait_for_pod_terminating: Wait,
     wait_for_pod_not_found: Wait,
 ) -> None:
-    """Gone by UID: another pod of the same name does not keep the wait."""
+    """By UID: a recreated pod of the same name ends the wait."""
     held = pod("held")
     held["metadata"]["finalizers"] = ["kwait.example/held"]
     kwait.create(held)
@@ -159,7 +159,7 @@ def test_observed_generation(kwait: Kwait, wait_for_pod_observed_generation: Wai
 
 
 def test_pod_condition(kwait: Kwait, wait_for_pod_condition: Wait) -> None:
-    """What is awaited is code of the test, with a name for messages."""
+    """The condition is a callable, with a name for messages."""
     kwait.create(pod("web"))
 
     web = wait_for_pod_condition("web", "with an address", lambda each: "podIP" in each["status"])
@@ -175,6 +175,7 @@ def test_pod_condition(kwait: Kwait, wait_for_pod_condition: Wait) -> None:
 
 
 def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+    """The deletion is named, whether the kubelet has failed the pod by then or not."""
     held = pod("held", container(image="Busybox:not a tag"))
     held["metadata"]["finalizers"] = ["kwait.example/held"]
     kwait.create(held)
@@ -194,6 +195,11 @@ def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> No
             {},
             'CreateContainerConfigError: configmap "no" not found',
         ),
+        (
+            [container(volumeMounts=[{"name": "cfg", "mountPath": "/cfg"}])],
+            {"volumes": [{"name": "cfg", "configMap": {"name": "no"}}]},
+            'x): configmap "no" not found',
+        ),
         ([container(resources=HUGE)], {}, "Unschedulable: "),
         (
             [container()],
@@ -206,7 +212,7 @@ def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> No
             "container b ended with exit code 5",
         ),
     ],
-    ids=["image", "config", "unschedulable", "init", "ended"],
+    ids=["image", "config", "mount", "unschedulable", "init", "ended"],
 )
 def test_failing_pods_fail_the_wait_early(
     kwait: Kwait, wait_for_pod_ready: Wait, containers: Any, spec: Any, reason: str

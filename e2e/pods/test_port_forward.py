@@ -18,7 +18,7 @@ SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 80
 
 
 def test_a_port_of_a_pod_is_a_port_here(kwait: Kwait, wait_for_pods_responding: Wait) -> None:
-    """What the pod serves can be had at a local address, whatever a command has put there."""
+    """A pod's server is reachable at a local address, with files that a command created."""
     kwait.create(pod("web", container(script=SERVER, ports=[{"containerPort": 8080}])))
     wait_for_pods_responding(pods=["web"], timeout="4m", poll="200ms")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def room(kwait: Kwait) -> tuple[str, int]:
-    """Return a node and the mebibytes that it has for pods."""
+    """Return a node and its allocatable memory in MiB."""
     node = first_kubelet_node(kwait)
     return node, parse_value(kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]) >> 20
 
@@ -35,7 +35,7 @@ def resize(kwait: Kwait, name: str, mebibytes: int) -> None:
 
 
 def test_a_resize_waits_for_room(kwait: Kwait) -> None:
-    """It is deferred, and made when another pod has gone."""
+    """The deferred resize is made when another pod is deleted."""
     node, memory = room(kwait)
     most = memory * 6 // 10
     kwait.create(asking("large", node, most), asking("small", node, 8))
@@ -54,7 +54,7 @@ def test_a_resize_waits_for_room(kwait: Kwait) -> None:
 
 
 def test_a_resize_beyond_the_node_is_refused(kwait: Kwait) -> None:
-    """Nobody waits for what can never be."""
+    """An infeasible resize fails the wait early."""
     node, memory = room(kwait)
     kwait.create(asking("small", node, 8))
     with raises(kubernetes.client.ApiException, "didn't have enough allocatable resources: memory"):

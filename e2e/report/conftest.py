@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 
+def await_frames(page: Page) -> None:
+    """Wait until a page has drawn what depends on its size or scroll position."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 # Playwright keeps an event loop in the thread: it must end before other tests run theirs.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
@@ -56,6 +61,7 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", record_request)
         page.goto(url)
+        await_frames(page)
         return page
 
     yield visit

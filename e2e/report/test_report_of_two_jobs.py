@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
     from playwright.sync_api import Page
 
-    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.clusters.cluster import Cluster
 
 SUITE = """
 import os, signal, threading
@@ -49,7 +49,7 @@ def test_loses_its_worker(kwait, wait_for_pod_ready):
 """
 
 
-def test_two_jobs_one_page(
+def test_merged_report_of_two_jobs(
     kwait_cluster: Cluster,
     tmp_path: Path,
     visit: Callable[..., Page],

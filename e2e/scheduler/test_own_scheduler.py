@@ -1,4 +1,4 @@
-"""A scheduler for one test, with a name of its own and the test's plugins."""
+"""A scheduler of one test, with its own name and plugins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_an_algorithm_of_your_own(
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
 ) -> None:
-    """A function gets the pod and the nodes, and says where the pod goes."""
+    """A function of the pod and the nodes returns the node's name."""
     red, blue = fake_node("red"), fake_node("blue")
 
     def by_color(pod: Mapping[str, Any], node_lister: NodeLister) -> str:
@@ -47,7 +47,7 @@ def test_predicates_and_priorities_of_your_own(
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
 ) -> None:
-    """Functions of pod and node beside kube-scheduler's own, which go by their names."""
+    """Functions of pod and node, together with kube-scheduler's by name."""
     fake_node("small", cpu="2", size="1")
     large = fake_node("large", cpu="2", size="9")
     fake_node("full", cpu="0", size="10")
@@ -67,34 +67,75 @@ def test_predicates_and_priorities_of_your_own(
     assert wait_for_pod_scheduled("wanting")["spec"]["nodeName"] == large
 
 
-def test_an_unschedulable_pod_is_told_what_kube_scheduler_tells(
+def test_invalid_answers_are_events_of_the_pod(
+    kwait: Kwait, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
+) -> None:
+    """They name the function, the node, the pod, the value and what is valid."""
+    node, other = fake_node("one"), fake_node("two")
+    scores = {"high": 101, "low": -1, "part": 0.5}
+
+    def fits(pod: Mapping[str, Any], info: NodeInfo) -> Any:
+        if info.name not in (node, other):
+            return "node(s) of others"
+        name = pod["metadata"]["name"]
+        if name == "error" and info.name == node:
+            return pod["metadata"]["annotations"]["zone"]
+        return True if name == "true" and info.name == node else None
+
+    def rates(pod: Mapping[str, Any], info: NodeInfo) -> Any:
+        return scores.get(pod["metadata"]["name"], 0) if info.name == node else 0
+
+    scheduler = kwait_scheduler(predicates=[fits], priorities={rates: 1})
+    for name in ("true", "error", *scores):
+        kwait.create(pod(name, scheduler.name))
+    silent = kwait_scheduler(algorithm=lambda pod, nodes: None)
+    kwait.create(pod("none", silent.name))
+
+    space = kwait.namespace
+    for name, text in {
+        "true": f"predicate fits returned True for pod {space}/true on node {node}; a predicate "
+        "returns None if the pod fits, else the reason or a Rejection",
+        "error": f"predicate fits raised KeyError('annotations') for pod {space}/error on node "
+        f"{node}",
+        **{
+            name: f"priority rates returned {score} for pod {space}/{name} on node {node}; "
+            "a priority returns a whole number from 0 to 100"
+            for name, score in scores.items()
+        },
+        "none": f"the algorithm returned None for pod {space}/none; it returns the name of a node, "
+        "or raises FitError",
+    }.items():
+        assert wait_for_event("FailedScheduling", about=f"pod/{name}")["message"] == text
+
+
+def test_unschedulable_message_equals_kube_schedulers(
     kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
     wait_for_event: Wait,
 ) -> None:
-    """The same condition and event, and once a node comes the pod is placed."""
+    """The same condition and event; a new node schedules the pod."""
     scheduler = kwait_scheduler()
     selector = {"e2e": kwait.namespace}
     for name, by in (("ours", scheduler.name), ("theirs", "default-scheduler")):
         kwait.create(pod(name, by, nodeSelector=selector))
 
-    told = {}
+    messages = {}
     for name in ("ours", "theirs"):
         waiting = kwait.wait_for(f"pod/{name}", "condition=PodScheduled=False")
         (condition,) = waiting["status"]["conditions"]
         assert condition["reason"] == "Unschedulable"
-        # Beside other suites the number of nodes can change from one moment to the next.
-        told[name] = re.sub(r"\d+", "N", condition["message"])
-    assert told["ours"] == told["theirs"]
-    assert told["ours"].startswith(
+        # Other suites in parallel may change the number of nodes.
+        messages[name] = re.sub(r"\d+", "N", condition["message"])
+    assert messages["ours"] == messages["theirs"]
+    assert messages["ours"].startswith(
         "N/N nodes are available: N node(s) didn't match Pod's node affinity/selector."
     )
     event = wait_for_event("FailedScheduling", about="pod/ours")
     assert event["type"] == "Warning"
     assert event["reportingComponent"] == scheduler.name
-    assert re.sub(r"\d+", "N", event["message"]) == told["ours"]
+    assert re.sub(r"\d+", "N", event["message"]) == messages["ours"]
 
     node = fake_node("late")
     assert wait_for_pod_scheduled("ours")["spec"]["nodeName"] == node
@@ -106,7 +147,7 @@ def test_an_unschedulable_pod_is_told_what_kube_scheduler_tells(
 def test_a_job_of_three(
     kwait: Kwait, kwait_scheduler: SchedulerMaker, wait_for_job_complete: Wait
 ) -> None:
-    """What a controller makes is placed like anything else, and runs."""
+    """Pods of a controller are scheduled and run."""
     scheduler = kwait_scheduler()
     template = pod("", scheduler.name, restartPolicy="Never", tolerations=[])
     template["spec"]["containers"][0]["command"] = ["true"]
@@ -133,7 +174,7 @@ def test_a_binding_that_fails_is_tried_again(
     fake_node: NodeMaker,
     wait_for_event: Wait,
 ) -> None:
-    """What the binder raises is the pod's event; another attempt follows after the back-off."""
+    """A binder's error becomes an event; the pod is retried after the backoff."""
     node = fake_node("node")
     tries: list[str] = []
 
@@ -157,7 +198,7 @@ def test_a_binding_that_fails_is_tried_again(
 def test_a_pod_that_has_a_node_already_keeps_it(
     kwait: Kwait, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
 ) -> None:
-    """Two schedulers may want the same pod: the server takes the first, the second lets go."""
+    """Of two schedulers that bind the same pod, the second forgets it."""
     first, second = fake_node("first"), fake_node("second")
 
     def too_late(pod: dict[str, Any], node: str, *, deadline: Any) -> None:
@@ -182,7 +223,7 @@ def test_a_gated_pod_waits_for_its_gate(
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
 ) -> None:
-    """A scheduling gate holds a pod; the others pass it by."""
+    """A gated pod does not block others."""
     node = fake_node("node")
     scheduler = kwait_scheduler(algorithm=lambda _pod, _lister: node)
     gate = [{"name": "example.com/quota"}]
@@ -196,21 +237,21 @@ def test_a_gated_pod_waits_for_its_gate(
     wait_for_pod_scheduled("gated")
 
 
-def test_what_goes_wrong_with_one_pod_stops_no_other(
+def test_failed_pod_does_not_stop_others(
     kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
     wait_for_event: Wait,
 ) -> None:
-    """An algorithm that raises, a node that vanishes, a pod that is deleted: the next pod comes."""
+    """An algorithm's error, a deleted node or a deleted pod do not stop the next pod."""
     node = fake_node("node")
     usual = Algorithm()
 
     def odd(pod: Mapping[str, Any], node_lister: NodeLister) -> str:
         name = pod["metadata"]["name"]
         if name == "confusing":
-            raise KeyError("an annotation that nobody has set")
+            raise KeyError("an annotation that is not set")
         if name == "unlucky":
             return "a-node-that-was-here"
         if name == "hopeless":
@@ -226,7 +267,8 @@ def test_what_goes_wrong_with_one_pod_stops_no_other(
         for name in ("confusing", "unlucky", "hopeless")
     }
     assert messages == {
-        "confusing": "'an annotation that nobody has set'",
+        "confusing": "the algorithm raised KeyError('an annotation that is not set') for pod "
+        f"{kwait.namespace}/confusing",
         "unlucky": 'node "a-node-that-was-here" not found',
         "hopeless": "no nodes available to schedule pods",
     }

@@ -20,7 +20,7 @@ LEASE = "scheduler"
 
 
 class Site:
-    """What the programs of one test share."""
+    """The kubeconfig, scheduler name and lease of a test's programs."""
 
     def __init__(self, kwait: Kwait, folder: Path) -> None:
         self.kwait = kwait
@@ -35,7 +35,7 @@ class Site:
 
     @property
     def flags(self) -> list[str]:
-        """What leads to the cluster and to the test's own lease."""
+        """Return the flags for the cluster and the test's lease."""
         return [
             f"--kubeconfig={self.kubeconfig}",
             f"--leader-elect-resource-namespace={self.kwait.namespace}",
@@ -43,7 +43,7 @@ class Site:
         ]
 
     def configuration(self, text: str = "") -> Path:
-        """Write a configuration whose profile has the test's own scheduler name."""
+        """Write a configuration with a profile of the test's scheduler name."""
         file = self.folder / f"config-{next(self._numbers)}.yaml"
         file.write_text(
             "apiVersion: kubescheduler.config.k8s.io/v1\n"
@@ -53,13 +53,13 @@ class Site:
         return file
 
     def start(self, *flags: object) -> Program:
-        """Start a program, which ends with the test at the latest."""
+        """Start a program, which ends with the test."""
         program = Program(self.folder / f"log-{next(self._numbers)}", *self.flags, *flags)
         self.programs.append(program)
         return program
 
     def holder(self, *but: str) -> str:
-        """Return who holds the lease, once somebody does that is none of these."""
+        """Return the lease's holder, once it is none of these."""
 
         def held(lease: dict[str, dict[str, str]]) -> bool:
             return (lease["spec"].get("holderIdentity") or "") not in ("", *but)
@@ -90,7 +90,7 @@ class Site:
 
 @pytest.fixture
 def site(kwait: Kwait, tmp_path: Path) -> Iterator[Site]:
-    """Return the test's own place; whatever it has started ends with the test."""
+    """Yield the test's programs, which end with it."""
     site = Site(kwait, tmp_path)
     yield site
     for program in site.programs:

@@ -1,4 +1,4 @@
-"""The program as suites start it, and clients of its endpoints."""
+"""The program `kwait-scheduler`, and clients of its endpoints."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["Caller", "Program", "command_line", "fetch", "free_port"]
 
 ENOUGH = 60.0
-"""Seconds for what comes within one or two."""
+"""Limit in seconds for changes that take one or two."""
 
 
 def command_line(*flags: object) -> list[str]:
-    """Return the command; by its module where only the sources are installed."""
+    """Return the command, or its module if only the sources are installed."""
     script = Path(sys.executable).with_name("kwait-scheduler")
     program = [str(script)] if script.exists() else [sys.executable, "-m", MODULE]
     return [*program, *map(str, flags)]
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -46,7 +46,7 @@ MODULE = "pytest_kwait.scheduler.command.scheduler_main"
 def fetch(
     url: str, headers: dict[str, str] | None = None, tls: ssl.SSLContext | None = None
 ) -> tuple[int, str]:
-    """Return status and text of what a server on this machine answers."""
+    """Return status and text of a local server's response."""
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
     )
@@ -60,7 +60,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: by a token, by a client certificate, or as nobody."""
+    """Credentials of a client: a token, a certificate, or none."""
 
     token: str | None = None
     certificate: tuple[str, str] | None = None
@@ -95,22 +95,22 @@ class Program:
 
     @property
     def log(self) -> str:
-        """What it has written."""
+        """Its output."""
         return self._log.read_text()
 
     def get(self, path: str, caller: Caller | None = None) -> tuple[int, str]:
-        """Return status and text of what it serves to a caller."""
+        """Return status and text of its response to a caller."""
         caller = caller or Caller()
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE  # its certificate is made at its start
+        tls.verify_mode = ssl.CERT_NONE  # it generates its certificate
         if caller.certificate is not None:
             tls.load_cert_chain(*caller.certificate)
         headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
         return fetch(f"https://127.0.0.1:{self.port}{path}", headers, tls)
 
     def until(self, path: str, text: str, caller: Caller | None = None) -> str:
-        """Return what a path shows once a line of it matches."""
+        """Return the response of a path once one of its lines matches."""
         shown = ""
 
         def shows() -> bool:
@@ -138,10 +138,10 @@ class Program:
         self._process.send_signal(number)
 
     def ended(self) -> int:
-        """Return the status that it ends with."""
+        """Return its exit status."""
         return self._process.wait(ENOUGH)
 
     def stop(self) -> None:
-        """Have it gone, however it is."""
+        """End it in any state."""
         self._process.kill()
         self._process.wait(ENOUGH)

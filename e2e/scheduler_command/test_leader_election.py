@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from e2e.scheduler_command.conftest import Site
 
 RETRY = ("--leader-elect-retry-period=500ms",)
-# Long enough for a busy machine: who is late for its lease is none that is asked to go.
+# Long enough for a busy machine, so that no leader loses its lease before it is stopped.
 SHORT = (*RETRY, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s")
 GIVEN_BACK = 15.0
 """Seconds that the default lease would take to run out."""
@@ -23,9 +23,9 @@ GIVEN_BACK = 15.0
 @pytest.mark.parametrize(
     ("number", "flags"),
     [
-        # A leader that is asked to end gives its lease back …
+        # A leader that gets SIGTERM releases its lease …
         (signal.SIGTERM, RETRY),
-        # … and one that is killed leaves a shorter one to run out.
+        # … and a killed one has a shorter one that expires.
         (signal.SIGKILL, SHORT),
     ],
     ids=["SIGTERM", "SIGKILL"],
@@ -50,7 +50,7 @@ def test_standby_scheduler_takes_over(
 
 
 def test_scheduler_exits_when_it_loses_its_lease(site: Site) -> None:
-    # This one keeps no caches before it leads.
+    # It fills its caches only when it leads.
     text = f"delayCacheUntilActive: true\nprofiles: [{{schedulerName: {site.scheduler}}}]\n"
     program = site.start(*SHORT, f"--config={site.configuration(text)}")
     leader = site.holder()

@@ -76,7 +76,7 @@ def test_scheduler_lifecycle(site: Site) -> None:
     site.holder()
     site.place("web")
 
-    # Everybody may ask for its health; its metrics are for who may read them.
+    # Health is public; metrics need a right.
     assert program.get("/healthz?verbose") == (
         200,
         "[+]leaderElection ok\nhealthz check passed\n",
@@ -95,7 +95,7 @@ def test_scheduler_lifecycle(site: Site) -> None:
     assert status == 403
     assert f'serviceaccount:{site.kwait.namespace}:other\\" cannot get path' in text
 
-    # Asked to end it gives up its lease.
+    # On SIGTERM it releases its lease.
     program.terminate()
     assert program.ended() == 0, program.log
     assert not site.kwait.get(f"lease/{LEASE}")["spec"].get("holderIdentity")
@@ -127,8 +127,7 @@ def test_several_names_without_an_election(site: Site) -> None:
     program.until_ready()
     for number, name in enumerate(names):
         site.place(f"web-{number}", name)
-    # Without anybody to ask, nobody is known, and only health is shown; the insecure port shows
-    # everything to everybody.
+    # Without delegated authentication only health is public; the insecure port serves everything.
     assert program.get("/metrics", Caller("unknown"))[0] == 403
     _, metrics = fetch(f"http://127.0.0.1:{port}/metrics")
     for name in names:
@@ -147,6 +146,7 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
             "[+]leaderElection ok\n[+]shutdown ok\n"
             "[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n",
         )
+        assert 'Waiting for caches to sync controller="kwait-scheduler"\n' in program.log
         program.terminate()
         assert program.ended() == 0, program.log
     finally:

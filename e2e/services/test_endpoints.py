@@ -38,7 +38,7 @@ def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
 
 
 def test_endpoint_count(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
-    """Exactly so many, and 0 when the slices are there and empty."""
+    """An exact number; 0 if the slices exist and are empty."""
     kwait.create(service())
     assert wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
     times_out(
@@ -62,7 +62,7 @@ def test_endpoints_by_pods_and_ports(
     wait_for_endpoint_on_node: Wait,
     wait_for_endpoint_slices: Wait,
 ) -> None:
-    """Which pods are behind a service, at which ports and where."""
+    """Pods, ports and addresses of a service."""
     node = first_kubelet_node(kwait)
     here = [server(name, nodeName=node) for name in ("a", "b")]
     pods = kwait.create(service(), *here)[1:]
@@ -110,7 +110,7 @@ def test_a_misconfigured_service_is_explained(
         {"a": [8080]},
     )
     times_out(
-        "the service has no selector, and nobody has made an EndpointSlice",
+        "the service has no selector, so its EndpointSlices must be created by hand",
         wait_for_endpoint_count,
         "bare",
         1,
@@ -127,7 +127,7 @@ def test_a_misconfigured_service_is_explained(
 
 
 def test_a_pod_that_no_node_takes(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
-    """An endpoint that cannot come ends the wait."""
+    """An endpoint that cannot become ready fails the wait early."""
     huge = container(resources={"requests": {"cpu": "1000"}})
     kwait.create(service(), pod("huge", huge, labels=WEB))
 
@@ -138,7 +138,7 @@ def test_a_pod_that_no_node_takes(kwait: Kwait, wait_for_endpoint_count: Wait) -
 def test_service_reachable_and_responding(
     kwait: Kwait, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
 ) -> None:
-    """Asked through the API server; an error of the pods is an answer, but not a response."""
+    """Requests go through the API server; an error of the pods is not a response."""
     kwait.create(service(), server("a", f"sleep 1; {SERVER}"))
 
     (found,) = wait_for_service_responding("web", timeout="4m", poll="200ms")
@@ -161,7 +161,7 @@ def test_a_service_that_does_not_answer(
         service("deaf"),
         service("hopeless", selector={"app": "hopeless"}),
     )
-    # Before it has one, it answers otherwise.
+    # Without an endpoint the response differs.
     wait_for_endpoint_count("deaf", 1)
 
     times_out(
@@ -188,7 +188,7 @@ def test_slices_made_by_hand(
     wait_for_endpoint_on_node: Wait,
     wait_for_endpoint_slices: Wait,
 ) -> None:
-    """A service without selector is served by whoever makes its EndpointSlices."""
+    """EndpointSlices of a service without selector are created by hand."""
     made = service(selector=None)
     target = {"kind": "Pod", "name": "a", "namespace": kwait.namespace}
     hand = {

@@ -34,7 +34,7 @@ def service(kind: str = "LoadBalancer", *finalizers: str) -> dict[str, Any]:
 
 
 def balance(kwait: Kwait, *ingress: dict[str, Any]) -> None:
-    """Write the status as a cloud's controller does."""
+    """Write the status as a cloud controller does."""
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_service_status(
         "web", kwait.namespace, {"status": {"loadBalancer": {"ingress": list(ingress) or None}}}
     )
@@ -52,7 +52,7 @@ def test_load_balancer(
     wait_for_new_ingress_ip: Wait,
     wait_for_load_balancer_destroy: Wait,
 ) -> None:
-    """From its first address over another one to none."""
+    """A first address, another one, then none."""
     kwait.create(service())
     times_out(
         "did not have a load balancer within LIMIT: no ingress yet", wait_for_load_balancer, "web"
@@ -82,7 +82,7 @@ def test_load_balancer_finalizer(
     wait_for_service_updated_with_finalizer: Wait,
     wait_for_service_deleted_with_finalizer: Wait,
 ) -> None:
-    """A service is held until its load balancer is gone; the message says so."""
+    """A finalizer keeps the service until its load balancer is deleted; the message names it."""
     uid = kwait.create(service())[0]["metadata"]["uid"]
     times_out(f"{FINALIZER} is not there", wait_for_service_updated_with_finalizer, "web")
     finalize(kwait, FINALIZER)
@@ -119,7 +119,7 @@ def test_load_balancer_finalizer_removed(
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_service_exists_and_gone(kwait: Kwait, wait_for_service: Wait, mode: str) -> None:
+def test_service_created_and_deleted(kwait: Kwait, wait_for_service: Wait, mode: str) -> None:
     kwait.create(service())
 
     assert wait_for_service("web", mode=mode)["spec"]["type"] == "LoadBalancer"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def unique(kwait: Kwait) -> Iterator[str]:
     """Return a name for the test's volumes, classes and attachments, or the beginning of one.
 
-    What was made under it is deleted however the test ends, whoever wants to hold it.
+    Objects with that name are deleted at the end of the test, finalizers included.
     """
     yield kwait.namespace
     storage = kubernetes.client.StorageV1Api(kwait.client)

@@ -10,7 +10,7 @@ __all__ = ["attachment", "claim", "kept_for", "storage_class", "user", "volume",
 
 
 def volume(name: str, storage_class: str, **spec: Any) -> dict[str, Any]:
-    """Return a volume on the node's own disk, as somebody makes one by hand."""
+    """Return a volume on the node's disk."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -42,7 +42,7 @@ def claim(name: str, storage_class: str | None, **spec: Any) -> dict[str, Any]:
 
 
 def kept_for(made: dict[str, Any]) -> dict[str, Any]:
-    """Return what keeps a volume for a claim; the controller then looks at the claim at once."""
+    """Return the reference that reserves a volume for a claim, which binds it at once."""
     metadata = made["metadata"]
     return {
         "kind": "PersistentVolumeClaim",
@@ -52,7 +52,7 @@ def kept_for(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def storage_class(name: str, **more: Any) -> dict[str, Any]:
-    """Return a class for volumes made by hand."""
+    """Return a class without a provisioner."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -63,7 +63,7 @@ def storage_class(name: str, **more: Any) -> dict[str, Any]:
 
 
 def attachment(name: str, volume_name: str, node: str) -> dict[str, Any]:
-    """Return an attachment that nobody acts upon."""
+    """Return an attachment without an attacher."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",

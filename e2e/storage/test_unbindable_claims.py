@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def test_claim_without_class(
     kwait: Kwait, wait_for_persistent_volume_claim_phase: Wait, wait_for_pod_unschedulable: Wait
 ) -> None:
-    """The claim says so itself; the pod that waits for it is named."""
+    """The claim's status has the reason; the waiting pod is named."""
     kwait.create(claim("data", ""), user("reader", "data"))
 
     assert wait_for_persistent_volume_claim_phase("data", "Pending")["spec"]
@@ -33,15 +33,16 @@ def test_claim_without_class(
 
 
 def test_a_class_that_does_not_exist(
-    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
+    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait, wait_for: Wait
 ) -> None:
-    """Only the controller's events say so."""
+    """Only the controller's events have the reason."""
     kwait.create(claim("data", unique))
 
-    with raises(
-        WaitFailed, f'ProvisioningFailed: storageclass.storage.k8s.io "{unique}" not found'
-    ):
+    missing = f'ProvisioningFailed: storageclass.storage.k8s.io "{unique}" not found'
+    with raises(WaitFailed, missing):
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
+    with raises(WaitFailed, missing):
+        wait_for("pvc/data", "jsonpath={.status.phase}=Bound", grace="1s", timeout="4m")
 
 
 def test_claim_without_provisioner(
@@ -50,7 +51,7 @@ def test_claim_without_provisioner(
     wait_for_persistent_volume_claim_phase: Wait,
     wait_for_pv_claim_bound_phase: Wait,
 ) -> None:
-    """Its class provides nothing; a volume that somebody makes by hand still comes in time."""
+    """Its class provisions nothing; a volume created by hand in time binds."""
     data = kwait.create(storage_class(unique), claim("data", unique))[1]
 
     with raises(WaitFailed, "no volume plugin matched name: kubernetes.io/no-provisioner"):
@@ -62,7 +63,7 @@ def test_claim_without_provisioner(
 def test_claim_of_a_mismatched_volume(
     kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
-    """The claim asks for one volume by name, and for more than that has."""
+    """The claim names a volume that is too small."""
     kwait.create(volume(unique, unique))
     more = {"requests": {"storage": "2Mi"}}
     kwait.create(claim("data", unique, volumeName=unique, resources=more))
@@ -110,7 +111,7 @@ def test_lost_claim(
     wait_for_persistent_volume_claim_phase: Wait,
     wait_for_persistent_volume_deleted: Wait,
 ) -> None:
-    """A claim whose volume is gone never gets another."""
+    """A claim of a deleted volume stays Lost."""
     kwait.create(volume(unique, unique))
     wait_for_persistent_volume_phase(unique, "Available")
     kwait.create(claim("data", unique))
@@ -134,7 +135,7 @@ def test_claim_phases_set_by_hand(
     wait_for_persistent_volume_claim_deleted: Wait,
     wait_for_pvc_finalizer: Wait,
 ) -> None:
-    """Phases, finalizers and the end of claims that no controller looks at."""
+    """Phases, finalizers and deletion of claims without a controller."""
     held = claim("a", "kwait-none")
     held["metadata"]["finalizers"] = ["kwait.example/held"]
     first, _ = kwait.create(held, claim("b", "kwait-none"))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_READY", "deployment", "hold_to_quota", "replica_set"]
 
 NEVER_READY = {"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
-"""What makes a container run without its pod becoming ready."""
+"""A readiness probe that always fails."""
 
 
 def _workload(kind: str, name: str, replicas: int, container: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def _workload(kind: str, name: str, replicas: int, container: dict[str, Any]) ->
 def deployment(
     name: str, replicas: int = 1, container: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
-    """Return a Deployment of pods that end at once when they are deleted.
+    """Return a Deployment of pods with a grace period of 0.
 
     Args:
         name: its name, and its pods' label `app`.
@@ -49,7 +49,7 @@ def replica_set(
 
 
 def hold_to_quota(kwait: Kwait, **hard: str) -> None:
-    """Limit a namespace, and return once the server holds it to that."""
+    """Create a quota, and return once the server enforces it."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     kwait.create({**quota, "spec": {"hard": hard}})
     kwait.wait_for("resourcequota/few", "jsonpath={.status.hard}", timeout="4m")

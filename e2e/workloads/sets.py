@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["TYPO", "daemon_set", "replication_controller", "stateful_set"]
 
 TYPO = "Busybox:not a tag"
-"""What is no name of an image."""
+"""An invalid image name."""
 
 
 def _template(name: str, image: str, container: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def stateful_set(
     container: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Return a StatefulSet of pods that end at once when they are deleted.
+    """Return a StatefulSet of pods with a grace period of 0.
 
     Args:
         name: its name, and its pods' label `app`.

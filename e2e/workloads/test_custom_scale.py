@@ -50,7 +50,7 @@ def test_scale_waits_for_selected_pods(kwait: Kwait) -> None:
     kwait.apply(definition(labelSelectorPath=".status.selector"), shop | known)
 
     times_out(
-        "shop .*/corner did not have exactly 1 pod, Running and ready",
+        "shop corner did not have exactly 1 pod, Running and ready",
         kwait.scale,
         "shop/corner",
         1,

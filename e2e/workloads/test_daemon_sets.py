@@ -28,7 +28,7 @@ def test_daemon_set_on_all_nodes(
     wait_for_daemon_set_status: Wait,
     wait_for_daemon_sets: Wait,
 ) -> None:
-    """By its pods on all nodes that take it, on nodes by name, or by its own counts."""
+    """By its pods on all eligible nodes, on nodes by name, or by its counts."""
     kwait.create(daemon_set("agent"))
 
     pods = wait_for_daemon_set_running_on_all_nodes("agent")
@@ -45,7 +45,7 @@ def test_daemon_set_on_no_node(
     wait_for_daemon_set_pods_on_nodes: Wait,
     wait_for_daemon_set_running_on_all_nodes: Wait,
 ) -> None:
-    """All of no nodes is more likely a mistake than a wish; who means none says so."""
+    """A selection without nodes is an error unless it is allowed explicitly."""
     kwait.create(daemon_set("agent", node_selector=NOWHERE))
 
     assert wait_for_daemon_set_pods_on_nodes("agent", []) == []
@@ -65,7 +65,7 @@ def test_daemon_set_with_a_stuck_pod(
 
 
 def test_daemon_set_pods_rejected_by_quota(kwait: Kwait, wait_for_daemon_set_status: Wait) -> None:
-    """Its status does not say so, its events do."""
+    """Only its events have the reason."""
     hold_to_quota(kwait, pods="0")
     kwait.create(daemon_set("agent"))
 

@@ -50,7 +50,7 @@ def test_after_a_change_the_old_status_does_not_count(
     wait_for_deployment_complete: Wait,
     wait_for_observed_deployment: Wait,
 ) -> None:
-    """The status that is there when the wait begins is of the older generation."""
+    """The status at the wait's start is of an older generation."""
     kwait.apply(deployment("web", 1, strategy=NONE_LESS))
     first = wait_for_deployment_complete("web")
     kwait.apply(deployment("web", 1, NEW, strategy=NONE_LESS))
@@ -76,7 +76,7 @@ def test_max_surge_and_max_unavailable_are_kept(
     wait_for_deployment_updated_replicas_gte: Wait,
     wait_for_deployment_complete_and_check_rolling: Wait,
 ) -> None:
-    """An old pod is lost while the new one is not ready: one too few, however briefly."""
+    """An old pod is deleted before the new one is ready: briefly one too few."""
     kwait.apply(deployment("web", 2, strategy=NONE_LESS))
     wait_for_deployment_complete("web")
     (old,) = kwait.list("replicasets", selector="app=web")
@@ -137,7 +137,7 @@ def test_conditions_and_updated_replicas(
 def test_a_missed_progress_deadline(
     kwait: Kwait, wait_for_deployment_complete: Wait, wait_for_deployment_with_condition: Wait
 ) -> None:
-    """The deployment's own patience has run out: no need for all of the wait's."""
+    """An exceeded progress deadline fails the wait early."""
     kwait.create(deployment("slow", 1, NEVER_READY, progressDeadlineSeconds=1))
 
     with raises(WaitFailed, "ProgressDeadlineExceeded: ReplicaSet .* has timed out progressing"):
@@ -147,7 +147,7 @@ def test_a_missed_progress_deadline(
 
 
 def test_deployment_with_missing_image(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
-    """Long before the progress deadline the pods tell that no retry will help."""
+    """Pods in a terminal state fail the wait long before the progress deadline."""
     kwait.create(deployment("typo", 1, TYPO))
 
     with raises(WaitFailed, r"can no longer become complete: pod typo-\S+: InvalidImageName"):
@@ -157,7 +157,7 @@ def test_deployment_with_missing_image(kwait: Kwait, wait_for_deployment_complet
 def test_pods_of_an_older_replica_set_do_not_fail_the_wait(
     kwait: Kwait, wait_for_deployment_updated_replicas_gte: Wait, wait_for_deployment_complete: Wait
 ) -> None:
-    """What was wrong with the spec before goes with its pods."""
+    """Failed pods of the previous spec do not count."""
     kwait.apply(deployment("web", 1, TYPO))
     wait_for_deployment_updated_replicas_gte("web", 1)
     kwait.apply(deployment("web", 1))
@@ -166,7 +166,7 @@ def test_pods_of_an_older_replica_set_do_not_fail_the_wait(
 
 
 def test_a_paused_deployment(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
-    """Nothing is rolled out until somebody resumes it."""
+    """A paused deployment fails the wait early."""
     kwait.apply(deployment("web", paused=True))
 
     with raises(WaitFailed, "can no longer become complete: the deployment is paused"):
@@ -177,7 +177,7 @@ def test_a_paused_deployment(kwait: Kwait, wait_for_deployment_complete: Wait) -
 
 
 def test_a_deployment_that_is_deleted(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
-    """Gone after it was seen is an answer."""
+    """A deployment deleted during the wait fails it early."""
     kwait.create(deployment("brief", 1, NEVER_READY))
     gone = threading.Timer(1.0, kwait.delete, ["deployment/brief"])
     gone.start()
@@ -191,7 +191,7 @@ def test_a_deployment_that_is_deleted(kwait: Kwait, wait_for_deployment_complete
 def test_deployment_pods_rejected_by_pod_security(
     kwait: Kwait, wait_for_deployment_complete: Wait
 ) -> None:
-    """The refusal's own text, though there is no pod to ask; it does not heal by itself."""
+    """The message has the refusal's text, without a pod."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     kwait.apply(
         {
@@ -209,7 +209,7 @@ def test_deployment_pods_rejected_by_pod_security(
 def test_deployment_pods_rejected_by_quota(
     kwait: Kwait, wait_for_deployment_complete: Wait
 ) -> None:
-    """A quota may be freed: that has the long grace."""
+    """An exceeded quota has the long grace."""
     hold_to_quota(kwait, pods="1")
     kwait.create(deployment("web", 2))
 
@@ -218,7 +218,7 @@ def test_deployment_pods_rejected_by_quota(
 
 
 def test_replica_set_rejected_by_quota(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
-    """The controller tells this without ever having observed the generation."""
+    """The controller reports it without observing the generation."""
     hold_to_quota(kwait, **{"count/replicasets.apps": "0"})
     kwait.create(deployment("web"))
 

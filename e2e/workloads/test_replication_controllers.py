@@ -31,7 +31,7 @@ def test_replication_controllers(
 def test_pods_of_any_controller(
     kwait: Kwait, wait_for_controlled_pods: Wait, wait_for_controlled_pods_running: Wait
 ) -> None:
-    """However many that is to have: it says so itself."""
+    """The number is the controller's own."""
     kwait.create(
         replication_controller("rc", 2),
         deployment("web", 2),
@@ -51,7 +51,7 @@ def test_pods_of_any_controller(
 def test_pods_that_will_not_run(
     kwait: Kwait, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
 ) -> None:
-    """They are there all the same."""
+    """The pods exist."""
     kwait.create(replication_controller("web", 1, TYPO))
 
     wait_for_rc_to_stabilize("web")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("made", [replication_controller("web", 2), deployment("web", 2)])
 def test_all_pods_are_replaced(kwait: Kwait, made: dict[str, Any]) -> None:
-    """With `watch` it ends when the last one is back; by default that is looked at every 5 s."""
+    """With `watch` it ends when the last pod is ready; by default it polls every 5 s."""
     kwait.create(made)
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)
     before = {each["metadata"]["uid"] for each in kwait.list("pods")}
@@ -33,7 +33,7 @@ def test_all_pods_are_replaced(kwait: Kwait, made: dict[str, Any]) -> None:
 
 
 def test_a_new_template_gets_into_the_pods(kwait: Kwait) -> None:
-    """A replication controller does not touch its pods when its template changes; this does."""
+    """Unlike the controller itself, it replaces the pods of a changed template."""
     kwait.create(replication_controller("web", 1))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=1)
     changed = replication_controller("web", 1)
@@ -51,7 +51,7 @@ def test_a_new_template_gets_into_the_pods(kwait: Kwait) -> None:
 def test_pods_are_replaced_one_by_one(
     kwait: Kwait, kwait_rolling_update: Callable[..., Any]
 ) -> None:
-    """A pause after each; they need not be ready, and are there again at the end."""
+    """It pauses after each pod; pods need not be ready."""
     kwait.create(replication_controller("web", 3))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=3)
     before = {each["metadata"]["uid"] for each in kwait.list("pods")}
@@ -78,7 +78,7 @@ def test_pods_are_replaced_one_by_one(
 def test_strictly_each_replacement_is_ready_before_the_next_deletion(
     kwait: Kwait, kubelets: tuple[str, ...], made: dict[str, Any]
 ) -> None:
-    """A pod is told by its UID: a stateful set gives the old names to the new ones."""
+    """Pods are identified by UID, as a stateful set reuses names."""
     target = f"{made['kind']}/web"
     count = made["spec"].get("replicas") or len(kubelets)
     kwait.create(made)
@@ -89,7 +89,7 @@ def test_strictly_each_replacement_is_ready_before_the_next_deletion(
 
     assert len(pods) == count
     assert not before & {each["metadata"]["uid"] for each in pods}
-    # Times are whole seconds: of two that were made in the same one, who was ready first is first.
+    # Times are whole seconds; pods created in the same one are sorted by readiness.
     in_order = sorted(
         pods, key=lambda pod: (str(pod["metadata"]["creationTimestamp"]), ready_since(pod))
     )

@@ -21,7 +21,7 @@ def uids(pods: list[dict[str, Any]]) -> set[str]:
 
 
 def test_scale_up_and_down(kwait: Kwait) -> None:
-    """Afterwards the pods are there, or gone; not one more, not one less."""
+    """Afterwards exactly that many pods exist."""
     kwait.create_and_wait(deployment("web", 1))
 
     assert kwait.scale("deployment/web", 3)["status"]["readyReplicas"] == 3
@@ -64,14 +64,19 @@ def test_daemon_sets_are_restarted(kwait: Kwait) -> None:
 
 def test_restart_deployment(kwait: Kwait) -> None:
     """All pods are replaced, and the workload is rolled out again when the call returns."""
-    kwait.create_and_wait(deployment("web", 2))
+    slow = deployment("web", 2)
+    slow["spec"]["template"]["spec"] |= {
+        "terminationGracePeriodSeconds": 3,
+        "containers": [container(script="trap '' TERM; while true; do sleep 1; done")],
+    }
+    kwait.create_and_wait(slow)
     before = kwait.list("pods")
 
     kwait.restart("deployment/web")
 
-    alive = [each for each in kwait.list("pods") if "deletionTimestamp" not in each["metadata"]]
-    assert len(alive) == 2
-    assert not uids(before) & uids(alive)
+    after = kwait.list("pods")
+    assert len(after) == 2
+    assert not uids(before) & uids(after), "pods that take their time to end are gone as well"
 
 
 def test_scale_with_failing_pods(kwait: Kwait) -> None:
@@ -102,14 +107,14 @@ def test_blocked_deletion_names_its_finalizers(kwait: Kwait) -> None:
         "configmap/held",
     )
 
-    # Who names finalizers means the object that is going, not another in its place.
+    # A manifest with finalizers updates the object being deleted.
     let_go = {"name": "held", "finalizers": []}
     kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": let_go})
     kwait.wait_for("configmap/held", "delete")
 
 
 def test_create_and_wait(kwait: Kwait) -> None:
-    """Until each is what its kind is made for; anything else is said by a condition."""
+    """Until each is ready by the rule of its kind, or meets a condition."""
     (started,) = kwait.create_and_wait(pod("a"))
     assert started["status"]["phase"] == "Running"
 

@@ -89,10 +89,8 @@ def test_a_stuck_pod_of_a_parallel_set_stands_alone(
         wait_for_stateful_set_status_ready_replicas("web", 1, grace="500ms")
 
 
-def test_a_claim_that_nobody_provides(
-    kwait: Kwait, wait_for_stateful_set_running_and_ready: Wait
-) -> None:
-    """The claims that the set has made for the pod are named."""
+def test_unprovisioned_claim(kwait: Kwait, wait_for_stateful_set_running_and_ready: Wait) -> None:
+    """The claim that the set has made for the pod is named, with its event."""
     claim = {
         "metadata": {"name": "data"},
         "spec": {
@@ -104,8 +102,8 @@ def test_a_claim_that_nobody_provides(
     kwait.create(stateful_set("db", 2, volumeClaimTemplates=[claim]))
 
     pod = r"pod db-0 \(the set makes none after it\)"
-    reason = rf"{pod}: Unschedulable: .*PersistentVolumeClaims.*\(claim data-db-0\)"
-    with raises(WaitFailed, reason):
+    claim_text = "claim data-db-0 is not bound: ProvisioningFailed: .* not found"
+    with raises(WaitFailed, f"{pod}: Unschedulable: {claim_text}"):
         wait_for_stateful_set_running_and_ready("db", 2, grace="2s")
 
 

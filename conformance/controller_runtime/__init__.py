@@ -1,0 +1,1 @@
+"""controller-runtime's own envtest suites on the embedded cluster, run by choice."""

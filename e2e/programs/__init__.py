@@ -1,0 +1,1 @@
+"""Suites of containers whose images are mapped to programs of the machine."""

@@ -1,0 +1,1 @@
+"""A kopf operator in the cluster, with its rights, its webhook and its peers."""
