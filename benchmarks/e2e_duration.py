@@ -1,4 +1,4 @@
-"""How long `e2e/` takes on the embedded cluster and on a real one: bar half.
+"""Duration of `e2e/` on the embedded cluster relative to a real one: bar 0.5.
 
 Run it as `python -m benchmarks.e2e_duration KUBECONFIG [ROUNDS]`.
 """

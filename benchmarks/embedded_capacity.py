@@ -1,12 +1,12 @@
-"""What the embedded cluster bears: thousands of pods on hundreds of nodes, and who watches them.
+"""Capacity of the embedded cluster: thousands of pods, hundreds of nodes and watchers.
 
 Run it as `python -m benchmarks.embedded_capacity [PODS [NODES [WATCHERS]]]`, 10,000, 500 and 200 by
 default; it takes minutes.
 
-Replication controllers make pods until all are Ready, while clients in their namespaces watch them
-and one client watches them all and never reads. Told are the memory that a pod costs with all that
-belongs to it (events, history, its containers) and how long a GET takes meanwhile. The
-bar on memory is for 5,000 pods and more: history takes its part however few there are.
+Replication controllers create pods until all are Ready, while clients in their namespaces watch
+them and one client watches all of them and never reads. Printed are the memory per pod with all
+that belongs to it (events, history, containers) and the latency of a GET meanwhile. The bar on
+memory applies to 5,000 pods and more: the history has a fixed part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.embedded_start import resident_megabytes
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
-from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.clusters.provider import EmbeddedProvider
 
 if TYPE_CHECKING:
     from benchmarks.wire import Connection
@@ -37,7 +37,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 def main() -> int:
-    """Print what it cost; exit 1 where a pod costs too much, or somebody was harmed."""
+    """Print memory and latencies; exit 1 above a bar, or if a watcher missed events."""
     given = [int(text) for text in sys.argv[1:]]
     pods, nodes, watchers = [*given, *(10_000, 500, 200)[len(given) :]]
     cluster = EmbeddedProvider(nodes=nodes).start()
@@ -99,7 +99,7 @@ async def _follow(watcher: Connection, name: str, seen: dict[str, int]) -> None:
 async def _all_ready(
     server: Server, client: Connection, names: list[str], pods: int
 ) -> list[float]:
-    """Return once all pods are Ready; how long each of the GETs took that look for it."""
+    """Return once all pods are Ready, with the seconds of each GET."""
     gets: list[float] = []
     while True:
         ready = 0

@@ -1,4 +1,4 @@
-"""How fast the embedded cluster is ready (bar 0.2 of the peer's time) and how big (bar 100 MB).
+"""Start time (bar 0.2 of the peer's) and memory (bar 100 MB) of the embedded cluster.
 
 Run it as `python -m benchmarks.embedded_start [ROUNDS]`.
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
-from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.clusters.provider import EmbeddedProvider
 from tools.controlplane import assets
 from tools.controlplane.readiness import Readiness
 from tools.controlplane.servers import ControlPlane

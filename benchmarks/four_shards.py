@@ -1,9 +1,9 @@
-"""Four CI jobs of two workers each share a suite of 200 tests on one cluster, again and again.
+"""Four CI jobs of two workers each share a suite of 200 tests on one cluster, in three rounds.
 
 Run it as `python -m benchmarks.four_shards [KUBECONFIG] [ROUNDS]`; `-` for the embedded cluster.
 
-Bar: in every one of three rounds each test runs once, none fails, no namespace stays, and the
-merged report has all waits. Reported beside it: how long the jobs take.
+Bar: in every round each test runs once, none fails, no namespace remains, and the merged report
+has all waits. The duration of the jobs is printed too.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.clusters.provider import Cluster, choose_provider
+from pytest_kwait.clusters.provider import choose_provider
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value
 from pytest_kwait.suite.report.files import read_report
-from pytest_kwait.suite.report.report import merge_reports
+from pytest_kwait.suite.report.run_report import merge_reports
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters.cluster import Cluster
 
 JOBS = 4
 WORKERS = 2
@@ -49,7 +53,7 @@ def test_it(kwait, number):
 
 
 def main() -> None:
-    """Run the rounds and tell what became of them."""
+    """Run the rounds and print their results."""
     kubeconfig, rounds = [*sys.argv[1:], *("-", "3")[len(sys.argv) - 1 :]]
     provider = (
         choose_provider("embedded")

@@ -1,13 +1,13 @@
-"""What an informer of 5,000 pods costs: bar a third of the official client's processor time.
+"""CPU time of an informer of 5,000 pods: bar a third of the official client's.
 
 Run it as `python -m benchmarks.informer_5000 KUBECONFIG [PODS]`. The server needs no kubelet and no
 controllers: the pods belong to a scheduler that does not exist, and two processes write them.
 
-Three peers in turn, each in a process of its own, copy what is there: an informer of ours,
-`kubernetes.informer.SharedInformer`, each three times, and a dictionary that follows
-`kr8s.asyncio.watch` (kr8s has no informer, and takes minutes). What counts is the processor's time
-from the start to the last object, without imports and without making the client. Then all three
-follow at the same time while every fifth pod is changed.
+Three peers take turns, each in a process of its own: an informer of ours and
+`kubernetes.informer.SharedInformer`, three times each, and a dictionary that follows
+`kr8s.asyncio.watch` (kr8s has no informer, and takes minutes). The CPU time counts from the start
+to the last object, without imports and the creation of the client. Then all three follow at the
+same time while every fifth pod is changed.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Copy(Protocol):
         ...
 
     def names(self) -> int:
-        """Return how many pods it has by now."""
+        """Return the number of its pods."""
         ...
 
     def changed(self) -> int:
-        """Return how many changes it has been told of by now."""
+        """Return the number of changes received."""
         ...
 
 
@@ -79,11 +79,11 @@ class Ours:
         self._informer.start()
 
     def names(self) -> int:
-        """Return how many pods it has, once it has synced."""
+        """Return the number of its pods, once it has synced."""
         return len(self._informer.store) if self._informer.has_synced() else 0
 
     def changed(self) -> int:
-        """Return how many changes its handler was told of."""
+        """Return the number of changes that its handler received."""
         return self._changed
 
 
@@ -105,16 +105,16 @@ class Official:
         self._informer.start()
 
     def names(self) -> int:
-        """Return how many pods it has."""
+        """Return the number of its pods."""
         return len(self._informer.cache.list_keys())
 
     def changed(self) -> int:
-        """Return how many changes its handler was told of."""
+        """Return the number of changes that its handler received."""
         return self._changed
 
 
 class Kr8s:
-    """What one writes with kr8s: a dictionary that follows a watch."""
+    """A dictionary that follows a watch of kr8s."""
 
     def __init__(self, kubeconfig: str, namespace: str) -> None:
         self._kubeconfig = kubeconfig
@@ -135,11 +135,11 @@ class Kr8s:
             self._changed += kind == "MODIFIED"
 
     def names(self) -> int:
-        """Return how many pods it has."""
+        """Return the number of its pods."""
         return len(self._pods)
 
     def changed(self) -> int:
-        """Return how many changes it was told of."""
+        """Return the number of changes received."""
         return self._changed
 
 
@@ -151,7 +151,7 @@ PEERS: dict[str, Callable[[str, str], Copy]] = {
 
 
 def main() -> int:
-    """Print what each costs; exit 1 above the bar."""
+    """Print the costs; exit 1 above the bar."""
     kubeconfig = sys.argv[1]
     pods = int(sys.argv[2]) if len(sys.argv) > 2 else 5000
     session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
@@ -222,7 +222,7 @@ def report(
 
 
 def prepare(session: Session, namespace: str) -> None:
-    """Make the namespace, ready for pods."""
+    """Create the namespace, ready for pods."""
     session.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=soon())
     try:
         account = {"metadata": {"name": "default"}}
@@ -233,7 +233,7 @@ def prepare(session: Session, namespace: str) -> None:
 
 
 def write(pipe: Connection, kubeconfig: str, namespace: str, pods: int, part: int) -> None:
-    """Make every second pod as one that runs; change every fifth of those once told to."""
+    """Create every second pod as a running one; on a signal, change every fifth of those."""
     session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     numbers = range(part, pods, WRITERS)
     for number in numbers:
@@ -258,7 +258,7 @@ def name_of(number: int) -> str:
 
 
 def read(pipe: Connection, kubeconfig: str, namespace: str, pods: int, peer: str) -> None:
-    """Copy the pods and tell what it has cost; then follow so many changes and tell that."""
+    """Copy the pods and send the cost; then follow so many changes and send their cost."""
     if peer.startswith("kr8s"):
         import kr8s.asyncio  # noqa: F401 - the import is not what is measured
     copy = PEERS[peer](kubeconfig, namespace)
@@ -283,7 +283,7 @@ def read(pipe: Connection, kubeconfig: str, namespace: str, pods: int, peer: str
 
 
 def resident() -> float:
-    """Return the memory of this process now, in MB."""
+    """Return the memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1024**2
 

@@ -1,24 +1,24 @@
-"""What a wait on a job of 5,000 pods costs: bar a tenth of the official client's typed Watch.
+"""CPU time of a wait on a job of 5,000 pods: bar a tenth of the official client's typed Watch.
 
 Run it as `python -m benchmarks.job_5000 [KUBECONFIG [PODS]]`; `-` or nothing starts an etcd
-and a kube-apiserver of its own. The server needs no kubelet and no controllers: the job belongs to
-nobody (`managedBy`), its pods to a scheduler that does not exist, and two processes write their
-statuses, 250 a second where the machine can.
+and a kube-apiserver of its own. The server needs no kubelet and no controllers: the job has an
+unknown `managedBy`, its pods a scheduler that does not exist, and two processes write their
+statuses, up to 250 a second.
 
-Two further processes look at the same stream at the same time. What is compared:
+Two further processes read the same stream at the same time:
 
 - ours: `wait_for_job_pods_running` with its default options, which watches the Job as well and
-  judges every change, doomed pods included;
+  evaluates every change, terminal pods included;
 - the official client: its documented loop, `kubernetes.watch.Watch().stream(
   v1.list_namespaced_pod, …)` with events as typed models (`V1Pod`), which counts the pods that run.
 
-What counts is the processor's time of each process, user and system, from before the first status
-to after the last. Neither goes on with all the pods: what it costs to look at every one that ours
-returns is told beside it. The bar is for 200 statuses a second and more: where the machine cannot
-write them, events come one by one and cost both of them more.
+The CPU time of each process, user and system, counts from before the first status to after the
+last. Neither returns the pods: reading each pod that ours returns is printed as a separate cost.
+The bar applies at 200 statuses a second and more: at lower rates events arrive one by one and cost
+both of them more.
 
 Before the statuses are written the pods' `managedFields` are cleared, which ends their tracking:
-it is half of what a status costs the server, and neither reader looks at them.
+it is half of the server's cost of a status, and no reader uses them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def compare(kubeconfig: str, pods: int) -> int:
 
 
 def prepare(session: Session, namespace: str, pods: int) -> str:
-    """Make the job; return its UID."""
+    """Create the job; return its UID."""
     session.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=soon())
     with suppress(ApiError):  # where controllers run they make it
         account = {"metadata": {"name": "default"}}
@@ -127,7 +127,7 @@ def prepare(session: Session, namespace: str, pods: int) -> str:
 
 
 def clean(session: Session, namespace: str) -> None:
-    """Leave the rest to the namespace controller."""
+    """Delete the job; the namespace controller deletes the rest."""
     with suppress(ApiError):
         session.delete(NAMESPACES, namespace, deadline=soon())
 
@@ -143,7 +143,7 @@ def selector_of(uid: str) -> str:
 
 
 def pod_spec() -> dict[str, Any]:
-    """Return the spec of a pod as tests have them: two containers, some environment."""
+    """Return the spec of a typical pod: two containers, some environment."""
     environment = [{"name": f"SETTING_{i}", "value": f"value-{i:032d}"} for i in range(25)]
     containers = [
         {"name": name, "image": "busybox:1.36", "command": ["sleep", "60"], "env": environment}
@@ -151,14 +151,14 @@ def pod_spec() -> dict[str, Any]:
     ]
     return {
         "restartPolicy": "Never",
-        "schedulerName": "nobody",
+        "schedulerName": "none",
         "automountServiceAccountToken": False,
         "containers": containers,
     }
 
 
 def pod_status(number: int) -> dict[str, Any]:
-    """Return what a kubelet reports of a pod that runs."""
+    """Return the status that a kubelet reports of a running pod."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     now = "2026-01-01T00:00:00Z"
     address = f"10.244.{number // 250}.{number % 250 + 1}"
@@ -191,7 +191,7 @@ def pod_status(number: int) -> dict[str, Any]:
 def write(
     pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int, part: int
 ) -> None:
-    """Make every second pod, and write their statuses once told to."""
+    """Create every second pod, and write their statuses on a signal."""
     session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": JOB, "uid": uid, "controller": True}
     labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": JOB}
@@ -218,9 +218,9 @@ def read(
     pipe: Connection,
     wait: Callable[[], object],
     ready: Callable[[], bool],
-    look: Callable[[], object] = lambda: None,
+    read_all: Callable[[], object] = lambda: None,
 ) -> None:
-    """Wait in a thread, and tell what it has cost since the signal to go, and to look at it all."""
+    """Wait in a thread; send the CPU time since the signal, and that of reading all pods."""
     thread = threading.Thread(target=wait)
     thread.start()
     while not ready():
@@ -232,12 +232,12 @@ def read(
     thread.join(LIMIT)
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     waited = cpu_seconds()
-    look()
+    read_all()
     pipe.send((waited - before, megabytes, cpu_seconds() - waited))
 
 
 def cpu_seconds() -> float:
-    """Return what this process has used of the processors so far."""
+    """Return the CPU time of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -253,14 +253,14 @@ def ours(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int)
         found = wait_for_job_pods_running(api, namespace, JOB, pods, timeout=LIMIT)
         assert len(found) == pods
 
-    def look() -> None:
+    def read_all() -> None:
         assert all(pod["status"]["phase"] == "Running" for pod in found)
 
     def ready() -> bool:
-        # Said once everything has been listed.
+        # Printed once everything has been listed.
         return any(wait.timeline.last.startswith("0 of") for wait in ACTIVE_WAITS.waits())
 
-    read(pipe, wait, ready, look)
+    read(pipe, wait, ready, read_all)
 
 
 def theirs(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int) -> None:

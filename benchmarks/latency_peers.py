@@ -1,12 +1,12 @@
-"""When waits return after a change, ours and all that people use instead: p50 and p90.
+"""Latency of a wait's return after a change, ours and other tools': p50 and p90.
 
 Run it as `python -m benchmarks.latency_peers [KUBECONFIG [ROUNDS]]`; `-` or nothing starts an
 etcd and a kube-apiserver of its own. Bar: the median of the paired differences to the fastest of
 the others is 1 ms at most.
 
 Each waits in a process of its own, all for the same Pod to be Ready at the same time; the time
-counts from the moment the answer to the status write is there. kubectl takes part where it is
-found; its time has the end of its process in it.
+counts from the response to the status write. kubectl takes part where it is installed; its time
+includes the exit of its process.
 """
 
 from __future__ import annotations
@@ -91,24 +91,24 @@ def compare(kubeconfig: str, rounds: int) -> int:
 
 
 def one_round(v1: Any, pipes: dict[str, Connection]) -> dict[str, float]:
-    """Return how long after the write each has returned, in seconds."""
+    """Return the seconds from the write to the return of each wait."""
     name = f"latency-{random.randrange(16**8):08x}"
     containers = [{"name": "c", "image": "busybox:1.36"}]
-    # Nobody else touches a pod of a scheduler that does not exist.
+    # No controller changes a pod of a scheduler that does not exist.
     spec = {
-        "schedulerName": "nobody",
+        "schedulerName": "none",
         "automountServiceAccountToken": False,
         "containers": containers,
     }
     v1.create_namespaced_pod(NAMESPACE, {"metadata": {"name": name}, "spec": spec})
     for pipe in random.sample(list(pipes.values()), len(pipes)):
         pipe.send(name)
-    # Everybody watches by then, and a look every so often is at any point of its pause.
+    # All watches are open by then, and polling is at a random point of its interval.
     SYSTEM_CLOCK.sleep(1.5 + random.random() * POLL)
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     v1.patch_namespaced_pod_status(name, NAMESPACE, ready)
     visible = SYSTEM_CLOCK.monotonic()
-    ends = {who: pipe.recv() - visible for who, pipe in pipes.items()}
+    ends = {tool: pipe.recv() - visible for tool, pipe in pipes.items()}
     v1.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0)
     return ends
 
@@ -116,7 +116,7 @@ def one_round(v1: Any, pipes: dict[str, Connection]) -> dict[str, float]:
 def serve(
     pipe: Connection, kubeconfig: str, maker: Callable[[str], Callable[[str], object]]
 ) -> None:
-    """Wait for one pod after the other, and tell when it was Ready."""
+    """Wait for one pod after the other, and send the time at which it was Ready."""
     wait = maker(kubeconfig)
     pipe.send("there")
     while True:
@@ -154,7 +154,7 @@ def kr8s_wait(kubeconfig: str) -> Callable[[str], object]:
 
 
 def is_ready(pod: Any) -> bool:
-    """Say whether a pod of the official client is Ready."""
+    """Return whether a pod of the official client is Ready."""
     conditions = pod.status.conditions or []
     return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
@@ -173,7 +173,7 @@ def official_watch(kubeconfig: str) -> Callable[[str], object]:
 
 
 def poll(kubeconfig: str) -> Callable[[str], object]:
-    """Look, and look again after a pause."""
+    """Poll with a pause."""
     v1 = client.CoreV1Api(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
 
     def wait(name: str) -> None:

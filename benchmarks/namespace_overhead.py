@@ -1,10 +1,10 @@
-"""What a namespace of a test costs beside the bare API calls for the same: bar 1.5 times.
+"""Cost of a test's namespace relative to the bare API calls: bar 1.5.
 
 Run it as `python -m benchmarks.namespace_overhead [KUBECONFIG [ROUNDS]]`; without a kubeconfig (or
 with `-`) on an etcd, a kube-apiserver and a kube-controller-manager of its own. Ours: what the
 fixture does before and after a test, labels, annotations, seal and tracking included. Peer: the
-official client makes a namespace, asks until its service account and its root CA are there, and
-deletes it.
+official client creates a namespace, polls until its service account and root CA exist, and deletes
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubernetes import client, config
 
 from benchmarks.pairs import measure, seconds
 from benchmarks.plane import control_plane
-from pytest_kwait.engine.timeouts import Timeouts
+from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.namespaces.namespaces import Namespaces
 

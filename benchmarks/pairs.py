@@ -1,4 +1,4 @@
-"""Two ways of doing a thing, measured in turns so that the machine's moods cancel out."""
+"""Paired measurements, taken alternately so that changes of the machine's load cancel out."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Pairs:
 
     @property
     def median_difference(self) -> float:
-        """Median of ours minus peer, in seconds."""
+        """The median of ours minus peer, in seconds."""
         return statistics.median(a - b for a, b in zip(self.ours, self.peer, strict=True))
 
     @property
     def median_ratio(self) -> float:
-        """Median of ours divided by peer."""
+        """The median of ours divided by peer."""
         return statistics.median(a / b for a, b in zip(self.ours, self.peer, strict=True))
 
     def lines(self, ours: str, peer: str) -> str:
-        """The medians as text, in milliseconds."""
+        """Return the medians as text, in milliseconds."""
         return "\n".join(
             f"  {name:<44} median {statistics.median(values) * 1000:9.2f} ms"
             f"   min {min(values) * 1000:9.2f}   max {max(values) * 1000:9.2f}"
@@ -39,14 +39,14 @@ class Pairs:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """How long `action` takes."""
+    """Return the duration of `action`."""
     start = SYSTEM_CLOCK.monotonic()
     action()
     return SYSTEM_CLOCK.monotonic() - start
 
 
 def measure(ours: Callable[[], float], peer: Callable[[], float], rounds: int) -> Pairs:
-    """`rounds` pairs after one that does not count; who goes first alternates."""
+    """Return `rounds` pairs after a warm-up; the order alternates."""
     pairs = Pairs([], [])
     ours()
     peer()

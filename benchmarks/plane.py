@@ -1,4 +1,4 @@
-"""An etcd and a kube-apiserver alone: nobody else takes part in what is measured."""
+"""A minimal control plane for measurements: etcd and kube-apiserver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["control_plane", "some_cluster"]
 
 @contextmanager
 def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iterator[Path]:
-    """Run both in a folder that is removed; give the kubeconfig.
+    """Run both in a temporary folder; yield the kubeconfig.
 
     Args:
         controllers: whether to run a kube-controller-manager as well.
@@ -60,7 +60,7 @@ def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iter
 
 @contextmanager
 def some_cluster(kubeconfig: str) -> Iterator[str]:
-    """Give the kubeconfig of a cluster: the one that is named, or of a control plane of our own.
+    """Yield the kubeconfig of an existing cluster, or of a control plane of our own.
 
     Args:
         kubeconfig: a file; `-` for a control plane of our own.
@@ -70,7 +70,7 @@ def some_cluster(kubeconfig: str) -> Iterator[str]:
         return
     with control_plane() as own:
         api = config.new_client_from_config(str(own))  # type: ignore[no-untyped-call]
-        account = {"metadata": {"name": "default"}}  # which a controller makes elsewhere
+        account = {"metadata": {"name": "default"}}  # elsewhere a controller creates it
         deadline = Deadline.after(30.0)
         Session.of(api).create(SERVICE_ACCOUNTS, account, "default", deadline=deadline)
         yield str(own)

@@ -1,11 +1,11 @@
 """The cost of loading the plugin in a run of one empty test: bar 10 ms.
 
 Run it as `python -m benchmarks.plugin_load [ROUNDS]`. Peer: the same run with this plugin blocked.
-The processor's time is measured, which a busy machine disturbs less.
+CPU time is measured, as it depends less on other load.
 
 The bar is for runs without garbage collection. With it, a few hundred objects decide whether one
 more collection of everything that pytest has loaded (25 ms) falls into a run, whichever plugin
-makes them; that figure is printed too.
+creates them; that figure is printed too.
 """
 
 from __future__ import annotations

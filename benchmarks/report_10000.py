@@ -1,9 +1,9 @@
 """The report of 10,000 waits in headless Chromium: bars 5 MB, and twice a static table's time.
 
 Run it as `python -m benchmarks.report_10000 [ROUNDS]`; it needs Playwright and a browser.
-Peer: the plainest page of the same waits, a table with a row for each, that is scrolled to its end.
-The report has to do more until it counts as used: it is laid out with its timeline, filtered by a
-word, scrolled to its end, and a wait is opened. Both are opened anew each round.
+Peer: a plain table of the same waits, with a row for each, scrolled to its end. The report is laid
+out with its timeline, filtered by a word, scrolled to its end, and a wait is opened. Both are
+reloaded in each round.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
     if path is None:
         print(MISSING)
         return 69
-    # A test that failed made no second wait.
+    # A failed test made no second wait.
     report = night(WAITS + 300, shards=4, workers=4)
     report.waits = report.waits[:WAITS]
     with tempfile.TemporaryDirectory() as folder:

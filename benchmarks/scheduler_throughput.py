@@ -1,12 +1,11 @@
-"""How many pods a second our scheduler places: bar half of kube-scheduler's in the same run.
+"""Pods per second of our scheduler: bar half of kube-scheduler's in the same run.
 
 Run it as `python -m benchmarks.scheduler_throughput [ROUNDS] [PODS] [NODES]`. It starts an etcd
-and a kube-apiserver of its own, with nodes that nobody runs and without controllers.
+and a kube-apiserver of its own, with nodes without kubelets and without controllers.
 
-In turns each scheduler is started in a process of its own with all pods pending, with its default
-profile and the same limits on requests. What counts is the time from the first binding to the last
-as one watch shows them. The same watch sees to it that no pod is bound twice and no node takes more
-than it has.
+The schedulers take turns, each in a process of its own with all pods pending, with its default
+profile and the same limits on requests. The time counts from the first binding to the last in one
+watch. The same watch checks that no pod is bound twice and no node has more than it can hold.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ POD_CORES = 100
 
 @dataclass
 class Bindings:
-    """What a watch shows of one scheduler's work."""
+    """The bindings of one scheduler, as a watch shows them."""
 
     wanted: int
     nodes: dict[str, str] = field(default_factory=dict)
@@ -56,7 +55,7 @@ class Bindings:
     done: threading.Event = field(default_factory=threading.Event)
 
     def see(self, pod: dict[str, Any]) -> None:
-        """Take note of a pod that has changed."""
+        """Record a changed pod."""
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if not node:
             return
@@ -101,17 +100,17 @@ def main() -> int:
             ours: list[float] = []
             peer: list[float] = []
             for number in range(rounds if qps == LIMITS[0][0] else 1):
-                turns: list[tuple[list[float], Callable[..., Any]]] = [
+                schedulers: list[tuple[list[float], Callable[..., Any]]] = [
                     (ours, our_scheduler),
                     (peer, kube_scheduler),
                 ]
-                for rates, start in turns if number % 2 else reversed(turns):
+                for rates, start in schedulers if number % 2 else reversed(schedulers):
                     rates.append(one_round(session, pods, start, kubeconfig, qps, burst))
             ratio = statistics.median(a / b for a, b in zip(ours, peer, strict=True))
             print(f"  at most {qps} requests a second, {burst} at once")
             for name, rates in (("pytest_kwait.scheduler", ours), ("kube-scheduler", peer)):
-                told = "  ".join(f"{rate:6.0f}" for rate in rates)
-                print(f"    {name:<24} median {statistics.median(rates):6.0f}   each {told}")
+                listed = "  ".join(f"{rate:6.0f}" for rate in rates)
+                print(f"    {name:<24} median {statistics.median(rates):6.0f}   each {listed}")
             print(f"    median of paired ratios {ratio:.2f}, bar {BAR}")
             failed = failed or ratio < BAR
     print("  no pod was bound twice, no node has more than it can take")
@@ -119,7 +118,7 @@ def main() -> int:
 
 
 def prepare(session: Session, nodes: int) -> None:
-    """Make nodes that are ready, and a namespace in which pods can be made."""
+    """Create nodes that are ready, and a namespace in which pods can be created."""
     deadline = Deadline.after(LIMIT)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     session.create(NAMESPACES, namespace, deadline=deadline)
@@ -150,7 +149,7 @@ def one_round(
     qps: int,
     burst: int,
 ) -> float:
-    """Make the pods, start a scheduler, and return its rate."""
+    """Create the pods, start a scheduler, and return its rate."""
     everything = PODS.path(NAMESPACE)
     deadline = Deadline.after(LIMIT)
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
@@ -163,14 +162,14 @@ def one_round(
         wait_for_cache_sync(informer)
         start(kubeconfig, qps, burst, cleanup)
         bindings.done.wait(deadline.remaining)
-        # A second binding would come right after.
+        # A second binding would follow immediately.
         SYSTEM_CLOCK.sleep(0.5)
     bindings.check()
     return bindings.rate
 
 
 def make_pods(session: Session, pods: int, deadline: Deadline) -> None:
-    """Make the pods by eight threads."""
+    """Create the pods in eight threads."""
     numbers = iter(range(pods))
     lock = threading.Lock()
 
@@ -190,7 +189,7 @@ def make_pods(session: Session, pods: int, deadline: Deadline) -> None:
 
 
 def pod(name: str) -> dict[str, Any]:
-    """Return a pod like those of a controller."""
+    """Return a pod like a controller's."""
     requests = {"cpu": f"{POD_CORES}m", "memory": "100Mi"}
     container = {"name": "c", "image": "nowhere/none", "resources": {"requests": requests}}
     return {

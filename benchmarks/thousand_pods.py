@@ -1,11 +1,11 @@
-"""A thousand pods of one controller: bar half of what a real control plane takes in the same run.
+"""Start of a thousand pods of one controller: bar half of a real control plane's time.
 
 Run it as `python -m benchmarks.thousand_pods [ROUNDS [PODS [NODES]]]`; 3, 1,000 and 20 by default.
 
 A ReplicaSet until all its pods are Ready, and a Job until it is Complete: on the embedded cluster,
 and on etcd, kube-apiserver, kube-controller-manager and kube-scheduler (500 requests/s each) with
-nodes by kwok, which is built from its pinned module first. They are started in turns, each round
-anew; both are asked for the controller's status over one connection all the while.
+nodes by kwok, which is built from its pinned module first. Both are started in turns, in each round
+again, and polled for the controller's status over one connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.plane import control_plane
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
-from pytest_kwait.clusters.embedded import EmbeddedProvider
+from pytest_kwait.clusters.provider import EmbeddedProvider
 from tools.controlplane import assets
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 BAR = 0.5
 LIMIT = 600.0
 MODULE = Path(__file__).with_name("kwok")
-LOOK = 0.1
-"""Seconds between looks at the status."""
+POLL_INTERVAL = 0.1
+"""Seconds between polls of the status."""
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def build() -> Path:
-    """Return the kwok that go.mod pins, built where it is not there yet."""
+    """Return the kwok that go.mod pins, built if missing."""
     folder = assets.storage() / "kwok"
     subprocess.run(
         ["go", "install", "-ldflags", "-s -w", "tool"],
@@ -74,7 +74,7 @@ def build() -> Path:
 
 
 def _stages() -> list[str]:
-    """The stages of nodes and pods that kwok ships as its fast ones."""
+    """Return kwok's fast stages of nodes and pods."""
     asked = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
     found = subprocess.run(asked, cwd=MODULE, capture_output=True, text=True, check=True)
     stages = Path(found.stdout.strip()) / "kustomize" / "stage"
@@ -128,7 +128,7 @@ async def _measure(server: Server, pods: int) -> dict[str, float]:
             await client.send(server.request("POST", "/api/v1/namespaces", body))
             accounts = f"/api/v1/namespaces/{space}/serviceaccounts"
             while not (await client.send(server.request("GET", accounts)))["items"]:
-                await async_sleep(LOOK)
+                await async_sleep(POLL_INTERVAL)
             path = f"/apis/{group}/v1/namespaces/{space}/{plural}"
             start = SYSTEM_CLOCK.monotonic()
             body = {"metadata": {"name": "many"}, "spec": spec}
@@ -136,7 +136,7 @@ async def _measure(server: Server, pods: int) -> dict[str, float]:
             while not _done(await client.send(server.request("GET", f"{path}/many")), pods):
                 if SYSTEM_CLOCK.monotonic() - start > LIMIT:
                     sys.exit(f"the {kind} was not done within {LIMIT:g}s")
-                await async_sleep(LOOK)
+                await async_sleep(POLL_INTERVAL)
             found[kind] = SYSTEM_CLOCK.monotonic() - start
     return found
 

@@ -1,9 +1,9 @@
-"""When a wait returns after the change is visible: bar 1 ms over lightkube's `Client.wait`.
+"""Latency of a wait's return after a visible change: bar 1 ms over lightkube's `Client.wait`.
 
 Run it as `python -m benchmarks.wait_latency KUBECONFIG [ROUNDS]`.
 
 Both wait for the same Pod to be Ready, in two threads at the same time, on one API server; a third
-writes the status. Each round is a pair, counted from the moment the write's answer arrives.
+writes the status. Each round is a pair, counted from the response to the write.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ BAR = 0.001
 
 
 def one_round(api: Any, name: str, waits: list[Callable[[], object]]) -> list[float]:
-    """Seconds from the answer of the status write to the return of each wait."""
+    """Return the seconds from the response to the status write to the return of each wait."""
     pod = {
         "metadata": {"name": name},
-        # A node that does not exist: nobody else touches the pod.
-        "spec": {"nodeName": "nobody", "containers": [{"name": "c", "image": "busybox:1.36"}]},
+        # A node that does not exist, so that no kubelet changes the pod.
+        "spec": {"nodeName": "none", "containers": [{"name": "c", "image": "busybox:1.36"}]},
     }
     v1 = client.CoreV1Api(api)
     v1.create_namespaced_pod(NAMESPACE, cast("client.V1Pod", pod))

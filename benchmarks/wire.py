@@ -1,4 +1,4 @@
-"""HTTP over TLS as close to the socket as Python gets: what is measured is the server."""
+"""HTTP over TLS with little overhead of Python, to measure the server alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LIMIT = 16 * 1024 * 1024
 
 
 class Server:
-    """A server and who we are to it.
+    """A server and the credentials for it.
 
     Args:
-        url: where it is.
-        tls: how to speak to it.
-        token: who we are, unless the certificate says so.
+        url: its base URL.
+        tls: the TLS context.
+        token: a bearer token; empty to use the client certificate.
     """
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
@@ -43,7 +43,7 @@ class Server:
 
     @classmethod
     def of(cls, kubeconfig: Path) -> Server:
-        """The server of a kubeconfig's first cluster and user."""
+        """Return the server of a kubeconfig's first cluster and user."""
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         tls = ssl.create_default_context(cadata=_text(cluster, "certificate-authority"))
@@ -55,7 +55,7 @@ class Server:
         return cls(cluster["server"], tls, user.get("token", ""))
 
     def request(self, method: str, path: str, body: object = None, media: str = "") -> bytes:
-        """A request's bytes."""
+        """Return the bytes of a request."""
         data = b"" if body is None else json.dumps(body).encode()
         kind = f"Content-Type: {media or 'application/json'}\r\nContent-Length: {len(data)}\r\n"
         head = f"{method} {path} HTTP/1.1\r\n{self._head}{kind if data else ''}\r\n"
@@ -63,7 +63,7 @@ class Server:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """An open connection."""
+        """Yield an open connection."""
         reader, writer = await asyncio.open_connection(
             self.host, self.port, ssl=self.tls, limit=_LIMIT
         )
@@ -77,8 +77,8 @@ class Connection:
     """One connection.
 
     Args:
-        reader: what comes.
-        writer: what goes.
+        reader: the incoming stream.
+        writer: the outgoing stream.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,7 +86,7 @@ class Connection:
         self.writer = writer
 
     async def send(self, request: bytes) -> Any:
-        """Send a request and return its answer's JSON."""
+        """Send a request and return the response's JSON."""
         self.writer.write(request)
         head = await self.head()
         if b"transfer-encoding: chunked" in head:
@@ -100,17 +100,17 @@ class Connection:
         return json.loads(body)
 
     async def head(self) -> bytes:
-        """An answer's head, in small letters."""
+        """Return the head of a response, in lower case."""
         return (await self.reader.readuntil(b"\r\n\r\n")).lower()
 
     async def chunk(self) -> bytes:
-        """The next chunk; empty for the last."""
+        """Return the next chunk; empty for the last."""
         size = int(await self.reader.readline(), 16)
         return (await self.reader.readexactly(size + 2))[:-2]
 
 
-class _Asker(asyncio.Protocol):
-    """Asks the same again as soon as it is answered."""
+class _Requester(asyncio.Protocol):
+    """Repeats a request after each response."""
 
     def __init__(self, request: bytes) -> None:
         self.answers = 0
@@ -132,7 +132,7 @@ class _Asker(asyncio.Protocol):
                 return
             assert head.startswith(b"HTTP/1.1 200"), head
             length = head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]
-            self._size = len(head) + 4 + int(length)  # all answers are of this size
+            self._size = len(head) + 4 + int(length)  # all responses have this size
             self._count = len(self._come)
         else:
             self._count += len(data)
@@ -145,28 +145,31 @@ class _Asker(asyncio.Protocol):
 async def requests_per_second(
     server: Server, request: bytes, connections: int, seconds: float
 ) -> float:
-    """How often `server` answers `request` over so many connections."""
+    """Return the number of responses per second over so many connections."""
     loop = asyncio.get_running_loop()
-    askers = [_Asker(request) for _ in range(connections)]
-    for asker in askers:
+    requesters = [_Requester(request) for _ in range(connections)]
+    for requester in requesters:
         await loop.create_connection(
-            lambda asker=asker: asker,  # type: ignore[misc] # bound now
+            lambda requester=requester: requester,  # type: ignore[misc] # bound now
             server.host,
             server.port,
             ssl=server.tls,
         )
-    start, before = SYSTEM_CLOCK.monotonic(), sum(asker.answers for asker in askers)
+    start, before = SYSTEM_CLOCK.monotonic(), sum(requester.answers for requester in requesters)
     over = asyncio.Event()
     loop.call_later(seconds, over.set)
     await over.wait()
-    took, after = SYSTEM_CLOCK.monotonic() - start, sum(asker.answers for asker in askers)
-    for asker in askers:
-        asker.transport.abort()
+    took, after = (
+        SYSTEM_CLOCK.monotonic() - start,
+        sum(requester.answers for requester in requesters),
+    )
+    for requester in requesters:
+        requester.transport.abort()
     return (after - before) / took
 
 
 def _text(section: dict[str, str], name: str) -> str:
-    """What a kubeconfig holds, or names a file of."""
+    """Return a value of a kubeconfig, or the contents of the file it names."""
     data = section.get(f"{name}-data")
     if data is not None:
         return base64.b64decode(data).decode()

@@ -1,23 +1,28 @@
-"""An image registry that opens late: its one image cannot be pulled before."""
+"""An image registry that refuses pulls of its one image until it is opened."""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import platform
 import shutil
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tools.controlplane.images import busybox_layer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
-__all__ = ["Registry", "is_local"]
+__all__ = ["Registry"]
+
+_T = TypeVar("_T")
 
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
@@ -25,20 +30,32 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def is_local(address: str) -> bool:
-    """Whether an address is one of this machine, and there is a busybox to make an image of."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            return False
-    return shutil.which("busybox") is not None
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+def _run_within(namespace: Path, action: Callable[[], _T]) -> _T:
+    """Run an action in a thread that has entered a network namespace."""
+
+    def run() -> _T:
+        with namespace.open("rb") as file:
+            if _LIBC.setns(file.fileno(), _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns", str(namespace))
+        return action()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
 
 class Registry:
-    """Holds a port that refuses connections until `open` is called."""
+    """Holds a port that refuses connections until `open` is called.
 
-    def __init__(self) -> None:
+    Args:
+        namespace: the network namespace of the nodes, on whose loopback interface it listens.
+    """
+
+    def __init__(self, namespace: Path) -> None:
+        self._namespace = namespace
         layer = busybox_layer(Path(str(shutil.which("busybox"))))
         config = _json(
             architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -56,8 +73,8 @@ class Registry:
         )
         self._blobs = {_digest(data): data for data in (layer, config, manifest)}
         self._manifest = manifest
-        # Not listening: the port is ours, and nobody answers on it.
-        self._keeper = socket.socket()
+        # Not listening: reserves the port and refuses connections.
+        self._keeper = _run_within(namespace, socket.socket)
         self._keeper.bind(("127.0.0.1", 0))
         self._server: ThreadingHTTPServer | None = None
 
@@ -67,7 +84,7 @@ class Registry:
         return f"127.0.0.1:{self._keeper.getsockname()[1]}/late:1"
 
     def open(self) -> None:
-        """Answer from now on."""
+        """Start to answer."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -81,7 +98,9 @@ class Registry:
 
         port = self._keeper.getsockname()[1]
         self._keeper.close()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = _run_within(
+            self._namespace, lambda: ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        )
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:

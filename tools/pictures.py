@@ -35,7 +35,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLUMNS = 100
 ROWS = 60
 LIMIT = 150_000
-"""Bytes that a picture has at most."""
+"""The maximum size of a picture in bytes."""
 
 SUITE = '''
 import pytest
@@ -85,7 +85,7 @@ pre {
 
 
 def terminal_run() -> str:
-    """Return all that a terminal gets while the suite runs in it."""
+    """Return the output of the suite to a terminal."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_workers.py").write_text(SUITE)
@@ -110,10 +110,10 @@ def terminal_run() -> str:
             stderr=far,
         )
         os.close(far)
-        said = b"".join(_read(near))
+        output = b"".join(_read(near))
         process.wait()
         os.close(near)
-    text = said.decode()
+    text = output.decode()
     return re.sub(r"\b(plugins|rootdir|configfile|platform)[: ].*\r\n", "", text)
 
 
@@ -123,22 +123,22 @@ def _read(descriptor: int) -> list[bytes]:
         try:
             part = os.read(descriptor, 65536)
         except OSError:
-            # All who could write are gone.
+            # All writers have closed the terminal.
             return parts
         if not part:
             return parts
         parts.append(part)
 
 
-def screens(said: str) -> tuple[str, str]:
-    """Return what was on the terminal while it last waited, and what is at the end."""
-    drawn = list(_LIVE.finditer(said))
+def screens(output: str) -> tuple[str, str]:
+    """Return the terminal's screen during the last wait, and at the end."""
+    drawn = list(_LIVE.finditer(output))
     last = drawn[-1]
-    return _plain(said[: last.start()]) + "\n" + last[1], _plain(said)
+    return _plain(output[: last.start()]) + "\n" + last[1], _plain(output)
 
 
-def _plain(said: str) -> str:
-    return _LIVE.sub("", said).replace("\x1b[J", "").replace("\r", "").strip("\n")
+def _plain(output: str) -> str:
+    return _LIVE.sub("", output).replace("\x1b[J", "").replace("\r", "").strip("\n")
 
 
 def as_html(screen: str) -> str:

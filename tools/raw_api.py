@@ -24,7 +24,7 @@ __all__ = ["RawClient", "RawResponse"]
 
 @dataclass(frozen=True)
 class RawResponse:
-    """What the server said to one request."""
+    """A response of the server."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -37,7 +37,7 @@ class RawResponse:
 
     @property
     def body(self) -> Any:
-        """The body as decoded JSON; as text where it is none."""
+        """The body as decoded JSON, or as text if it is not JSON."""
         try:
             return json.loads(self.data)
         except ValueError:
@@ -49,7 +49,7 @@ class RawClient:
 
     Args:
         kubeconfig: the file; its current context is used.
-        timeout: seconds after which a request without an answer is given up.
+        timeout: the limit of a request in seconds.
     """
 
     def __init__(self, kubeconfig: Path, *, timeout: float = 30.0) -> None:
@@ -76,16 +76,16 @@ class RawClient:
         token: str | None = None,
         timeout: float | None = None,
     ) -> RawResponse:
-        """Send one request and return the whole answer, whatever its status.
+        """Send one request and return the whole response, whatever its status.
 
         Args:
             method: the HTTP method.
             path: path and query, as they go on the wire.
-            body: bytes and text go as they are, None means no body, anything else goes as JSON.
+            body: bytes or text sent unchanged, None for no body, anything else sent as JSON.
             content_type: the body's media type; None sends no such header.
-            headers: further headers; they win over the ones made here.
-            token: a bearer token in place of the kubeconfig's; an empty one sends none.
-            timeout: seconds; None takes the endpoint's own.
+            headers: further headers, which take precedence.
+            token: a bearer token instead of the kubeconfig's; empty for none.
+            timeout: seconds; None for the client's own.
         """
         response = self._open(
             method, path, body, content_type, headers, token, timeout or self.timeout, stream=False

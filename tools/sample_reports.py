@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from pytest_kwait.suite.report.records import RunRecord, TestRecord, VerdictChange, WaitRecord
-from pytest_kwait.suite.report.report import VERSION, RunReport
+from pytest_kwait.engine.condition import ObjectReference
+from pytest_kwait.engine.failure.evidence import EventGroup, Evidence, LogTail, PodReport
+from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
+from pytest_kwait.engine.pod_fields import ContainerReport
+from pytest_kwait.suite.report.records import (
+    RunRecord,
+    TestRecord,
+    VerdictChange,
+    WaitRecord,
+    record_explanation,
+)
+from pytest_kwait.suite.report.run_report import VERSION, RunReport
 
 __all__ = ["night", "static_table"]
 
 _MIDNIGHT = 1_780_000_000.0
 _KINDS = (
-    ("job", "sleepers", "have 3 pods Running", 4.0),
-    ("deployment", "web", "be complete", 9.0),
-    ("pod", "worker-0", "be ready", 2.0),
-    ("service", "api", "have 2 endpoints", 1.5),
-    ("persistentvolumeclaim", "data", "be Bound", 0.6),
+    ("job", "sleepers", "have 3 pods Running", 4.0, "1 of 3 pods Running: 1 Running, 2 Pending"),
+    ("deployment", "web", "become complete", 9.0, "1 of 2 updated, 3 there"),
+    ("pod", "worker-0", "become ready", 2.0, "Pending"),
+    ("service", "api", "have 2 endpoints", 1.5, "1 of 2 endpoints: 2 Running"),
+    ("persistentvolumeclaim", "data", "get to phase Bound", 0.6, "Pending"),
 )
-_TEXT = """job {ns}/sleepers can no longer have 3 pods Running: pod sleepers-x7k2p cannot pull its \
-image registry.example/sleeper:latst: manifest unknown
-  awaited   job {ns}/sleepers to have 3 pods Running
-  limit     5m0s, ended after 6.3s (watch mode)
-  seen      1 Pending, 2 Running
-  pods
-    sleepers-x7k2p  Pending on node-1
-      main: waiting ErrImagePull: manifest unknown
-"""
+_POD = "sleepers-x7k2p"
+_IMAGE = "registry.example/sleeper:latst"
+_PULL_ERROR = (
+    f'failed to pull and unpack image "{_IMAGE}": failed to resolve reference "{_IMAGE}": '
+    f"{_IMAGE}: not found"
+)
 
 
 def night(waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7) -> RunReport:
     """Return a report of shards that ran beside each other, in which a few tests failed.
 
     Args:
-        waits: how many waits in all.
-        shards: how many shards.
-        workers: how many workers each.
-        seed: what the chances are drawn by.
+        waits: the number of waits in all.
+        shards: the number of shards.
+        workers: the number of workers per shard.
+        seed: the seed of the random choices.
     """
     chance = random.Random(seed)
     runs = [
@@ -88,7 +94,7 @@ def night(waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7) ->
 def _wait(
     chance: random.Random, number: int, run: RunRecord, worker: str, test: str, started: float
 ) -> WaitRecord:
-    kind, name, goal, usual = _KINDS[chance.randrange(5)]
+    kind, name, goal, usual, pending = _KINDS[chance.randrange(5)]
     namespace = f"nightly-{worker}-{name}-{number:05d}"
     seconds = round(usual * chance.lognormvariate(0, 0.5), 3)
     retries = chance.choice((1, 2, 5)) if chance.random() < 0.03 else 0
@@ -108,77 +114,92 @@ def _wait(
         if retries
         else "",
         changes=[
-            VerdictChange(0.004, f"{name} does not exist yet"),
-            VerdictChange(round(min(seconds / 2, 1.0), 3), "1 of 3 pods is Running"),
-            VerdictChange(seconds, "3 of 3 pods are Running"),
+            VerdictChange(0.004, "not found yet"),
+            VerdictChange(round(min(seconds / 2, 1.0), 3), pending),
+            VerdictChange(seconds, "met"),
         ],
     )
     if number % 97 == 41:
-        return _fail_early(record, namespace)
-    if number % 211 == 60:
-        record.outcome, record.seconds = "timed out", round(28 + seconds, 3)
-        record.headline = f"{record.subject} did not {goal} within 30s: 1 of 3 pods is Running"
-        record.text = record.headline
-        record.evidence = {"limit_seconds": 30.0, "pods": [], "events": [], "logs": []}
-        record.changes.pop()
+        record.subject, record.goal = f"job {namespace}/sleepers", "have 3 pods Running"
+        reason = f"pod {_POD}: ErrImagePull: {_PULL_ERROR}"
+        record.changes = [
+            VerdictChange(0.004, "0 of 3 pods Running: 3 Pending"),
+            VerdictChange(1.302, f"final if it holds for 5s: {reason}"),
+            VerdictChange(6.304, reason),
+        ]
+        _end_without_success(record, 300.0, _find_failed_pull(namespace), failed=True)
+    elif number % 211 == 60:
+        record.changes[2:] = []
+        _end_without_success(record, 30.0, Evidence(namespace), failed=False)
     return record
 
 
-def _fail_early(record: WaitRecord, namespace: str) -> WaitRecord:
-    container: dict[str, Any] = {
-        "name": "main",
-        "init": False,
-        "state": "waiting",
-        "reason": "ErrImagePull",
-        "message": "manifest unknown",
-        "exit_code": None,
-        "restarts": 0,
-        "ready": False,
-        "failing": True,
-    }
-    record.outcome, record.seconds = "failed early", 6.3
-    record.subject, record.goal = f"job {namespace}/sleepers", "have 3 pods Running"
-    record.text = _TEXT.format(ns=namespace)
-    record.headline = record.text.partition("\n")[0]
-    record.changes[2] = VerdictChange(1.3, "pod sleepers-x7k2p: ErrImagePull: manifest unknown")
-    record.evidence = {
-        "reason": "pod sleepers-x7k2p cannot pull its image",
-        "limit_seconds": 300.0,
-        "seen": "1 Pending, 2 Running",
-        "pods": [
-            {
-                "name": "sleepers-x7k2p",
-                "phase": "Pending",
-                "node": "node-1",
-                "note": "",
-                "deleting": False,
-                "ready": False,
-                "containers": [container],
-            }
-        ],
-        "events": [
-            {
-                "subject": "pod/sleepers-x7k2p",
-                "others": 0,
-                "reason": "Failed",
-                "message": "Failed to pull image <registry.example/sleeper:latst>",
-                "count": 3,
-            }
-        ],
-        "logs": [
-            {
-                "pod": "sleepers-b2c9d",
-                "container": "main",
-                "previous": True,
-                "lines": ["connecting to db …", "</script><img src=x onerror=alert(1)>"],
-            }
-        ],
-    }
-    return record
+def _end_without_success(
+    record: WaitRecord, limit: float, findings: Evidence, *, failed: bool
+) -> None:
+    """Complete the record of a wait that failed early or timed out, as a run does."""
+    timeline = Timeline()
+    for change in record.changes:
+        timeline.record(change.at, change.text)
+    report = WaitReport(
+        subject=record.subject,
+        goal=record.goal,
+        failed=failed,
+        reason=timeline.last,
+        limit=limit,
+        elapsed=record.changes[-1].at if failed else limit,
+        mode="watch",
+        seen="2 Running, 1 Pending (ErrImagePull)" if failed else "",
+        timeline=timeline,
+        findings=findings,
+    )
+    explanation = record_explanation(record.id, report)
+    record.outcome = "failed early" if failed else "timed out"
+    record.seconds = record.changes[-1].at if failed else limit
+    record.headline, record.text = explanation.headline, explanation.text
+    record.evidence = explanation.evidence
+
+
+def _find_failed_pull(namespace: str) -> Evidence:
+    container = ContainerReport(
+        name="main",
+        init=False,
+        state="waiting",
+        reason="ErrImagePull",
+        message=_PULL_ERROR,
+        exit_code=None,
+        restarts=0,
+        ready=False,
+        failing=True,
+    )
+    pod = PodReport(
+        name=_POD,
+        uid="4b1c",
+        phase="Pending",
+        node="node-1",
+        note="",
+        deleting=False,
+        ready=False,
+        containers=(container,),
+    )
+    job = ObjectReference("Job", "sleepers", "9d0e", "jobs.batch")
+    pull = EventGroup(
+        f"pod/{_POD}", 0, "Failed", f'Failed to pull image "{_IMAGE}": {_PULL_ERROR}', 3
+    )
+    # Output of a container that must not become part of a page.
+    lines = ("connecting to db …", "</script><img src=x onerror=alert(1)>")
+    return Evidence(
+        namespace=namespace,
+        objects=(job,),
+        pods=(pod,),
+        events=(pull,),
+        logs=(LogTail("sleepers-b2c9d", "main", previous=True, lines=lines),),
+        kubectl=("--context", "staging"),
+    )
 
 
 def static_table(report: RunReport) -> str:
-    """Return the plainest page there is of the same waits: a table with a row for each."""
+    """Return a plain page of the same waits: a table with a row for each."""
     from html import escape
 
     rows = "".join(

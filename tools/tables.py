@@ -5,25 +5,37 @@ A test keeps them current.
 
 from __future__ import annotations
 
+import argparse
+import ast
+import inspect
+import os
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from e2e.faults.answer_families import ANSWER_FAMILIES
 from e2e.faults.cluster_families import CLUSTER_FAMILIES
 from e2e.faults.core_families import CORE_FAMILIES
 from e2e.faults.storage_families import STORAGE_FAMILIES
 from e2e.faults.workload_families import WORKLOAD_FAMILIES
-from pytest_kwait.apimachinery.durations import format_duration
-from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS
 from pytest_kwait.suite.config.settings import TIMEOUTS as TIMEOUT_SETTING
 from tools.fault_proxy.faults import ALL_FAULTS
+from tools.upstream_suite.results import count_tests, get_sig, read_not_passing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 FOLDER = Path(__file__).parents[1] / "docs"
+PLUGIN = FOLDER.parent / "pytest_kwait" / "plugin"
+HOME = "/home-of-the-user"
+API_MODULES = ("wait", "cache", "leaderelection", "scheduler", "scheduler.algorithm", "testing")
+"""Modules for people who build on the package."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -33,7 +45,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def waits() -> str:
-    """Return the catalogue."""
+    """Return the table of waits."""
     rows = [
         (f"`{wait.name}({wait.usage})`", wait.summary, f"`{wait.timeout}`")
         for wait in WAITS.values()
@@ -51,29 +63,27 @@ def timeouts() -> str:
 
 
 def settings() -> str:
-    """Return the settings with their three names."""
+    """Return the settings by their options."""
     rows = [
         (
             f"`{each.flag} {each.metavar}`".replace("|", "\\|"),
-            f"`{each.env}`",
-            f"`{each.ini}`",
             "test" if each.scope == "test" else "run",
             each.help,
         )
         for each in (*SETTING_DEFINITIONS.values(), TIMEOUT_SETTING)
         if each.option
     ]
-    return table(("option", "environment", "ini", "per", "meaning"), rows)
+    return table(("option", "per", "meaning"), rows)
 
 
 def faults() -> str:
-    """Return what becomes of a wait that meets a fault."""
+    """Return the table of faults and the reactions of waits."""
     rows = [(fault.title, fault.watching, fault.polling, fault.takes) for fault in ALL_FAULTS]
     return table(("fault", "in watch mode a wait", "in poll mode a wait", "that takes"), rows)
 
 
 def families() -> str:
-    """Return the waits that are put to every fault."""
+    """Return the waits that are tested with every fault."""
     every = (
         *CORE_FAMILIES,
         *WORKLOAD_FAMILIES,
@@ -85,7 +95,132 @@ def families() -> str:
     return table(("wait", "watches"), rows)
 
 
+def fixtures() -> str:
+    """Return the fixtures that are no waits."""
+    functions = ast.parse((PLUGIN / "fixtures.py").read_text()).body
+    rows = [
+        (f"`{each.name}`", scope, _first_sentence(ast.get_docstring(each) or ""))
+        for each in functions
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+        if (scope := _fixture_scope(each))
+    ]
+    return table(("fixture", "scope", "what it does"), rows)
+
+
+def _fixture_scope(function: ast.FunctionDef) -> str:
+    """Return the scope of a fixture; empty for a function that is none."""
+    for each in function.decorator_list:
+        text = ast.unparse(each)
+        if text.startswith("pytest.fixture"):
+            if "_scope" in text:
+                return "`--kwait-namespace-scope`"
+            return "session" if "session" in text else "test"
+    return ""
+
+
+def markers() -> str:
+    """Return the markers that are no waits, as pytest shows them."""
+    lines: list[str] = []
+    for each in ast.parse((PLUGIN / "__init__.py").read_text()).body:
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]).endswith(
+            ("_MARKER", "_MARKERS")
+        ):
+            value = ast.literal_eval(each.value)
+            lines += [value] if isinstance(value, str) else value
+    rows = [
+        (f"`{usage}`", text[0].upper() + text[1:])
+        for usage, text in (line.split(": ", 1) for line in lines)
+    ]
+    return table(("marker", "meaning"), rows)
+
+
+def api(module_name: str) -> str:
+    """Return the public classes and functions of a module that are no waits."""
+    module = import_module(module_name)
+    values = {name: getattr(module, name) for name in module.__all__}
+    rows = [
+        (f"`{name}`", _first_sentence(inspect.getdoc(value) or ""))
+        for name, value in values.items()
+        if inspect.isclass(value) or inspect.isfunction(value)
+        if not (module_name == "pytest_kwait" and name in WAITS)
+    ]
+    return table(("name", "what it is"), rows)
+
+
+def command(name: str) -> str:
+    """Return the arguments of a command of `kwait`, or of its subcommand."""
+    first, *rest = name.split()
+    parser = argparse.ArgumentParser(prog=f"kwait {first}")
+    # Defaults are those of any user.
+    with patch.dict(os.environ, HOME=HOME):
+        os.environ.pop("XDG_STATE_HOME", None)
+        import_module(f"pytest_kwait.cli.{first}").add_arguments(parser)
+    for each in rest:
+        choices = next(
+            action.choices for action in parser._actions if isinstance(action.choices, dict)
+        )
+        parser = choices[each]
+    rows = [
+        (f"`{_usage(action)}`".replace("|", "\\|"), _help(action).replace("|", "\\|"))
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS and "--help" not in action.option_strings
+    ]
+    return table(("argument", "meaning"), rows)
+
+
+def _usage(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest)
+    if action.choices and not action.metavar:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    return " ".join((", ".join(action.option_strings), value)).strip()
+
+
+def _help(action: argparse.Action) -> str:
+    text = " ".join((action.help or "").split()) % {**vars(action), "prog": "kwait"}
+    return text.replace(HOME, "~")
+
+
+def _command_table(name: str) -> Callable[[], str]:
+    return lambda: command(name)
+
+
+def _first_sentence(docstring: str) -> str:
+    paragraph = " ".join(docstring.partition("\n\n")[0].split())
+    return paragraph.replace("|", "\\|")
+
+
+def _api_table(module_name: str) -> Callable[[], str]:
+    return lambda: api(module_name)
+
+
+def conformance() -> str:
+    """Return how many Conformance tests pass, by SIG."""
+    missing = Counter(get_sig(name) for name in read_not_passing())
+    rows = [
+        (sig, str(total - missing[sig]), str(total)) for sig, total in sorted(count_tests().items())
+    ]
+    total = sum(count_tests().values())
+    rows.append(("all", f"**{total - missing.total()}**", str(total)))
+    return table(("SIG", "pass", "of"), rows)
+
+
+def not_passing() -> str:
+    """Return the Conformance tests that do not pass, with the reason."""
+    rows = [(f"`{name}`", reason) for name, reason in read_not_passing().items()]
+    return table(("test", "why"), rows)
+
+
 TABLES = {
+    "conformance.md": {"conformance": conformance, "not passing": not_passing},
+    "api.md": {"autodoc: pytest_kwait": _api_table("pytest_kwait")},
+    "api-modules.md": {
+        f"autodoc: pytest_kwait.{name}": _api_table(f"pytest_kwait.{name}") for name in API_MODULES
+    },
+    "commands.md": {
+        f"kwait {name}": _command_table(name)
+        for name in ("up", "down", "shards run", "janitor", "report merge")
+    },
+    "fixtures.md": {"fixtures": fixtures, "markers": markers},
     "faults.md": {"faults": faults, "families": families},
     "waits.md": {"waits": waits},
     "settings.md": {"settings": settings, "timeouts": timeouts},
@@ -93,7 +228,7 @@ TABLES = {
 
 
 def render_page(page: str) -> str:
-    """Return the page with its tables as the code has them now."""
+    """Return the page with current tables."""
     text = (FOLDER / page).read_text()
     for name, make in TABLES[page].items():
         start, end = f"<!-- {name} -->\n", "<!-- end -->"
@@ -103,7 +238,7 @@ def render_page(page: str) -> str:
 
 
 def main() -> None:
-    """Write every page anew."""
+    """Regenerate every page."""
     for page in TABLES:
         (FOLDER / page).write_text(render_page(page))
 

@@ -1,4 +1,4 @@
-"""Write what follows from the declarations of waits: `python -m tools.waits`.
+"""Generate code from the declarations of waits: `python -m tools.waits`.
 
 Written are the names in `pytest_kwait.framework.wait_names`, and the imports for type checkers and
 `__all__` of `pytest_kwait`. A test keeps both current.

@@ -1,8 +1,13 @@
 """Trace which modules of the package a request, a wait or a pod's start walks through.
 
-Run `python tools/walks.py [ROOT]` for the figures of a checkout, this one by default; the file
-imports nothing of the repository, so that two commits are traced by the same rules. A walk is the
+Run `python -m tools.walks [ROOT]` for the figures of a checkout, this one by default; the traced
+process imports nothing of this one, so that two commits are traced by the same rules. A walk is the
 modules in the order of their first call and the calls between them, seen by `sys.setprofile`.
+
+Calls go one way where one module imports the other, itself or through others. The way back is a
+callback then: the caller does not know the module, it calls a function, a Protocol or a subclass's
+method that it was given, or pytest or asyncio calls a registered function. Two modules that import
+each other, in functions or through others, need each other: there should be none.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import argparse
 import asyncio
 import inspect
 import json
+import opcode
 import os
 import runpy
 import signal
@@ -23,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType, FrameType
 
 __all__ = ["WALKS", "Walk", "trace_walk"]
 
@@ -32,6 +38,9 @@ PACKAGE = "pytest_kwait"
 ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 60.0
 _BACKGROUND = "background"
+_CLOCK = "simulator.clock"
+_WORKQUEUE = "simulator.controllers.workqueue"
+_YIELD = opcode.opmap["YIELD_VALUE"]
 
 _SUITE = """
 import pytest
@@ -60,15 +69,17 @@ def test_pods_run(job):
 
 
 class Walk(NamedTuple):
-    """What was called.
+    """The modules and calls of a walk.
 
     Args:
         modules: dotted names without the package, in the order of their first call.
-        calls: pairs of caller and callee.
+        calls: pairs of caller and callee; a generator or coroutine is called where it starts.
+        direct: the calls that went through no other package.
     """
 
     modules: list[str]
     calls: list[tuple[str, str]]
+    direct: set[tuple[str, str]]
 
     @property
     def folders(self) -> set[str]:
@@ -81,22 +92,58 @@ class Walk(NamedTuple):
         calls = set(self.calls)
         return sorted(pair for pair in calls if pair[0] < pair[1] and pair[::-1] in calls)
 
+    def find_mutual(self, root: Path) -> list[tuple[str, str]]:
+        """Return the two-way pairs of which neither direction is a callback."""
+        from tools.structure import import_graph, read_package
+
+        modules = read_package(root)
+        graph = import_graph(modules)
+        known: dict[str, set[str]] = {}
+
+        def knows(caller: str, callee: str) -> bool:
+            above, below = (f"{PACKAGE}.{name}" if name else PACKAGE for name in (caller, callee))
+            if above not in known:
+                known[above] = _find_reachable(graph, above)
+            return (caller, callee) in self.direct and below in known[above]
+
+        return [(a, b) for a, b in self.two_way if knows(a, b) and knows(b, a)]
+
+
+def _find_reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    rest = [start]
+    while rest:
+        new = graph[rest.pop()] - reached
+        reached |= new
+        rest += new
+    return reached
+
 
 class _Tracer:
-    """Record calls between modules of the package, by asyncio task."""
+    """Record calls between modules of the package, by asyncio task.
+
+    Functions that a clock has called during the last record are left out of the next, with all
+    that they call: heartbeats come at any time.
+    """
 
     def __init__(self) -> None:
         self.on = False
-        self._seen: dict[str, tuple[dict[str, None], dict[tuple[str, str], None]]] = {}
+        self._timed: set[CodeType] = set()
+        self._timed_before: set[CodeType] = set()
+        self._seen: dict[str, tuple[dict[str, None], dict[tuple[str, str], bool]]] = {}
         self._names: dict[str, str | None] = {}
 
     def start(self, *_: object) -> None:
         self._seen = {}
+        self._timed_before, self._timed = self._timed, set()
         self.on = True
 
     def dump(self, path: Path) -> None:
         self.on = False
-        found = {task: [list(order), list(calls)] for task, (order, calls) in self._seen.items()}
+        found = {
+            task: [list(order), [[*call, direct] for call, direct in calls.items()]]
+            for task, (order, calls) in self._seen.items()
+        }
         part = path.with_suffix(".part")
         part.write_text(json.dumps(found))
         part.replace(path)
@@ -107,16 +154,29 @@ class _Tracer:
         name = self._name(frame)
         if name is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             return  # not of the package, or the body of a module or class
+        if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _YIELD:
+            return  # a generator or coroutine that goes on
         caller = frame.f_back
         while caller is not None and self._name(caller) is None:
             caller = caller.f_back
         if caller is not None and not caller.f_code.co_flags & inspect.CO_OPTIMIZED:
             return  # called by an import
+        above = None if caller is None else self._name(caller)
+        if above == _CLOCK and name != _CLOCK:
+            self._timed.add(frame.f_code)
+        if self._timed_before and self._is_timed(frame):
+            return
         order, calls = self._seen.setdefault(_task_name(), ({}, {}))
         order.setdefault(name)
-        above = None if caller is None else self._name(caller)
         if above is not None and above != name:
-            calls.setdefault((above, name))
+            calls[above, name] = calls.get((above, name), False) or caller is frame.f_back
+
+    def _is_timed(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code in self._timed_before:
+                return True
+            frame = frame.f_back
+        return False
 
     def _name(self, frame: FrameType) -> str | None:
         path = frame.f_code.co_filename
@@ -136,7 +196,7 @@ def _task_name() -> str:
 
 
 def _run_traced(output: Path, module: str, arguments: list[str], *, at_once: bool) -> None:
-    """Run a module as `python -m` does; SIGUSR1 begins a record anew, SIGUSR2 writes it."""
+    """Run a module as `python -m` does; SIGUSR1 restarts the record, SIGUSR2 writes it."""
     tracer = _Tracer()
     signal.signal(signal.SIGUSR1, tracer.start)
     signal.signal(signal.SIGUSR2, lambda *_: tracer.dump(output))
@@ -166,11 +226,13 @@ def _environment(root: Path) -> dict[str, str]:
 def _read(output: Path, wanted: Callable[[list[str]], bool] = lambda _: True) -> Walk:
     modules: dict[str, None] = {}
     calls: dict[tuple[str, str], None] = {}
+    direct: set[tuple[str, str]] = set()
     for order, pairs in json.loads(output.read_text()).values():
         if wanted(order):
             modules.update(dict.fromkeys(order))
-            calls.update(dict.fromkeys((above, below) for above, below in pairs))
-    return Walk(list(modules), list(calls))
+            calls.update(dict.fromkeys((above, below) for above, below, _ in pairs))
+            direct |= {(above, below) for above, below, is_direct in pairs if is_direct}
+    return Walk(list(modules), list(calls), direct)
 
 
 def _run_suite(root: Path, count: int, *options: str) -> Walk:
@@ -226,7 +288,7 @@ class _Cluster:
         yield from pods.Watch().stream(self.core.list_namespaced_pod, "default", timeout_seconds=30)
 
     def begin(self) -> None:
-        """Begin the record anew."""
+        """Restart the record."""
         self._process.send_signal(signal.SIGUSR1)
         time.sleep(0.2)
 
@@ -234,6 +296,19 @@ class _Cluster:
         """Write the record."""
         self._process.send_signal(signal.SIGUSR2)
         _until(self.output.exists)
+
+    def settle(self) -> None:
+        """Wait for a second without work of controllers; its heartbeats are no part of the walk."""
+
+        def is_idle() -> bool:
+            self.begin()
+            time.sleep(1.0)
+            self.end()
+            modules = _read(self.output).modules
+            self.output.unlink()
+            return _WORKQUEUE not in modules
+
+        _until(is_idle)
 
     def create_pod(self, scheduler: str = "default-scheduler") -> None:
         """Create the pod `walker`."""
@@ -256,7 +331,7 @@ def trace_marker_wait(root: Path) -> Walk:
 
 
 def trace_failing_wait(root: Path) -> Walk:
-    """Trace a run of one test whose marker's wait fails, to its message."""
+    """Trace a run of one test with the marker of a wait that fails, to its message."""
     return _run_suite(root, 3, "--kwait-cluster=embedded")
 
 
@@ -266,7 +341,7 @@ def trace_shard_run(root: Path) -> Walk:
 
 
 def trace_post_pod(root: Path) -> Walk:
-    """Trace the POST of a pod to the event that a watch of pods gets, controllers left out."""
+    """Trace the POST of a pod to the event of a watch of pods, without controllers."""
     with _Cluster(root) as cluster:
         seen = threading.Event()
 
@@ -291,9 +366,9 @@ def trace_post_pod(root: Path) -> Walk:
 
 
 def trace_pod_start(root: Path) -> Walk:
-    """Trace a pod from its creation until it is Running, everything that happens meanwhile."""
+    """Trace all calls from a pod's creation until it is Running."""
     with _Cluster(root) as cluster:
-        time.sleep(1.0)
+        cluster.settle()
         cluster.begin()
         cluster.create_pod()
 
@@ -334,15 +409,17 @@ def main() -> None:
     root = Path(given.rest[0]).resolve() if given.rest else ROOT
     for name in WALKS:
         walk = trace_walk(name, root)
+        mutual = walk.find_mutual(root)
         print(
             f"{name:15} {len(walk.modules):3} modules in {len(walk.folders)} folders, "
-            f"{len(walk.two_way)} two-way pairs"
+            f"{len(walk.two_way)} two-way pairs, {len(mutual)} besides callbacks"
         )
         if given.modules:
             for module in walk.modules:
                 print(f"    {module}")
             for pair in walk.two_way:
-                print(f"    {pair[0]} <-> {pair[1]}")
+                note = "" if pair in mutual else " (callback)"
+                print(f"    {pair[0]} <-> {pair[1]}{note}")
 
 
 if __name__ == "__main__":

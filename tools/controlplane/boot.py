@@ -26,7 +26,7 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Boot:
-    """What to start, in this order."""
+    """The programs to start, in order."""
 
     containerd: list[str]
     images: str

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,12 @@ from typing import IO, TYPE_CHECKING
 from tools.controlplane import assets
 from tools.controlplane import node as cgroups
 from tools.controlplane.errors import BrokenError, UnavailableError
+from tools.controlplane.network import (
+    Namespace,
+    Network,
+    NetworkServers,
+    describe_dns_service,
+)
 from tools.controlplane.node import Machine, Node
 from tools.controlplane.polling import sleep
 from tools.controlplane.processes import Component, Identity, free_ports
@@ -27,13 +32,16 @@ from tools.controlplane.servers import ControlPlane
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FOLDER_VARIABLE = "CONTROLPLANE_DIR"
+"""The environment variable with the folder of the cluster, for commands that `run` runs."""
+
 _PAUSE = 0.1
 _NETWORKS = 256
 
 
 @dataclass
 class State:
-    """What a folder tells about its cluster: enough to use it, and to end it after a crash."""
+    """The state file of a cluster: its addresses and processes, for users and for cleanup."""
 
     supervisor: Identity
     kubeconfig: str
@@ -45,7 +53,7 @@ class State:
 
     @classmethod
     def read(cls, folder: Path) -> State | None:
-        """Return what the folder holds, None when there is nothing."""
+        """Return the contents of the file; None without one."""
         try:
             data = json.loads((folder / "state.json").read_text())
         except FileNotFoundError:
@@ -56,8 +64,13 @@ class State:
         }
         return cls(**data)
 
+    def node_process(self, node: str) -> int:
+        """Return the process id of a node's init process, which has the node's namespaces."""
+        (_, init, *_) = self.processes[f"node {node}"]
+        return init.pid
+
     def write(self, folder: Path) -> None:
-        """Replace what the folder holds."""
+        """Replace the contents of the file."""
         new = folder / "state.json.new"
         new.write_text(json.dumps(asdict(self), indent=2) + "\n")
         new.rename(folder / "state.json")
@@ -69,7 +82,7 @@ def default_folder() -> Path:
 
 
 def new_folder() -> Folder:
-    """Return a folder for one run, after clearing what killed runs have left."""
+    """Return a folder for one run, after removing those of killed runs."""
     _folders().mkdir(parents=True, exist_ok=True)
     with (_folders() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -84,7 +97,7 @@ def _folders() -> Path:
 
 
 class Folder:
-    """A cluster's folder, held by a lock that goes with its holder."""
+    """The folder of a cluster, locked by the process that runs it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -99,7 +112,7 @@ class Folder:
             ) from None
 
     def end(self) -> None:
-        """End what a holder has started; its logs stay."""
+        """End the processes started there; logs remain."""
         state = State.read(self.path)
         if state is not None:
             for identity in (each for found in state.processes.values() for each in found):
@@ -110,18 +123,18 @@ class Folder:
         self._empty({"lock", "logs"})
 
     def clear(self) -> None:
-        """End and remove what an earlier holder has left."""
+        """End and remove the remains of an earlier run."""
         self.end()
         self._empty({"lock"})
 
     def discard(self) -> None:
-        """Clear the folder, remove it and let it go."""
+        """Clear and remove the folder, and release its lock."""
         self.clear()
         shutil.rmtree(self.path)
         self.release()
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Release the lock."""
         self._lock.close()
 
     def _empty(self, keep: set[str]) -> None:
@@ -141,7 +154,7 @@ def _remove_copy(own: Path, copy: Path) -> None:
 
 
 class Cluster:
-    """Starts a cluster in a held folder, watches over it and ends it."""
+    """Starts a cluster in a locked folder, monitors it and ends it."""
 
     def __init__(
         self,
@@ -152,39 +165,39 @@ class Cluster:
         kubeconfig: Path | None = None,
     ) -> None:
         self._folder = folder
-        self._path = folder.path
+        self.path = folder.path
         self._programs = programs
         self._machine = machine
         self._count = nodes
         self._components: list[Component] = []
         self._networks: list[IO[str]] = []
+        self._namespace: Namespace | None = None
         self._saved_ready = False
-        own = self._path / "kubeconfig"
+        own = self.path / "kubeconfig"
         supervisor = Identity.of(os.getpid())
         assert supervisor is not None
         self.state = State(supervisor, str(kubeconfig or own), str(programs))
         self._kubeconfig = own
 
-    def start(self, tell: Callable[[str], None]) -> None:
+    def start(self, report: Callable[[str], None]) -> None:
         """Start everything and return when pods can run."""
         self._folder.clear()
-        (self._path / "logs").mkdir()
-        address = _address()
-        if self._count and address is None:
-            raise UnavailableError(
-                "a real node needs a network address beside the loopback: --no-node"
-            )
-        plane = ControlPlane(self._path, self._programs, address)
+        (self.path / "logs").mkdir()
+        network = self._create_network() if self._machine and self._count else None
+        plane = ControlPlane(self.path, self._programs, network)
         readiness = Readiness(plane, self._check)
-        nodes = self._nodes(plane, address)
         self._start(*plane.storage_and_server())
-        tell("waiting for the API server")
+        report("waiting for the API server")
         readiness.server()
-        self._start(*plane.loops(), *nodes)
+        self._start(*plane.loops())
+        if network is not None:
+            self._start(*self._nodes(plane, network))
         readiness.defaults()
-        if nodes:
-            tell(f"waiting for {', '.join(self.state.nodes)}")
+        if network is not None:
+            report(f"waiting for {', '.join(self.state.nodes)}")
             readiness.nodes(self.state.nodes)
+            for path, body in describe_dns_service(network):
+                readiness.create(path, body)
         plane.kubeconfig(self._kubeconfig)
         copy = Path(self.state.kubeconfig)
         if copy != self._kubeconfig:
@@ -194,7 +207,7 @@ class Cluster:
         self._save()
 
     def watch(self, done: Callable[[], bool]) -> None:
-        """Start again what ends, until told that it is enough."""
+        """Restart ended processes until `done` returns True."""
         while not done():
             for component in self._components:
                 if component.ended() is not None:
@@ -204,48 +217,64 @@ class Cluster:
             sleep(_PAUSE)
 
     def stop(self) -> None:
-        """End everything, the nodes first; the logs stay."""
+        """End everything, the nodes first; logs remain."""
         for component in reversed(self._components):
-            # Nothing here is to be kept, and to be killed is what a node's namespaces are for.
+            # Nothing has to be saved, and a node's namespaces end with it.
             component.stop(signal.SIGKILL)
         self._folder.end()
+        if self._namespace is not None:
+            self._namespace.close()
         for network in self._networks:
             network.close()
 
-    def _nodes(self, plane: ControlPlane, address: str | None) -> list[Component]:
-        if self._machine is None or address is None:
-            return []
-        mark = hashlib.sha256(str(self._path).encode()).hexdigest()[:8]
+    def _create_network(self) -> Network:
+        network = Network(self._reserve("cluster"))
+        self._namespace = network.create()
+        return network
+
+    def _nodes(self, plane: ControlPlane, network: Network) -> list[Component]:
+        """Return the nodes, and the servers of their network."""
+        assert self._machine is not None
+        assert self._namespace is not None
+        mark = hashlib.sha256(str(self.path).encode()).hexdigest()[:8]
         components: list[Component] = []
         for number, port in enumerate(free_ports(self._count), 1):
             name = f"node-{number}"
             node = Node(
                 name,
-                self._path / "nodes" / name,
+                self.path / "nodes" / name,
                 f"kwait-{mark}-{number}",
-                address,
+                network,
                 port,
-                self._network(),
+                f"10.244.{self._reserve('node')}.0/24",
             )
+            network.add_route(node.pods)
             plane.node_kubeconfig(name, node.folder / "kubeconfig")
-            components.append(node.component(self._machine, self._programs, plane.pki, plane.logs))
+            components.append(
+                node.component(
+                    self._machine, self._namespace, self._programs, plane.pki, plane.logs
+                )
+            )
             self.state.nodes.append(name)
             self.state.cgroups.append(node.cgroup)
-        return components
+        kubeconfig = self.path / "network.kubeconfig"
+        plane.network_kubeconfig(kubeconfig)
+        servers = NetworkServers(self.path, self._programs, kubeconfig, self._machine.path)
+        return components + servers.components(network, self._namespace, self.state.nodes[0])
 
-    def _network(self) -> str:
-        """Claim addresses for the pods of a node that no other cluster of this machine uses."""
+    def _reserve(self, kind: str) -> int:
+        """Reserve a number for addresses that no other cluster on this machine uses."""
         claims = _folders() / "networks"
         claims.mkdir(parents=True, exist_ok=True)
         for number in range(_NETWORKS):
-            claim = (claims / str(number)).open("w")
+            claim = (claims / f"{kind}-{number}").open("w")
             try:
                 fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 claim.close()
                 continue
             self._networks.append(claim)
-            return f"10.244.{number}.0/24"
+            return number
         raise BrokenError(f"all of {claims} is taken")
 
     def _start(self, *components: Component) -> None:
@@ -263,14 +292,4 @@ class Cluster:
         if processes != self.state.processes or not self._saved_ready:
             self.state.processes = processes
             self._saved_ready = self.state.ready
-            self.state.write(self._path)
-
-
-def _address() -> str | None:
-    """Return the address by which this machine talks to others; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            return None
-        return str(probe.getsockname()[0])
+            self.state.write(self.path)

@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tools.controlplane import assets, node
-from tools.controlplane.cluster import Cluster, Folder, State, default_folder, new_folder
+from tools.controlplane.cluster import (
+    FOLDER_VARIABLE,
+    Cluster,
+    Folder,
+    State,
+    default_folder,
+    new_folder,
+)
 from tools.controlplane.errors import FAILED, NOT_RUNNING, BrokenError, UnavailableError
-from tools.controlplane.processes import dies_with_parent, environment
+from tools.controlplane.processes import end_with_parent, environment
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +41,7 @@ def run_one(options: argparse.Namespace) -> int:
 
 
 class _Stopped(BaseException):
-    """A signal asked this process to end."""
+    """A signal that ends this process."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -57,11 +64,11 @@ def _signals() -> Iterator[None]:
 
 def _ignore_signals() -> None:
     for number in _STOPPING:
-        # SIG_IGN would complain of a signal that has come but was not handled yet.
+        # SIG_IGN would report a signal that has arrived but was not handled yet.
         signal.signal(number, lambda *_: None)
 
 
-def _say(text: str) -> None:
+def _print_status(text: str) -> None:
     print(f"controlplane: {text}", file=sys.stderr, flush=True)
 
 
@@ -73,7 +80,7 @@ def _prepare(options: argparse.Namespace) -> tuple[Path, node.Machine | None]:
 def _up(options: argparse.Namespace) -> int:
     folder = options.dir or default_folder()
     if _running(folder):
-        _say(f"a cluster runs in {folder} already")
+        _print_status(f"a cluster runs in {folder} already")
         return _status(options)
     _prepare(options)
     command = [sys.executable, "-m", __package__, "serve", f"--dir={folder.absolute()}"]
@@ -92,7 +99,7 @@ def _up(options: argparse.Namespace) -> int:
     )
     assert server.stderr is not None
     try:
-        # It ends when the server has ended, or has turned to its log as the cluster is ready.
+        # It ends when the server has ended, or has switched to its log when the cluster is ready.
         with server.stderr as told:
             for line in told:
                 print(line, end="", file=sys.stderr, flush=True)
@@ -101,7 +108,7 @@ def _up(options: argparse.Namespace) -> int:
         server.wait()
         raise
     if _running(folder):
-        server.returncode = 0  # it outlives us: that is no leak to warn of
+        server.returncode = 0  # it keeps running, which is no leak to warn of
         return _status(options)
     code = server.wait()
     return code if code > 0 else FAILED
@@ -112,8 +119,8 @@ def _serve(options: argparse.Namespace) -> int:
     folder = Folder(options.dir or default_folder())
     cluster = Cluster(folder, programs, machine, options.nodes, options.kubeconfig)
     try:
-        cluster.start(_say)
-        _say(f"ready: {cluster.state.kubeconfig}")
+        cluster.start(_print_status)
+        _print_status(f"ready: {cluster.state.kubeconfig}")
         if options.detach:
             with (folder.path / "logs" / "supervisor.log").open("a") as log:
                 os.dup2(log.fileno(), sys.stderr.fileno())
@@ -129,7 +136,7 @@ def _down(options: argparse.Namespace) -> int:
     path = options.dir or default_folder()
     state = State.read(path)
     if state is None:
-        _say(f"no cluster runs in {path}")
+        _print_status(f"no cluster runs in {path}")
         return 0
     if not state.supervisor.end(signal.SIGTERM, _PATIENCE):
         state.supervisor.end()
@@ -166,7 +173,7 @@ def _run(options: argparse.Namespace) -> int:
     cluster = Cluster(folder, programs, machine, options.nodes, options.kubeconfig)
     end = folder.discard
     try:
-        cluster.start(_say)
+        cluster.start(_print_status)
         return _command(options.argv, cluster)
     except BrokenError:
         end = folder.release  # the message points to the logs there; the next run clears them
@@ -182,15 +189,16 @@ def _command(command: list[str], cluster: Cluster) -> int:
         **os.environ,
         "KWAIT_KUBECONFIG": cluster.state.kubeconfig,
         "KUBEBUILDER_ASSETS": cluster.state.assets,
+        FOLDER_VARIABLE: str(cluster.path),
     }
-    # A terminal sends its interrupt to the whole group, so then the command stays in ours.
+    # A terminal sends its interrupt to the whole group; only then the command stays in ours.
     own = not os.isatty(0)
     try:
         process = subprocess.Popen(
             command,
             env=variables,
             process_group=0 if own else None,
-            preexec_fn=dies_with_parent(signal.SIGTERM),
+            preexec_fn=end_with_parent(signal.SIGTERM),
         )
     except OSError as error:
         raise UnavailableError(f"cannot run {command[0]}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""A disposable control plane of one test, whose servers may be killed."""
+"""A disposable control plane of one test; its servers may be killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tools.controlplane.cluster import State
 from tools.controlplane.polling import poll_until
-from tools.controlplane.processes import dies_with_parent, environment
+from tools.controlplane.processes import end_with_parent, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ class DisposableControlPlane:
     """A running control plane without nodes.
 
     Args:
-        folder: its folder, which tells of its processes.
+        folder: its folder, with its state file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class DisposableControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """How to reach it."""
+        """The kubeconfig of the cluster."""
         return Path(self._state().kubeconfig)
 
     def kill(self, server: str) -> None:
@@ -49,7 +49,7 @@ class DisposableControlPlane:
 
 @contextmanager
 def run_control_plane(folder: Path) -> Iterator[DisposableControlPlane]:
-    """Give a control plane without nodes that ends with the block."""
+    """Yield a control plane without nodes that ends with the block."""
     command = [sys.executable, "-m", "tools.controlplane", "serve", f"--dir={folder}", "--no-node"]
     server = subprocess.Popen(
         command,
@@ -58,7 +58,7 @@ def run_control_plane(folder: Path) -> Iterator[DisposableControlPlane]:
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=dies_with_parent(signal.SIGTERM),
+        preexec_fn=end_with_parent(signal.SIGTERM),
     )
     try:
         assert poll_until(lambda: _is_ready(folder) or server.poll() is not None, _PATIENCE)

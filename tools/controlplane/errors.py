@@ -8,8 +8,8 @@ UNAVAILABLE = 69
 
 
 class UnavailableError(Exception):
-    """Something is missing on this machine; the text says what, and how to get it."""
+    """A requirement is missing on this machine; the message names it and how to install it."""
 
 
 class BrokenError(Exception):
-    """Everything was there, but the cluster did not come up."""
+    """All requirements are met, but the cluster did not become ready."""

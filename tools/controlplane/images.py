@@ -11,6 +11,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 BUSYBOX = "docker.io/library/busybox:1.36"
@@ -28,21 +29,26 @@ def write_archive(busybox: Path, archive: Path) -> None:
     manifest = []
     commands = {BUSYBOX: ["sh"], PAUSE: ["/bin/sleep", _FOR_EVER]}
     for image, command in commands.items():
-        config = json.dumps(
-            {
-                "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
-                "os": "linux",
-                "config": {"Env": ["PATH=/bin"], "Cmd": command},
-                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            }
-        ).encode()
+        config = describe_image([digest], Env=["PATH=/bin"], Cmd=command)
         name = f"{hashlib.sha256(config).hexdigest()}.json"
         files[name] = config
         manifest.append({"Config": name, "RepoTags": [image], "Layers": [f"{digest}.tar"]})
     files["manifest.json"] = json.dumps(manifest).encode()
     with tarfile.open(archive, "w") as tar:
         for name, data in files.items():
-            _add(tar, name, data, 0o644)
+            add_file(tar, name, data, 0o644)
+
+
+def describe_image(layers: Sequence[str], **config: object) -> bytes:
+    """Return the configuration of an image with the digests of its layers."""
+    return json.dumps(
+        {
+            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{each}" for each in layers]},
+        }
+    ).encode()
 
 
 def busybox_layer(busybox: Path) -> bytes:
@@ -54,9 +60,11 @@ def busybox_layer(busybox: Path) -> bytes:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
-        _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n", 0o644)
-        _add(tar, "etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
-        _add(tar, "bin/busybox", busybox.read_bytes(), 0o755)
+        add_file(
+            tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n", 0o644
+        )
+        add_file(tar, "etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
+        add_file(tar, "bin/busybox", busybox.read_bytes(), 0o755)
         for applet in sorted(set(listed.stdout.split()) - {"busybox"}):
             entry = tarfile.TarInfo(f"bin/{applet}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
@@ -64,7 +72,8 @@ def busybox_layer(busybox: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
+def add_file(tar: tarfile.TarFile, name: str, data: bytes, mode: int) -> None:
+    """Add a file with the given contents."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), mode
     tar.addfile(entry, io.BytesIO(data))

@@ -18,12 +18,13 @@ from pathlib import Path
 from tools.controlplane import images, node
 from tools.controlplane.boot import CONTAINERD_SOCKET, Boot
 from tools.controlplane.errors import BrokenError, UnavailableError
+from tools.controlplane.network import DOMAIN, Namespace, Network
 from tools.controlplane.polling import poll_until
 from tools.controlplane.processes import Component
 
 
 def create_cgroup(name: str) -> None:
-    """Make the cgroup in every hierarchy of this machine, with all controllers there are."""
+    """Create the cgroup in every hierarchy of this machine, with all available controllers."""
     for root, version in _list_hierarchies():
         group = root / name
         group.mkdir(exist_ok=True)
@@ -37,7 +38,7 @@ def create_cgroup(name: str) -> None:
 
 
 def remove_cgroup(name: str, patience: float = 10) -> None:
-    """Remove the cgroup once its processes have gone."""
+    """Remove the cgroup once its processes have ended."""
     groups = [root / name for root, _ in _list_hierarchies()]
     if not poll_until(lambda: not [group for group in groups if not _is_removed(group)], patience):
         raise BrokenError(f"processes are left in a cgroup {name}")
@@ -73,18 +74,25 @@ _NEEDED = {
     "ctr": "containerd",
     "runc": "runc",
     "ptp": "containernetworking-plugins",
+    "portmap": "containernetworking-plugins",
+    "iptables": "iptables",
     "host-local": "containernetworking-plugins",
     "loopback": "containernetworking-plugins",
     "busybox": "busybox-static",
     "unshare": "util-linux",
     "mount": "mount",
+    "nsenter": "util-linux",
+    "ip": "iproute2",
+    "nft": "nftables",
 }
+# Another installation may be under way.
+_INSTALL = ("apt-get", "install", "-q", "-y", "-o", "DPkg::Lock::Timeout=300")
 _PLUGINS = "/usr/lib/cni:/opt/cni/bin"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a node needs from the machine it runs on."""
+    """A node's requirements of its machine."""
 
     plugins: Path
     busybox: Path
@@ -101,7 +109,7 @@ def prepare() -> Machine:
         if shutil.which("apt-get") is None:
             raise UnavailableError(f"a real node needs what these packages bring: {advice}")
         _install(packages, advice)
-    plugins, busybox = _find("ptp"), _find("busybox")
+    plugins, busybox = _find("ptp"), find_busybox()
     if plugins is None or busybox is None or _missing():
         raise UnavailableError(f"a real node needs {', '.join(_NEEDED)} on the PATH, {without}")
     namespaces = subprocess.run(
@@ -115,7 +123,7 @@ def prepare() -> Machine:
             "a real node needs namespaces and mounts of its own, and may not make them here"
             f" ({namespaces.stderr.strip()}): run in a privileged container, {without}"
         )
-    return Machine(plugins.parent, busybox, _path())
+    return Machine(plugins.parent, busybox, search_path())
 
 
 def _missing() -> list[str]:
@@ -127,7 +135,7 @@ def _install(packages: list[str], advice: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     commands = (
         ["apt-get", "update", "-q"],
-        ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
+        [*_INSTALL, "--no-install-recommends", *packages],
     )
     for command in commands:
         done = subprocess.run(
@@ -145,44 +153,52 @@ def _install(packages: list[str], advice: str) -> None:
 
 
 def _find(file: str) -> Path | None:
-    found = shutil.which(file, path=f"{_path()}:{_PLUGINS}")
+    found = shutil.which(file, path=f"{search_path()}:{_PLUGINS}")
     if found is None or (file == "busybox" and not _static(Path(found))):
         return None
     return Path(found)
 
 
+def find_busybox() -> Path | None:
+    """Return the path of busybox, which is statically linked; None without one."""
+    return _find("busybox")
+
+
 def _static(program: Path) -> bool:
-    """Tell whether it runs where there are no libraries: the loader's name is in the first page."""
+    """Return whether a program is statically linked: no loader is named in its first page."""
     with program.open("rb") as file:
         return b"/ld-" not in file.read(4096)
 
 
-def _path() -> str:
+def search_path() -> str:
+    """Return the folders that are searched for a node's programs."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node: where its files are, and who it is."""
+    """A node: its files and its name."""
 
     name: str
     folder: Path
     cgroup: str
-    address: str
+    network: Network
     port: int
     pods: str
 
-    def component(self, machine: Machine, assets: Path, pki: Path, logs: Path) -> Component:
-        """Write the node's configuration and return what runs it."""
+    def component(
+        self, machine: Machine, namespace: Namespace, assets: Path, pki: Path, logs: Path
+    ) -> Component:
+        """Write the node's configuration and return its processes."""
         self.folder.mkdir(parents=True, exist_ok=True)
         archive = self.folder / "images.tar"
         images.write_archive(machine.busybox, archive)
-        network = self.folder / "cni"
-        network.mkdir(exist_ok=True)
-        _write(network / "10-pods.conflist", self._network())
+        plugins = self.folder / "cni"
+        plugins.mkdir(exist_ok=True)
+        _write(plugins / "10-pods.conflist", self._plugins())
         _write(self.folder / "kubelet.json", self._kubelet(pki))
         containerd = self.folder / "containerd.toml"
-        containerd.write_text(_containerd(network, machine.plugins))
+        containerd.write_text(_containerd(plugins, machine.plugins))
         boot = Boot(
             containerd=["containerd", "--config", str(containerd)],
             images=str(archive),
@@ -191,7 +207,7 @@ class Node:
                 f"--config={self.folder / 'kubelet.json'}",
                 f"--kubeconfig={self.folder / 'kubeconfig'}",
                 f"--hostname-override={self.name}",
-                f"--node-ip={self.address}",
+                f"--node-ip={self.network.nodes}",
             ],
             logs=str(logs),
             name=self.name,
@@ -199,17 +215,17 @@ class Node:
         return _Supervised(
             self.cgroup,
             f"node {self.name}",
-            [
+            namespace.wrap(
                 *("unshare", "--mount", "--propagation=private", "--pid", "--fork"),
                 *("--kill-child", "--", sys.executable, "-m", f"{__package__}.boot"),
                 boot.dump(),
-            ],
+            ),
             logs / f"{self.name}.log",
             folder=Path(__file__).resolve().parents[2],
             variables={"PATH": machine.path},
         )
 
-    def _network(self) -> dict[str, object]:
+    def _plugins(self) -> dict[str, object]:
         return {
             "cniVersion": "0.4.0",
             "name": "pods",
@@ -222,7 +238,8 @@ class Node:
                         "ranges": [[{"subnet": self.pods}]],
                         "routes": [{"dst": "0.0.0.0/0"}],
                     },
-                }
+                },
+                {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True},
             ],
         }
 
@@ -231,7 +248,7 @@ class Node:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "address": self.address,
+            "address": self.network.nodes,
             "port": self.port,
             "healthzPort": 0,
             "authentication": {
@@ -241,13 +258,12 @@ class Node:
             },
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": "cgroupfs",
-            # Nobody serves there; without, each pod gets a warning event.
-            "clusterDNS": ["10.0.0.10"],
-            "clusterDomain": "cluster.local",
+            "clusterDNS": [self.network.dns],
+            "clusterDomain": DOMAIN,
             "cgroupRoot": f"/{self.cgroup}",
             "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             "enforceNodeAllocatable": [],
-            # None at all would be a client's default of five a second.
+            # Unset means a client's default of five a second.
             "eventRecordQPS": 500,
             "eventBurst": 1000,
             "evictionHard": little,
@@ -262,13 +278,13 @@ class Node:
             "podLogsDir": "/var/lib/kubelet/pod-logs",
             "serializeImagePulls": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins",
-            # A minute otherwise, or two: who waits for an eviction waits as long.
+            # The default is a minute or more, which every wait for an eviction would take.
             "volumeStatsAggPeriod": "10s",
         }
 
 
 class _Supervised(Component):
-    """A node's processes, with the cgroup they need before they start."""
+    """A node's processes; their cgroup is created before they start."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def poll_until(done: Callable[[], bool], patience: float, pause: float = 0.05) -> bool:
-    """Ask until the answer is yes, and tell whether that came within the patience."""
+    """Poll until `done` returns True; return whether it did within `patience` seconds."""
     deadline = time.monotonic() + patience  # noqa: TID251 - a tool, outside of the product
     while not done():
         if time.monotonic() > deadline:  # noqa: TID251
@@ -20,5 +20,5 @@ def poll_until(done: Callable[[], bool], patience: float, pause: float = 0.05) -
 
 
 def sleep(seconds: float) -> None:
-    """Do nothing for a while."""
+    """Sleep."""
     time.sleep(seconds)  # noqa: TID251

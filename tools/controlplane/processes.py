@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SET_PARENT_DEATH_SIGNAL = 1
-# Below those of outgoing connections: a client that knocks while a server restarts could take one.
+# Below those of outgoing connections, which could take one while a server restarts.
 _PORTS = range(20000, 30000)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A process id with the tick it started at, so that a reused id is somebody else."""
+    """A process id with the process's start time, which tells it from a reused id."""
 
     pid: int
     started: int
@@ -39,7 +39,7 @@ class Identity:
         return None if fields is None or fields[0] in "ZX" else cls(pid, int(fields[19]))
 
     def alive(self) -> bool:
-        """Tell whether this very process still runs."""
+        """Return whether this process still runs."""
         return Identity.of(self.pid) == self
 
     def children(self) -> list[Identity]:
@@ -51,7 +51,7 @@ class Identity:
         return [found for pid in pids if (found := Identity.of(int(pid))) is not None]
 
     def end(self, number: signal.Signals = signal.SIGKILL, patience: float = 10) -> bool:
-        """Send the signal and tell whether the process went within the patience."""
+        """Send a signal; return whether the process ended within `patience` seconds."""
         if self.alive():
             try:
                 os.kill(self.pid, number)
@@ -68,8 +68,8 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def dies_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """Return what a child has to call before it starts, to get the signal when we die."""
+def end_with_parent(number: signal.Signals) -> Callable[[], None]:
+    """Return a function that a child calls before it starts, to get the signal when we end."""
     parent = os.getpid()
 
     def prepare() -> None:
@@ -87,7 +87,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 class Component:
-    """One server of the cluster: a command, its log, and the process that now runs it."""
+    """One server of the cluster: its command, log and current process."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Component:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it in a session of its own; it gets killed when this process dies."""
+        """Start it in a session of its own; it is killed when this process ends."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -116,16 +116,16 @@ class Component:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=dies_with_parent(signal.SIGKILL),
+                preexec_fn=end_with_parent(signal.SIGKILL),
             )
 
     def identities(self) -> list[Identity]:
-        """Return the process and its children, as far as they run."""
+        """Return the process and its children that run."""
         found = Identity.of(self._process.pid) if self._process is not None else None
         return [] if found is None else [found, *found.children()]
 
     def ended(self) -> int | None:
-        """Return the exit code of a process that has ended."""
+        """Return the exit code of an ended process."""
         return None if self._process is None else self._process.poll()
 
     def check(self) -> None:
@@ -135,7 +135,7 @@ class Component:
             raise BrokenError(f"{self.name} ended with {code}, {self.log} ends:\n{tail(self.log)}")
 
     def stop(self, number: signal.Signals = signal.SIGTERM, patience: float = 5) -> None:
-        """End the process and its children, the hard way after the patience."""
+        """End the process and its children; they are killed after `patience` seconds."""
         if self._process is None:
             return
         running = self.identities()
@@ -160,7 +160,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
+    """Return ports that are free."""
     found: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
         if len(found) == count:

@@ -20,7 +20,7 @@ _PAUSE = 0.1
 
 
 class Readiness:
-    """Asks the API server until it tells what it should."""
+    """Polls the API server until it is in a state."""
 
     def __init__(self, plane: ControlPlane, alive: Callable[[], None]) -> None:
         self._server = plane.server
@@ -33,31 +33,40 @@ class Readiness:
         self._until("/readyz", lambda answer: answer == b"ok", patience)
 
     def defaults(self, patience: float = 60) -> None:
-        """Wait until the controllers have made what a pod in "default" needs."""
+        """Wait until the controllers have created what a pod in "default" needs."""
         namespace = "/api/v1/namespaces/default"
         for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
             self._until(f"{namespace}/{path}", lambda _: True, patience)
 
     def nodes(self, names: Sequence[str], patience: float = 120) -> None:
-        """Wait until the nodes are ready and pods may be put on them."""
+        """Wait until the nodes are ready and schedulable."""
         for name in names:
             self._until(f"/api/v1/nodes/{name}", _usable, patience)
+
+    def create(self, path: str, body: dict[str, object]) -> None:
+        """Create an object."""
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(
+            self._server + path, data, {"Content-Type": "application/json"}
+        )
+        ok, answer = self._request(request)
+        if not ok:
+            raise BrokenError(f"{path} answered\n{answer.decode(errors='replace')[-2000:]}")
 
     def _until(self, path: str, satisfied: Callable[[bytes], bool], patience: float) -> None:
         answer = b""
 
-        def asked() -> bool:
+        def poll() -> bool:
             nonlocal answer
             self._alive()
-            ok, answer = self._get(path)
+            ok, answer = self._request(self._server + path)
             return ok and satisfied(answer)
 
-        if not poll_until(asked, patience, _PAUSE):
+        if not poll_until(poll, patience, _PAUSE):
             last = answer.decode(errors="replace")[-2000:]
             raise BrokenError(f"not ready after {patience:.0f} s: {path} last answered\n{last}")
 
-    def _get(self, path: str) -> tuple[bool, bytes]:
-        url = self._server + path
+    def _request(self, url: str | urllib.request.Request) -> tuple[bool, bytes]:
         try:
             with urllib.request.urlopen(url, context=self._tls, timeout=10) as response:
                 return True, response.read()

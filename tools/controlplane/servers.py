@@ -14,12 +14,14 @@ from tools.controlplane.processes import Component, free_ports
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tools.controlplane.network import Network
+
 ADMIN = "system:masters"
 
 
 @dataclass(frozen=True)
 class Users:
-    """Tokens by user name; the stranger's is one that the server does not know."""
+    """Tokens by user name; `stranger` is unknown to the server."""
 
     admin: str
     powerless: str
@@ -29,23 +31,27 @@ class Users:
 class ControlPlane:
     """etcd, API server, controllers and scheduler of one cluster, in one folder."""
 
-    def __init__(self, folder: Path, assets: Path, address: str | None) -> None:
+    def __init__(self, folder: Path, assets: Path, network: Network | None) -> None:
         self._folder = folder
         self._assets = assets
         self._etcd_port, self._peer_port, self.port = free_ports(3)
-        self._address = address
+        self._network = network
         self.pki = folder / "pki"
         self.logs = folder / "logs"
         self._authority = Authority(self.pki)
-        self.server = f"https://127.0.0.1:{self.port}"
+        # Pods in the network of their node reach this address, too.
+        self._host = network.host if network is not None else "127.0.0.1"
+        self.server = f"https://{self._host}:{self.port}"
         self.ca = self._authority.certificate
         self.admin = self._authority.client("admin", ADMIN)
         self._admin_kubeconfig = folder / "admin.kubeconfig"
         self.users = Users(*(secrets.token_hex(16) for _ in range(3)))
 
     def storage_and_server(self) -> list[Component]:
-        """Return etcd and the API server; the others need them to answer."""
-        hosts = ["127.0.0.1", "10.0.0.1", "localhost", "kubernetes", "kubernetes.default"]
+        """Return etcd and the API server, which the others need."""
+        services = self._network.services if self._network else "10.0.0.0/24"
+        hosts = [self._host, services.replace(".0/24", ".1")]
+        hosts += ["kubernetes", "kubernetes.default"]
         hosts += ["kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
         serving = self._authority.server("kube-apiserver", hosts)
         kubelets = self._authority.client("kube-apiserver-kubelet-client", ADMIN)
@@ -73,7 +79,6 @@ class ControlPlane:
             self._component(
                 "kube-apiserver",
                 f"--etcd-servers={storage}",
-                "--bind-address=127.0.0.1",
                 f"--secure-port={self.port}",
                 *self._endpoint(),
                 f"--tls-cert-file={serving.certificate}",
@@ -85,7 +90,7 @@ class ControlPlane:
                 f"--service-account-key-file={signing.certificate}",
                 f"--service-account-signing-key-file={signing.key}",
                 "--service-account-issuer=https://kubernetes.default.svc",
-                "--service-cluster-ip-range=10.0.0.0/24",
+                f"--service-cluster-ip-range={services}",
                 "--allow-privileged",
                 f"--kubelet-client-certificate={kubelets.certificate}",
                 f"--kubelet-client-key={kubelets.key}",
@@ -122,13 +127,19 @@ class ControlPlane:
         ]
 
     def node_kubeconfig(self, node: str, file: Path) -> None:
-        """Write the file by which a kubelet authenticates as its node."""
-        pair = self._authority.client(f"system:node:{node}", "system:nodes")
+        """Write the kubeconfig of a node's kubelet."""
+        self._inner_kubeconfig(file, self._authority.client(f"system:node:{node}", "system:nodes"))
+
+    def network_kubeconfig(self, file: Path) -> None:
+        """Write the kubeconfig of the servers of the cluster's network."""
+        self._inner_kubeconfig(file, self.admin)
+
+    def _inner_kubeconfig(self, file: Path, pair: Pair) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_kubeconfig(file, self.server, self.ca, {"node": certificate_user(pair)})
 
     def kubeconfig(self, file: Path) -> None:
-        """Write the file for those who use the cluster; its first context is the current one."""
+        """Write the kubeconfig of the users; its first context is the current one."""
         write_kubeconfig(
             file,
             self.server,
@@ -142,10 +153,11 @@ class ControlPlane:
         )
 
     def _endpoint(self) -> list[str]:
-        # The server refuses to write a loopback address into the Service "kubernetes".
-        if self._address is None:
-            return ["--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"]
-        return [f"--advertise-address={self._address}"]
+        flags = [f"--bind-address={self._host}", f"--advertise-address={self._host}"]
+        if self._network is None:
+            # The server refuses to write a loopback address into the Service "kubernetes".
+            flags.append("--endpoint-reconciler-type=none")
+        return flags
 
     def _component(self, program: str, *flags: str) -> Component:
         return Component(
@@ -157,7 +169,7 @@ class ControlPlane:
 
 
 def certificate_user(pair: Pair) -> dict[str, str]:
-    """Return a kubeconfig's user who has a certificate."""
+    """Return a user of a kubeconfig with a client certificate."""
     return {
         "client-certificate-data": _encoded(pair.certificate),
         "client-key-data": _encoded(pair.key),

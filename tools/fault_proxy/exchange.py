@@ -1,4 +1,4 @@
-"""A proxied request to the API server, and what a fault may do to it."""
+"""A proxied request to the API server and its response."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Upstream:
 
     @classmethod
     def of(cls, client: ApiClient) -> Upstream:
-        """Return where a client's requests go."""
+        """Return the API server of a client."""
         settings = client.configuration
         address = urlsplit(settings.host)
         user: dict[str, str] = {}
@@ -61,14 +61,14 @@ class Upstream:
         return cls(str(address.hostname), address.port or 443, tls, user)
 
     def kubeconfig(self, file: Path, address: str, authority: bytes) -> Path:
-        """Write a kubeconfig of the same user that leads to another address.
+        """Write a kubeconfig of the same user for another address.
 
-        The user's certificate is presented by whoever is there: TLS ends with them.
+        The proxy presents the user's certificate upstream, since TLS ends there.
 
         Args:
-            file: where to write it.
-            address: the URL of the server it leads to.
-            authority: the certificate that vouches for that server, as PEM.
+            file: the file to write.
+            address: the URL of the other server.
+            authority: its certificate authority, as PEM.
         """
         cluster = {
             "server": address,
@@ -95,14 +95,14 @@ _PATH = re.compile(
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came.
+    """A request as received.
 
     Args:
         method: the HTTP method.
         target: path and query.
         headers: by name in lower case.
-        body: as it came.
-        at: when, in monotonic seconds.
+        body: the raw body.
+        at: the time of arrival in monotonic seconds.
     """
 
     method: str
@@ -113,13 +113,13 @@ class Request:
 
     @property
     def is_watch(self) -> bool:
-        """Whether it asks for a watch."""
+        """Return whether it is a watch."""
         values = parse_qs(urlsplit(self.target).query).get("watch", ["0"])
         return values[0] in {"1", "true"}
 
     @property
     def label(self) -> str:
-        """What it does to which resource: `list pods`, `watch jobs`, `get nodes/proxy/pods`."""
+        """Verb and resource: `list pods`, `watch jobs`, `get nodes/proxy/pods`."""
         found = _PATH.fullmatch(urlsplit(self.target).path)
         if found is None:
             return f"{self.method.lower()} {urlsplit(self.target).path}"
@@ -131,7 +131,7 @@ class Request:
 
 @dataclass(frozen=True)
 class UpstreamResponse:
-    """What the API server said, as far as its body has no end: that is still to be read."""
+    """The API server's response; the body of a watch is still to be read."""
 
     status: str
     headers: Mapping[str, str]
@@ -142,7 +142,7 @@ class UpstreamResponse:
         return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
+        """Yield the body as it arrives."""
         if "content-length" in self.headers:
             yield await self._reader.readexactly(int(self.headers["content-length"]))
         elif self.headers.get("transfer-encoding") == "chunked":
@@ -175,12 +175,12 @@ async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
 
 
 class Exchange:
-    """A request and the connection it came on, to be answered rightly or wrongly.
+    """A request and its connection, to answer correctly or with a fault.
 
     Args:
-        request: what was asked.
-        writer: where the answer goes.
-        upstream: who knows the right answer.
+        request: the request.
+        writer: the connection to the client.
+        upstream: gives the correct response.
     """
 
     def __init__(self, request: Request, writer: asyncio.StreamWriter, upstream: Upstream) -> None:
@@ -201,7 +201,7 @@ class Exchange:
     async def answer(
         self, status: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole response."""
         given = {"Content-Type": "application/json", **(headers or {})}
         await self.head(status, {**given, "Content-Length": str(len(body))})
         await self.send(body)
@@ -223,7 +223,7 @@ class Exchange:
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def end_stream(self) -> None:
-        """End a watch as the server does when its time is over."""
+        """End a watch as the server does at its timeout."""
         await self.send(b"0\r\n\r\n")
 
     def reset(self) -> None:
@@ -236,12 +236,12 @@ class Exchange:
         """End the connection: the client finds no more bytes."""
         self._writer.close()
 
-    async def silence(self) -> None:
-        """Say nothing more, for as long as the client listens."""
+    async def stall(self) -> None:
+        """Send nothing more until the client closes the connection."""
         await asyncio.Event().wait()
 
-    async def ask(self) -> UpstreamResponse:
-        """Return the right answer, from a connection of its own.
+    async def forward(self) -> UpstreamResponse:
+        """Return the API server's response, from a connection of its own.
 
         Raises:
             OSError: the server cannot be reached.
@@ -267,8 +267,8 @@ class Exchange:
 
     _onward: asyncio.StreamWriter | None = None
 
-    def leave(self) -> None:
-        """Let the API server's connection go."""
+    def close_upstream(self) -> None:
+        """Close the connection to the API server."""
         if self._onward is not None:
             self._onward.transport.abort()
             self._onward = None

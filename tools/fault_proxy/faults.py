@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
 from pytest_kwait.client.errors import STARTUP_GRACE
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.engine.retry import REPEATS, REQUEST_TIMEOUT, make_retry_backoff
-from pytest_kwait.engine.shared_stream import INACTIVITY
 from tools.fault_proxy.exchange import status_body
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ __all__ = [
     "FAULTS",
     "REFUSALS",
     "RESET",
-    "SILENCES",
+    "STALLS",
     "TOO_BUSY",
     "TOO_OLD",
     "ConnectionBehavior",
     "Fault",
 ]
 
-Harm = Callable[["Exchange"], Awaitable[None]]
+Injection = Callable[["Exchange"], Awaitable[None]]
 
 
 class ConnectionBehavior(Enum):
@@ -48,10 +48,10 @@ _GARBAGE = b"<html><body>It works!</body></html>\n"
 
 _FIRST, _MOST = make_retry_backoff().duration, make_retry_backoff().cap
 SOON = f"{_FIRST:g} to {2 * _FIRST:g} s at first, up to {2 * _MOST:g} s while it lasts"
-ON = "watches on from where it was"
-ANEW = "lists anew, and watches from there"
-AGAIN = "looks again after `poll`"
-UNMET = "meets no watch"
+RESUME_WATCH = "resumes the watch"
+RELIST = "lists again, then watches"
+POLL_AGAIN = "polls again after `poll`"
+WATCHES_UNAFFECTED = "not affected"
 DOUBT = f"{REPEATS} in a row end it: ApiError"
 REFUSED = "ends: ApiError"
 
@@ -66,29 +66,29 @@ class Fault:
 
     Args:
         title: what happens, as a row of the table.
-        answers: what a request is answered with.
-        breaks: what happens to a watch that is open.
-        meets: which requests meet it.
-        door: what new connections meet while it lasts.
-        after: seconds for which a watch is let run before.
-        watching: what a wait in watch mode does.
-        polling: what a wait in poll mode does.
-        takes: how long it takes until that goes on.
+        answers: the response to a request.
+        breaks: the effect on an open watch.
+        applies_to: selects requests.
+        connections: the treatment of new connections meanwhile.
+        after: seconds for which a watch runs before.
+        watching: the reaction of a wait in watch mode.
+        polling: the reaction of a wait in poll mode.
+        takes: the delay of that reaction.
     """
 
     title: str
-    answers: Harm
-    breaks: Harm
+    answers: Injection
+    breaks: Injection
     applies_to: Callable[[Request], bool] = lambda _: True
-    door: ConnectionBehavior = ConnectionBehavior.ACCEPT
+    connections: ConnectionBehavior = ConnectionBehavior.ACCEPT
     after: float = 0.0
-    watching: str = ON
-    polling: str = AGAIN
+    watching: str = RESUME_WATCH
+    polling: str = POLL_AGAIN
     takes: str = SOON
 
     @property
     def watches_only(self) -> bool:
-        """Whether it meets nothing but watches."""
+        """Return whether it applies to watches only."""
         return self.applies_to is _is_watch
 
 
@@ -100,8 +100,8 @@ async def _close(exchange: Exchange) -> None:
     exchange.close()
 
 
-async def _silence(exchange: Exchange) -> None:
-    await exchange.silence()
+async def _stall(exchange: Exchange) -> None:
+    await exchange.stall()
 
 
 async def _end(exchange: Exchange) -> None:
@@ -128,9 +128,9 @@ async def _half_line_then_end(exchange: Exchange) -> None:
     await exchange.end_stream()
 
 
-async def _half_line_then_silence(exchange: Exchange) -> None:
+async def _half_line_then_stall(exchange: Exchange) -> None:
     await exchange.chunk(_HALF)
-    await exchange.silence()
+    await exchange.stall()
 
 
 async def _half_line_watch(exchange: Exchange) -> None:
@@ -139,8 +139,8 @@ async def _half_line_watch(exchange: Exchange) -> None:
 
 
 async def _half_answer(exchange: Exchange) -> None:
-    """Send the head and the first half of the right answer."""
-    answer = await exchange.ask()
+    """Send the head and the first half of the API server's response."""
+    answer = await exchange.forward()
     if exchange.request.is_watch:
         await exchange.begin_stream()
         await exchange.chunk(_HALF)
@@ -160,17 +160,17 @@ async def _half_answer_then_close(exchange: Exchange) -> None:
     exchange.close()
 
 
-async def _half_answer_then_silence(exchange: Exchange) -> None:
+async def _half_answer_then_stall(exchange: Exchange) -> None:
     await _half_answer(exchange)
-    await exchange.silence()
+    await exchange.stall()
 
 
-async def _headers_then_silence(exchange: Exchange) -> None:
+async def _headers_then_stall(exchange: Exchange) -> None:
     if exchange.request.is_watch:
         await exchange.begin_stream()
     else:
         await exchange.head("200 OK", {"Content-Length": "1000"})
-    await exchange.silence()
+    await exchange.stall()
 
 
 async def _trickle(exchange: Exchange) -> None:
@@ -186,7 +186,7 @@ async def _garbage(exchange: Exchange) -> None:
 
 async def _garbage_line(exchange: Exchange) -> None:
     await exchange.chunk(_GARBAGE)
-    await exchange.silence()
+    await exchange.stall()
 
 
 async def _no_http(exchange: Exchange) -> None:
@@ -194,35 +194,37 @@ async def _no_http(exchange: Exchange) -> None:
     exchange.close()
 
 
-def _error_line(code: int, reason: str) -> Harm:
-    async def harm(exchange: Exchange) -> None:
+def _error_line(code: int, reason: str) -> Injection:
+    async def inject(exchange: Exchange) -> None:
         await exchange.chunk(b'{"type":"ERROR","object":' + status_body(code, reason) + b"}\n")
         await exchange.end_stream()
 
-    return harm
+    return inject
 
 
-def _error_watch(code: int, reason: str) -> Harm:
+def _error_watch(code: int, reason: str) -> Injection:
     line = _error_line(code, reason)
 
-    async def harm(exchange: Exchange) -> None:
+    async def inject(exchange: Exchange) -> None:
         await exchange.begin_stream()
         await line(exchange)
 
-    return harm
+    return inject
 
 
-def _status(code: int, reason: str, **headers: str) -> Harm:
+def _status(code: int, reason: str, **headers: str) -> Injection:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    async def harm(exchange: Exchange) -> None:
+    async def inject(exchange: Exchange) -> None:
         await exchange.refuse(code, reason, named)
 
-    return harm
+    return inject
 
 
-def _watch_fault(title: str, answers: Harm, breaks: Harm, **told: Any) -> Fault:
-    return Fault(title, answers, breaks, applies_to=_is_watch, **{"polling": UNMET, **told})
+def _watch_fault(title: str, answers: Injection, breaks: Injection, **options: Any) -> Fault:
+    return Fault(
+        title, answers, breaks, applies_to=_is_watch, **{"polling": WATCHES_UNAFFECTED, **options}
+    )
 
 
 RESET = Fault("connection reset", _reset, _reset)
@@ -230,7 +232,7 @@ TOO_OLD = _watch_fault(
     "410 as a line of the watch",
     _error_watch(410, "Expired"),
     _error_line(410, "Expired"),
-    watching=ANEW,
+    watching=RELIST,
 )
 FAULTS = (
     RESET,
@@ -238,10 +240,10 @@ FAULTS = (
     Fault("answer cut in its middle by a reset", _half_answer_then_reset, _half_line_then_reset),
     Fault("answer cut in its middle by an end", _half_answer_then_close, _half_line_then_close),
     _watch_fault("watch ended within a line", _half_line_watch, _half_line_then_end),
-    _watch_fault("watch ended cleanly, at once", _empty_watch, _end, watching=ANEW),
+    _watch_fault("watch ended cleanly, at once", _empty_watch, _end, watching=RELIST),
     _watch_fault("watch ended cleanly, later", _empty_watch, _end, after=1.1, takes="no time"),
     TOO_OLD,
-    _watch_fault("410 as the status", _status(410, "Expired"), _reset, watching=ANEW),
+    _watch_fault("410 as the status", _status(410, "Expired"), _reset, watching=RELIST),
     _watch_fault(
         "500 as a line of the watch",
         _error_watch(500, "InternalError"),
@@ -260,34 +262,33 @@ FAULTS = (
         "HTML instead of JSON",
         _garbage,
         _garbage_line,
-        watching=f"{ON}; {DOUBT}",
-        polling=f"{AGAIN}; {DOUBT}",
+        watching=f"{RESUME_WATCH}; {DOUBT}",
+        polling=f"{POLL_AGAIN}; {DOUBT}",
     ),
     Fault("another protocol than HTTP", _no_http, _reset),
-    Fault("connection refused", _reset, _reset, door=ConnectionBehavior.REFUSE),
+    Fault("connection refused", _reset, _reset, connections=ConnectionBehavior.REFUSE),
     Fault(
         "connection closed in the handshake",
         _reset,
         _reset,
-        door=ConnectionBehavior.CLOSE_IN_HANDSHAKE,
+        connections=ConnectionBehavior.CLOSE_IN_HANDSHAKE,
     ),
 )
-"""What passes by itself and says so at once: every wait outlives it."""
+"""Transient faults that the client detects at once; every wait survives them."""
 
-_SILENT = (
-    f"{REQUEST_TIMEOUT:g} s of a list, {INACTIVITY:g} s of a watch; a grace never runs out on it"
-)
+_LIMITS = f"{REQUEST_TIMEOUT:g} s of a list, {WATCH_INACTIVITY:g} s of a watch"
+_STALL_DURATION = f"{_LIMITS}; a grace never runs out on it"
 
-SILENCES = tuple(
-    Fault(title, answers, breaks, watching=f"gives it up, and {ON}", takes=_SILENT)
+STALLS = tuple(
+    Fault(title, answers, breaks, watching=f"times out, then {RESUME_WATCH}", takes=_STALL_DURATION)
     for title, answers, breaks in (
-        ("stall before the headers", _silence, _silence),
-        ("headers that trickle in", _trickle, _silence),
-        ("stall after the headers", _headers_then_silence, _silence),
-        ("stall within the body", _half_answer_then_silence, _half_line_then_silence),
+        ("stall before the headers", _stall, _stall),
+        ("headers that trickle in", _trickle, _stall),
+        ("stall after the headers", _headers_then_stall, _stall),
+        ("stall within the body", _half_answer_then_stall, _half_line_then_stall),
     )
 )
-"""Half-open connections, of which only time can tell that they are dead."""
+"""Half-open connections, detected only by timeouts."""
 
 _HOLDS = f"no time; after an outage {STARTUP_GRACE:g} s, in which it must hold"
 
@@ -308,7 +309,7 @@ REFUSALS = tuple(
         (422, "Invalid"),
     )
 )
-"""What the server will say again however often it is asked: every wait ends at once."""
+"""Permanent errors: every wait ends at once."""
 
 TOO_BUSY = Fault(
     "429 with Retry-After: 60",
@@ -317,5 +318,5 @@ TOO_BUSY = Fault(
     takes="60 s longer, or the limit of the wait",
 )
 
-ALL_FAULTS = (*FAULTS, *SILENCES, *REFUSALS, TOO_BUSY)
-"""Every fault, as the table in the documentation has them."""
+ALL_FAULTS = (*FAULTS, *STALLS, *REFUSALS, TOO_BUSY)
+"""All faults, in the order of the documentation's table."""

@@ -25,35 +25,35 @@ _BROKEN = (OSError, asyncio.IncompleteReadError, ValueError)
 _PATIENCE = 10.0
 
 
-class _Strike:
-    """A fault at work on the requests of one proxy.
+class _ActiveFault:
+    """A fault and the number of requests it still applies to.
 
     Args:
         fault: what happens.
-        left: how many requests it still meets; None for all.
+        remaining: the number of requests it still applies to; None for all.
     """
 
-    def __init__(self, fault: Fault, left: int | None) -> None:
+    def __init__(self, fault: Fault, remaining: int | None) -> None:
         self.fault = fault
-        self.left = left
+        self.remaining = remaining
 
-    def takes(self, request: Request) -> bool:
-        """Say whether it meets this request, and count that."""
-        if self.left == 0 or not self.fault.applies_to(request):
+    def consume(self, request: Request) -> bool:
+        """Return whether it applies to this request, and count the request."""
+        if self.remaining == 0 or not self.fault.applies_to(request):
             return False
-        if self.left is not None:
-            self.left -= 1
+        if self.remaining is not None:
+            self.remaining -= 1
         return True
 
 
 class Proxy:
-    """Passes requests on to an API server, each on its own, unless a fault is at work.
+    """Forwards requests to an API server, each on its own connection, unless a fault is active.
 
-    Everything runs in the event loop of one thread; the public methods belong to others.
+    Everything runs in the event loop of one thread; public methods are for other threads.
 
     Args:
         upstream: the API server.
-        tls: what the proxy shows to its clients.
+        tls: the context for the proxy's clients.
     """
 
     def __init__(self, upstream: Upstream, tls: ssl.SSLContext) -> None:
@@ -66,11 +66,11 @@ class Proxy:
         self._answered = 0
         self._opened = 0
         self._watched: set[str] = set()
-        self._strike: _Strike | None = None
+        self._active_fault: _ActiveFault | None = None
         self._streams: dict[Exchange, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[None], socket.socket] = {}
         self._listening: socket.socket | None = None
-        # Bound and never listening: keeps the port ours while nobody answers on it.
+        # Bound but not listening: reserves the port and refuses connections.
         self._keeper = _bound(0)
         self.port: int = self._keeper.getsockname()[1]
 
@@ -81,28 +81,28 @@ class Proxy:
 
     @property
     def requests(self) -> list[Request]:
-        """What has come since the last `forget`, whatever became of it."""
+        """The requests since the last `reset_counts`."""
         with self._lock:
             return list(self._requests)
 
     @property
     def watches(self) -> int:
-        """How many watches are open now."""
+        """The number of open watches."""
         with self._lock:
             return len(self._streams)
 
-    def forget(self) -> None:
-        """Count anew."""
+    def reset_counts(self) -> None:
+        """Reset all counts."""
         with self._lock:
             self._requests.clear()
             self._answered = self._opened = 0
             self._watched.clear()
 
     def wait_until_watched(self, streams: int, *, ever: bool = False) -> None:
-        """Return once so many watches are open, or have `ever` been since the last `forget`.
+        """Return once so many watches are open, or have `ever` been since the last `reset_counts`.
 
-        Where silence counts as dead soon, a slow machine may never have them all open at once: of
-        different collections they suffice one after the other.
+        With a short inactivity timeout a slow machine may never have all of them open at once;
+        `ever` counts watches of different collections one after the other.
         """
 
         def opened() -> bool:
@@ -112,26 +112,26 @@ class Proxy:
 
         self._wait(opened, f"{streams} open watches")
 
-    def wait_until_asked(self, requests: int) -> None:
-        """Return once so many requests have come."""
+    def wait_until_received(self, requests: int) -> None:
+        """Return once so many requests have arrived."""
         self._wait(lambda: len(self._requests) >= requests, f"{requests} requests")
 
     def wait_until_answered(self, requests: int) -> None:
-        """Return once so many requests have had their right answers."""
+        """Return once so many requests have got the API server's response."""
         self._wait(lambda: self._answered >= requests, f"{requests} answers")
 
-    def strike(self, fault: Fault, requests: int | None) -> None:
-        """Let a fault meet the open watches, and what comes from now on.
+    def inject(self, fault: Fault, requests: int | None) -> None:
+        """Apply a fault to open watches and further requests.
 
         Args:
-            fault: what happens.
-            requests: how many requests it meets; None for all. A door stays as it is until
-                `heal`.
+            fault: the fault.
+            requests: the number of requests it applies to; None for all. The treatment of new
+                connections lasts until `end_fault`.
         """
         self._do(self._begin(fault, requests))
 
-    def heal(self) -> None:
-        """Do no more harm, other than to what was struck already."""
+    def end_fault(self) -> None:
+        """End the fault; requests it was applied to stay failed."""
         self._do(self._end())
 
     def __enter__(self) -> Self:
@@ -160,45 +160,44 @@ class Proxy:
                 raise AssertionError(f"the proxy waits for {what}; it has seen {seen}")
 
     async def _begin(self, fault: Fault, requests: int | None) -> None:
-        self._strike = _Strike(fault, requests)
+        self._active_fault = _ActiveFault(fault, requests)
         for relay in list(self._streams.values()):
             relay.cancel()
-        if fault.door is not ConnectionBehavior.ACCEPT:
+        if fault.connections is not ConnectionBehavior.ACCEPT:
             await self._stop_listening()
-            await self._listen(fault.door)
+            await self._listen(fault.connections)
 
     async def _end(self) -> None:
-        strike, self._strike = self._strike, None
-        if strike is not None and strike.fault.door is not ConnectionBehavior.ACCEPT:
+        active, self._active_fault = self._active_fault, None
+        if active is not None and active.fault.connections is not ConnectionBehavior.ACCEPT:
             await self._stop_listening()
             await self._listen(ConnectionBehavior.ACCEPT)
 
-    async def _listen(self, door: ConnectionBehavior) -> None:
-        if door is ConnectionBehavior.REFUSE:
+    async def _listen(self, connections: ConnectionBehavior) -> None:
+        if connections is ConnectionBehavior.REFUSE:
             return
         listening = self._listening = _bound(self.port)
         listening.setblocking(False)
         listening.listen(100)
-        self._loop.add_reader(listening, self._accept, listening, door)
+        self._loop.add_reader(listening, self._accept, listening, connections)
 
-    def _accept(self, listening: socket.socket, door: ConnectionBehavior) -> None:
-        # By hand: both an asyncio.Server and `sock_accept` that are ended just now lose, unclosed,
-        # what they have accepted.
+    def _accept(self, listening: socket.socket, connections: ConnectionBehavior) -> None:
+        # Not `asyncio.Server` or `sock_accept`: when ended, they leak connections just accepted.
         try:
             connection, _ = listening.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         connection.setblocking(False)
-        serve = self._serve if door is ConnectionBehavior.ACCEPT else self._slam
+        serve = self._serve if connections is ConnectionBehavior.ACCEPT else self._close_connection
         task = asyncio.ensure_future(serve(connection), loop=self._loop)
         self._tasks[task] = connection
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        # Of a task that was cancelled before it began nobody else closes it.
+        # A task that was cancelled before it began does not close it.
         self._tasks.pop(task).close()
 
-    async def _slam(self, connection: socket.socket) -> None:
+    async def _close_connection(self, connection: socket.socket) -> None:
         self._note(Request("knock", "/", {}, b"", SYSTEM_CLOCK.monotonic()))
         await self._loop.sock_recv(connection, 65536)
 
@@ -229,7 +228,7 @@ class Proxy:
                 try:
                     await self._while_listening(reader, self._answer(exchange))
                 finally:
-                    exchange.leave()
+                    exchange.close_upstream()
         except _BROKEN:
             return
         finally:
@@ -243,9 +242,9 @@ class Proxy:
     async def _while_listening(
         self, reader: asyncio.StreamReader, work: Coroutine[Any, Any, None]
     ) -> None:
-        """Run `work` until it is done or the client has gone."""
+        """Run `work` until it is done or the client disconnects."""
         answering = asyncio.ensure_future(work)
-        # A client says nothing before it has its answer, so whatever comes is the end.
+        # A client sends nothing before it has its response, so any data or EOF ends the work.
         gone = asyncio.ensure_future(reader.read(1))
         try:
             await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -258,11 +257,11 @@ class Proxy:
             await asyncio.gather(answering, gone, return_exceptions=True)
 
     async def _answer(self, exchange: Exchange) -> None:
-        strike = self._strike
-        if strike is not None and strike.takes(exchange.request):
-            await strike.fault.answers(exchange)
+        active = self._active_fault
+        if active is not None and active.consume(exchange.request):
+            await active.fault.answers(exchange)
             return
-        answer = await exchange.ask()
+        answer = await exchange.forward()
         if not exchange.request.is_watch or answer.status != "200 OK":
             body = await answer.body()
             kept = ("content-type", "retry-after", "warning")
@@ -288,12 +287,12 @@ class Proxy:
         if not relay.cancelled():
             await relay
             await exchange.end_stream()
-        elif self._strike is not None:
-            await self._strike.fault.breaks(exchange)
+        elif self._active_fault is not None:
+            await self._active_fault.fault.breaks(exchange)
 
 
 async def _relay(answer: UpstreamResponse, exchange: Exchange) -> None:
-    """Pass the events of a watch on, line by line."""
+    """Forward the events of a watch, line by line."""
     begun = b""
     async for piece in answer.pieces():
         *lines, begun = (begun + piece).split(b"\n")
@@ -302,7 +301,7 @@ async def _relay(answer: UpstreamResponse, exchange: Exchange) -> None:
 
 
 def _bound(port: int) -> socket.socket:
-    # asyncio turns Nagle's delays off only for what says that it is TCP.
+    # asyncio sets TCP_NODELAY only on sockets that declare TCP.
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind(("127.0.0.1", port))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_kwait.simulator.codec.openapi_documents import V2_PATH, to_v2_schema
+from pytest_kwait.simulator.apiserver.openapi import V2_PATH, to_v2_schema
 from tools.raw_api import RawClient
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = ["fetch_documents", "learn_defaults", "pack_documents", "strip_prose"]
 
 _PREFIX = len("#/components/schemas/")
 _ADMISSION = frozenset(
-    # What depends on other objects, or is handed out, is added by code.
+    # Fields that depend on other objects, or are allocated, are added by code.
     [
         "clusterIP",
         "clusterIPs",
@@ -61,7 +61,7 @@ _MISSING = object()
 
 
 class _Observations:
-    """What the server did with fields that were not given."""
+    """The server's defaults of omitted fields."""
 
     def __init__(self) -> None:
         self.by_type: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -81,7 +81,7 @@ def learn_defaults(
     Args:
         endpoint: the server.
         namespace: where the samples are created, dry; made and removed here.
-        samples: objects of as many types as matter, each type given and left out in turns.
+        samples: objects of all relevant types; each type is present in some and absent in others.
         resources: the server's resource lists by group and version.
         types: the server's schemas by name.
     """
@@ -101,7 +101,7 @@ def learn_defaults(
     general = set()
     for (name, field), values in sorted(seen.by_type.items()):
         node = types[name]["properties"][field]
-        # A zero value that OpenAPI tells is one of Go's; the server may have another default.
+        # A zero value in OpenAPI is Go's; the server may have another default.
         if not node.get("default") and len(values) == 1 and "" not in values:
             value = json.loads(next(iter(values)))
             if "default" not in node or value != node["default"]:
@@ -171,7 +171,7 @@ def _additions(
     types: dict[str, Any],
     path: tuple[str, ...] | None,
 ) -> Iterator[tuple[str, tuple[str, ...] | None, str, Any]]:
-    """Type, path (None beneath a list), field and value of what `given` lacks."""
+    """Yield type, path (None beneath a list), field and value of each field that `given` lacks."""
     for field, node in types[name].get("properties", {}).items():
         if field == "metadata" or (field in _ADMISSION and field not in given):
             continue
@@ -197,7 +197,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def fetch_documents(endpoint: RawClient, built_in: set[str]) -> dict[str, Any]:
-    """Every document by its path beneath `/openapi/v3/`, and the one of version 2 as `v2`.
+    """Return each document by its path beneath `/openapi/v3/`, and that of version 2 as `v2`.
 
     Args:
         endpoint: the server.
@@ -297,11 +297,11 @@ def fetch_discovery(endpoint: RawClient) -> dict[str, Any]:
 
 
 def list_built_in_groups(endpoint: RawClient) -> set[str]:
-    """The groups that the server has of itself, whatever anybody defines meanwhile."""
+    """Return the server's built-in groups."""
     path = "/apis/apiregistration.k8s.io/v1/apiservices"
     path += "?labelSelector=kube-aggregator.kubernetes.io/automanaged%3Donstart"
     found = endpoint.request("GET", path).body["items"]
-    # The group of the API services themselves is served by who reads them, and so has none.
+    # The aggregator serves the group of API services itself, so it has no API service.
     return {"apiregistration.k8s.io", *(item["spec"].get("group", "") for item in found)}
 
 
@@ -315,7 +315,7 @@ def fetch_schemas(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def generate(endpoint: RawClient) -> dict[str, bytes]:
-    """The data files by name, made from what the server says."""
+    """Return the generated data files by name."""
     found = fetch_discovery(endpoint)
     shown = fetch_documents(endpoint, list_built_in_groups(endpoint))
     types = fetch_schemas(shown)
@@ -331,13 +331,13 @@ def generate(endpoint: RawClient) -> dict[str, bytes]:
 
 
 def pack(content: Any) -> bytes:
-    """`content`, the same on every machine: no time, no name."""
+    """Return `content` compressed, equal on every machine: without time and name."""
     text = json.dumps(content, separators=(",", ":"))
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)
 
 
 def write(name: str, data: bytes) -> None:
-    """Store one of the data files."""
+    """Write one of the data files."""
     path = DATA / name
     path.write_bytes(data)
     sys.stdout.write(f"{path.name}: {len(data)} bytes\n")

@@ -5,7 +5,8 @@
 runs `gotypes.go` over the modules that `tools/controlplane` pins, and keeps the types of the
 served kinds. For each field, the table has: the JSON name (none: inline), Go's name of its type,
 the full name of its struct type, the protobuf number, and letters: `p`ointer, `o`mitted when empty,
-omitted when `z`ero, `i`nline, `l`ist, `m`ap. Needs `go` alone.
+omitted when `z`ero, `i`nline, `l`ist, `m`ap. It also lists the kinds in versions that the server
+can decode and does not serve. Needs `go` alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _MODULES = (
     "k8s.io/kube-aggregator ",
 )
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_NO_OBJECTS = ("List", "Options", "WatchEvent")
 _UNSERVED = frozenset(
     # Objects that the server's own memory is made of, or that only its clients know.
     [f"{_META}.WatchEvent", f"{_META}.Patch"]
@@ -63,6 +65,11 @@ def reflect(schemas: dict[str, Any]) -> dict[str, Any]:
     return {
         "made_from": compute_fingerprint(),
         "kinds": kinds,
+        "unserved": sorted(
+            key
+            for key, name in found["kinds"].items()
+            if name not in schemas and not key.endswith(_NO_OBJECTS)
+        ),
         "bases": dict(sorted(bases.items())),
         "types": dict(sorted(kept.items())),
     }

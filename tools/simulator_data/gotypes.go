@@ -14,10 +14,12 @@ import (
 	"strings"
 
 	extensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	oldextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	oldaggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 )
 
 // field is one field of a struct: how JSON names it (empty: inline), Go's name of its type, the
@@ -129,7 +131,11 @@ func isBytes(t reflect.Type) bool {
 
 func main() {
 	all := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, extensions.AddToScheme, aggregation.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		scheme.AddToScheme,
+		extensions.AddToScheme, oldextensions.AddToScheme,
+		aggregation.AddToScheme, oldaggregation.AddToScheme,
+	} {
 		if err := add(all); err != nil {
 			panic(err)
 		}

@@ -1,4 +1,4 @@
-"""Generate the table of the internal Go types whose values appear in error messages.
+"""Generate the table of internal Go types that error messages show values of.
 
     python -m tools.simulator_data.internal_types
 

@@ -1,0 +1,108 @@
+"""Fifty pods of a web app until all are Ready: the embedded cluster beside a real kubelet.
+
+Run it as `python -m tools.controlplane run -- python -m benchmarks.fifty_pods [ROUNDS]`: it needs
+root and Go.
+
+Bar: the embedded cluster takes at most 0.3 of the real kubelet's time, in the same run. Both run
+the same program of one image mapping, with a readiness probe, and start each round without pods.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kubernetes import config
+
+from benchmarks.pairs import measure, seconds
+from pytest_kwait import wait_for, wait_for_pods_with_label_running_ready
+from pytest_kwait.client.resource import DEPLOYMENTS, SERVICE_ACCOUNTS
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.simulator.image_mapping import make_image_mapping
+from tools.controlplane.cluster import FOLDER_VARIABLE
+from tools.controlplane.program_images import import_images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNT = 50
+RATIO = 0.3
+NAMESPACE = "default"
+TIMEOUT = 600
+_LABELS = {"app": "fifty"}
+_ROOT = Path(__file__).parents[1]
+
+
+def _deployment() -> dict[str, Any]:
+    container = {
+        "name": "web",
+        "image": "kwait.test/benchmarks/web:1",
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
+    }
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "fifty"},
+        "spec": {
+            "replicas": COUNT,
+            "selector": {"matchLabels": _LABELS},
+            "template": {"metadata": {"labels": _LABELS}, "spec": spec},
+        },
+    }
+
+
+def _starter(kubeconfig: str) -> Callable[[], float]:
+    """Return a function that starts the pods, and ends them before it returns the seconds."""
+    api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
+    session = Session.of(api)
+    deadline = Deadline.after(TIMEOUT)
+    session.get(SERVICE_ACCOUNTS, "default", NAMESPACE, deadline=deadline)
+
+    def start() -> None:
+        session.create(DEPLOYMENTS, _deployment(), NAMESPACE, deadline=Deadline.after(TIMEOUT))
+        wait_for_pods_with_label_running_ready(api, NAMESPACE, _LABELS, COUNT, timeout=TIMEOUT)
+
+    def run() -> float:
+        took = seconds(start)
+        print(f"  {took:.1f} s on {api.configuration.host}", flush=True)
+        session.delete(DEPLOYMENTS, "fifty", NAMESPACE, deadline=Deadline.after(TIMEOUT))
+        wait_for(api, NAMESPACE, "pods", "delete", selector=_LABELS, timeout=TIMEOUT)
+        return took
+
+    return run
+
+
+def main() -> int:
+    """Print both; exit 1 beyond the bar."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        print("no real node: python -m tools.controlplane run -- python -m benchmarks.fifty_pods")
+        return 69
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    mapping = make_image_mapping(
+        "kwait.test/benchmarks/web:1", [sys.executable, "-m", "e2e.programs.shop.web"],
+        env={"PYTHONPATH": _ROOT}, workdir="/srv",
+    )  # fmt: skip
+    import_images(Path(folder), [mapping])
+    with tempfile.TemporaryDirectory() as name:
+        kubeconfig = Path(name) / "kubeconfig"
+        process = SimulatorProcess(kubeconfig, Path(name) / "log", nodes=1, images=[mapping])
+        try:
+            ours, peer = _starter(str(kubeconfig)), _starter(os.environ["KWAIT_KUBECONFIG"])
+            pairs = measure(ours, peer, rounds)
+        finally:
+            process.stop()
+    print(f"{COUNT} pods of a web app, from the creation of their deployment to all Ready")
+    print(pairs.lines("on the embedded cluster", "on a real kubelet"))
+    print(f"  median ratio {pairs.median_ratio:.2f}, bar {RATIO}")
+    return int(pairs.median_ratio > RATIO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

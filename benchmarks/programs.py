@@ -1,0 +1,161 @@
+"""Start of programs in pods, and requests through a service, beside the same programs alone.
+
+Run it as `python -m benchmarks.programs [ROUNDS]`.
+
+Bars: from the creation of a pod to Running at most 1.5 times a bare `subprocess.Popen` of the same
+program plus 50 ms; requests through a service at least 0.3 of those over the loopback interface,
+each on a connection of its own, by name.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kubernetes import config
+
+from benchmarks.pairs import measure, seconds
+from pytest_kwait import wait_for_pod_ready, wait_for_pod_running
+from pytest_kwait.client.resource import PODS, SERVICE_ACCOUNTS, SERVICES
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.simulator.image_mapping import ImageMapping
+
+NAMESPACE = "default"
+START_RATIO, START_EXTRA = 1.5, 0.05
+SERVICE_RATIO = 0.3
+REQUESTS = 300
+
+_SERVE = """
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_):
+        pass
+
+server = ThreadingHTTPServer(("", int(sys.argv[1])), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+_REQUEST = """
+import sys, time, urllib.request
+url, number = sys.argv[1], int(sys.argv[2])
+urllib.request.urlopen(url).read()
+began = time.monotonic()
+for _ in range(number):
+    urllib.request.urlopen(url).read()
+print(number / (time.monotonic() - began))
+"""
+SERVE = [sys.executable, "-c", _SERVE]
+
+
+def _pod(name: str) -> dict[str, object]:
+    probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+    container = {"name": "c", "image": "bench/serve", "args": ["8080"], "readinessProbe": probe}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    metadata = {"name": name, "labels": {"app": name}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _popen() -> float:
+    """Return the seconds from `Popen` to the program's first output."""
+    began = SYSTEM_CLOCK.monotonic()
+    with subprocess.Popen([*SERVE, "0"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        took = SYSTEM_CLOCK.monotonic() - began
+        process.kill()
+    return took
+
+
+def _measure_start(session: Session, api: object, rounds: int) -> bool:
+    numbers = iter(range(1000))
+
+    def start_pod() -> float:
+        name = f"start-{next(numbers)}"
+
+        def run() -> None:
+            session.create(PODS, _pod(name), NAMESPACE, deadline=Deadline.after(30))
+            wait_for_pod_running(api, NAMESPACE, name, timeout=30)  # type: ignore[arg-type]
+
+        took = seconds(run)
+        session.delete(PODS, name, NAMESPACE, deadline=Deadline.after(30))
+        return took
+
+    pairs = measure(start_pod, _popen, rounds)
+    print("start of a program")
+    print(pairs.lines("from the creation of its pod to Running", "from Popen to its first output"))
+    rest = statistics.median(
+        ours - START_RATIO * peer for ours, peer in zip(pairs.ours, pairs.peer, strict=True)
+    )
+    print(f"  median of ours - {START_RATIO} x peer {rest * 1000:.1f} ms, bar 50 ms")
+    return rest <= START_EXTRA
+
+
+def _measure_service(session: Session, api: object, rounds: int) -> bool:
+    deadline = Deadline.after(60)
+    ports = [{"port": 80, "targetPort": 8080}]
+    service = {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
+        "spec": {"selector": {"app": "server"}, "ports": ports},
+    }  # fmt: skip
+    session.create(SERVICES, service, NAMESPACE, deadline=deadline)
+    for name in ("server", "client"):
+        session.create(PODS, _pod(name), NAMESPACE, deadline=deadline)
+        wait_for_pod_ready(api, NAMESPACE, name, timeout=30)  # type: ignore[arg-type]
+    server = subprocess.Popen([*SERVE, "0"], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
+
+    def through_service() -> float:
+        command = [sys.executable, "-c", _REQUEST, "http://server/", str(REQUESTS)]
+        found = session.exec(NAMESPACE, "client", command, deadline=Deadline.after(60))
+        return float(found.stdout)
+
+    def over_loopback() -> float:
+        command = [sys.executable, "-c", _REQUEST, url, str(REQUESTS)]
+        return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+    pairs = measure(through_service, over_loopback, rounds)
+    server.kill()
+    server.wait()
+    ratio = pairs.median_ratio
+    ours, peer = statistics.median(pairs.ours), statistics.median(pairs.peer)
+    print("requests a second")
+    print(f"  through a service {ours:.0f}, over the loopback interface {peer:.0f}")
+    print(f"  median ratio {ratio:.2f}, bar {SERVICE_RATIO}")
+    return ratio >= SERVICE_RATIO
+
+
+def main() -> int:
+    """Print both; exit 1 beyond a bar."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    mapping = ImageMapping("bench/serve", tuple(SERVE), env={"PATH": os.environ["PATH"]})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        kubeconfig = folder / "kubeconfig"
+        process = SimulatorProcess(kubeconfig, folder / "log", nodes=1, images=[mapping])
+        try:
+            api = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+            session = Session.of(api)
+            session.get(SERVICE_ACCOUNTS, "default", NAMESPACE, deadline=Deadline.after(30))
+            fast_enough = _measure_start(session, api, rounds)
+            return int(not (_measure_service(session, api, min(rounds, 5)) and fast_enough))
+        finally:
+            process.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

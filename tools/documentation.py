@@ -1,0 +1,126 @@
+"""Blocks of code in README.md and docs/, and how tests run each of them.
+
+A comment in the line above a block says what its language does not:
+
+- `<!-- file: NAME -->`: the content of this file, beside the tests of the page;
+- `<!-- not run: REASON -->`: no test runs it, and why.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+__all__ = ["PAGES", "ROOT", "Block", "Kind", "matches", "page_path", "read_blocks", "read_session"]
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md"))))
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^```$",
+    re.M | re.S,
+)
+
+
+class Kind(Enum):
+    """How a block is run."""
+
+    TESTS = "tests, run by pytest"
+    BODY = "Python, run as the body of a test"
+    FILE = "a file beside the tests"
+    SESSION = "commands, run one after the other, whose output is compared"
+    COMMANDS = "command lines, whose options are parsed"
+    SETTINGS = "settings, read by a run of pytest"
+    MANIFEST = "objects, created as a dry run"
+    SITE = "a directive of the site"
+    OUTPUT = "no code"
+    NOT_RUN = "not run, for a reason"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code.
+
+    Args:
+        page: the path from the root.
+        line: the number of its first line.
+        language: as written behind the fence.
+        comment: the comment above it.
+    """
+
+    page: str
+    line: int
+    language: str
+    code: str
+    comment: str
+
+    @property
+    def kind(self) -> Kind | None:
+        """How it is run; None if the page does not say."""
+        if self.comment.startswith("not run: "):
+            return Kind.NOT_RUN
+        if self.file:
+            return Kind.FILE
+        if self.language == "python":
+            return Kind.TESTS if re.search(r"^def test_", self.code, re.M) else Kind.BODY
+        if self.language == "yaml":
+            return Kind.MANIFEST if re.search(r"^kind: ", self.code, re.M) else None
+        if self.language.startswith("{"):
+            return Kind.SITE
+        return _KINDS.get(self.language)
+
+    @property
+    def file(self) -> str:
+        """The name of the file whose content it is; empty if it is none."""
+        return self.comment.removeprefix("file: ") if self.comment.startswith("file: ") else ""
+
+
+_KINDS = {
+    "": Kind.OUTPUT,
+    "sh": Kind.COMMANDS,
+    "console": Kind.SESSION,
+    "ini": Kind.SETTINGS,
+}
+
+
+def page_path(page: str) -> Path:
+    """Return the path of a page."""
+    return ROOT / page
+
+
+def read_blocks(page: str) -> list[Block]:
+    """Return the blocks of a page in their order."""
+    text = page_path(page).read_text()
+    return [
+        Block(
+            page,
+            text.count("\n", 0, found.start("code")) + 1,
+            found["language"],
+            found["code"],
+            found["comment"] or "",
+        )
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+def read_session(block: Block) -> list[tuple[str, str]]:
+    """Return the commands of a session, each with its output."""
+    parts = re.split(r"^\$ (.+)\n", block.code, flags=re.M)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def matches(shown: str, output: str) -> bool:
+    """Return whether an output is as a page shows it.
+
+    `…` is any text, and alone any lines; the length of rules and times in seconds may differ.
+    """
+    pattern = "".join(_line_pattern(line) for line in shown.splitlines())
+    return re.fullmatch(pattern, output.rstrip("\n") + "\n") is not None
+
+
+def _line_pattern(line: str) -> str:
+    if line == "…":
+        return r"(?:.*\n)*?"
+    pattern = re.sub(r"={5,}", "={3,}", re.escape(line).replace("…", ".*"))
+    return re.sub(r"\d+\\\.\d+s", r"[\\d.]+m?s(?: \\(.*\\))?", pattern) + r"[ \t]*\n"

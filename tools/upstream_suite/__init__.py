@@ -1,0 +1,1 @@
+"""Kubernetes' own end-to-end suite, built from pinned Go modules, run on the embedded cluster."""
