@@ -83,7 +83,7 @@ def test_warnings_are_grouped(
 
 
 def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
-    """A container that runs again says nothing of why it ended: its last run does."""
+    """A container that runs again and is not ready has two logs, that of its last run first."""
     script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'
     late = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "key"}}}]
     # A kubelet may start some more runs with the old data: only one with the new data has started.
@@ -115,8 +115,23 @@ def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> No
     with pytest.raises(WaitTimeout) as caught:
         wait_for_pod_ready("web", timeout="1s")
 
-    [tail] = caught.value.evidence["logs"]
-    assert (tail["previous"], tail["lines"]) == (True, ("run with no",))
+    tails = [(tail["previous"], tail["lines"]) for tail in caught.value.evidence["logs"]]
+    assert tails == [(True, ("run with no",)), (False, ("run with yes",))]
+
+
+def test_the_log_of_a_container_that_is_not_ready(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+    """It runs, and its log says what it waits for."""
+    script = "echo waiting for the database; sleep 300"
+    kwait.create(pod("web", container(script=script, readinessProbe=NO)))
+
+    times_out(r"log of web/main \| waiting for the database (look|try):", wait_for_pod_ready, "web")
+
+
+def test_an_empty_log_is_named(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+    """A container that has printed nothing is not left out."""
+    kwait.create(pod("web", container(script="sleep 300", readinessProbe=NO)))
+
+    times_out("main: running .*log of web/main: empty", wait_for_pod_ready, "web")
 
 
 def runs_again(pod: dict[str, Any]) -> bool:

@@ -275,6 +275,10 @@ class FakeSession(Session):
         """Let the next requests of this kind fail."""
         self._failures.setdefault((verb, resource.plural), deque()).extend(errors)
 
+    def fail_logs(self, run: str, *errors: Exception) -> None:
+        """Let the next requests for a log fail: of `pod/container` or `pod/container previous`."""
+        self._failures.setdefault(("logs", run), deque()).extend(errors)
+
     def count(self, request: str) -> int:
         return sum(entry.startswith(request) for entry in self.requests)
 
@@ -319,10 +323,13 @@ class FakeSession(Session):
 
     def logs(self, namespace: str, pod: str, **options: Any) -> str:
         run = " previous" if options["previous"] else ""
-        self.requests.append(f"logs {pod}/{options['container']}{run}")
+        name = f"{pod}/{options['container']}"
+        self.requests.append(f"logs {name}{run}")
         self._answer("logs", options)
+        if failures := self._failures.get(("logs", f"{name}{run}")):
+            raise failures.popleft()
         try:
-            return self.log_texts[f"{pod}/{options['container']}"]
+            return self.log_texts[f"{name}{run}" if f"{name}{run}" in self.log_texts else name]
         except KeyError:
             raise ApiError("no logs here", status=400, reason="BadRequest") from None
 

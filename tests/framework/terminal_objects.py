@@ -72,6 +72,7 @@ class FailingWait:
 def _status(name: str = "main", restarts: int = 0, **state: Any) -> dict[str, Any]:
     last = state.pop("last", None)
     found: dict[str, Any] = {"name": name, "restartCount": restarts, "state": state}
+    found["ready"] = "running" in state
     return {**found, "lastState": {"terminated": last}} if last else found
 
 

@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.apimachinery.selectors import compile_label_selector, name_selector
@@ -134,6 +136,9 @@ LIMIT = 5.0
 
 LOG_LINES = 10
 LOGS = 3
+LOG_RETRY_PAUSE = 0.5
+"""Seconds after which a refused log is requested once more."""
+
 MISSING = 3
 WORKERS = 5
 
@@ -245,6 +250,7 @@ class LogTail:
         pod: the pod's name.
         container: the container's name.
         previous: whether they are from the previous run.
+        lines: the lines; empty if the run has printed nothing.
     """
 
     pod: str
@@ -262,7 +268,7 @@ class Evidence:
         objects: the objects of the wait.
         pods: its pods, failed ones first.
         events: Warning events of both, the most frequent first.
-        logs: of failing containers.
+        logs: of containers that have failed, run without being ready or are being stopped.
         errors: the parts that could not be gathered, with their errors.
         kubectl: the arguments that make kubectl use the same cluster.
         existing: the existing objects of the kind, if the awaited one is missing.
@@ -308,18 +314,8 @@ def gather_evidence(
         ]
         pods = listing.result()
         learning.result()
-        failing = [
-            (pod, container)
-            for pod in pods
-            for container in pod.containers
-            if (container.failing and container.has_run) or _is_stopped(pod, container)
-        ][:LOGS]
         binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
-        tails = [
-            pool.submit(_gather_log_tail, session, scope, pod.name, container, deadline, errors)
-            for pod, container in failing
-        ]
-        logs = tuple(tail for future in tails if (tail := future.result()) is not None)
+        logs = _gather_logs(session, scope, pods, pool, deadline, errors)
         existing = tuple(found for future in naming if (found := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
     return Evidence(
@@ -365,11 +361,6 @@ def _gather_pods(
     return sorted(
         pods, key=lambda pod: (rank.get(pod.name, last), not pod.failing, pod.ready, pod.name)
     )
-
-
-def _is_stopped(pod: PodReport, container: ContainerReport) -> bool:
-    """Return whether a running container is being stopped, as those of a Job past its deadline."""
-    return pod.deleting and container.state == "running"
 
 
 def _gather_claims(
@@ -504,27 +495,105 @@ def _group_events(
     )
 
 
-def _gather_log_tail(
+@dataclass(frozen=True, slots=True)
+class _ContainerRun:
+    """One run of a container whose log is evidence.
+
+    Args:
+        pod: the pod's name.
+        container: the container.
+        previous: whether it is the run before the current one.
+    """
+
+    pod: str
+    container: ContainerReport
+    previous: bool
+
+
+def _iterate_runs(pods: Sequence[PodReport]) -> Iterator[_ContainerRun]:
+    """Yield the runs that failed, and the current ones that are not ready or are being stopped.
+
+    Containers of a Job past its deadline are stopped, for example.
+    """
+    for pod in pods:
+        for container in pod.containers:
+            is_running = container.state == "running"
+            if container.failing and container.has_run:
+                yield _ContainerRun(pod.name, container, previous=is_running)
+            if is_running and (pod.deleting or not container.ready):
+                yield _ContainerRun(pod.name, container, previous=False)
+
+
+def _gather_logs(
     session: Session,
     scope: EvidenceScope,
-    pod: str,
-    container: ContainerReport,
+    pods: Sequence[PodReport],
+    pool: ThreadPoolExecutor,
     deadline: Deadline,
     errors: list[str],
-) -> LogTail | None:
-    previous = container.state == "running" and container.has_run
+) -> tuple[LogTail, ...]:
+    """Return the ends of the logs; a log that the server refuses is requested once more."""
+    runs = list(islice(_iterate_runs(pods), LOGS))
+    read = partial(_read_log, session, scope.namespace or "", deadline)
+    answers = dict(zip(runs, pool.map(read, runs), strict=True))
+    refused = [run for run, answer in answers.items() if _may_recover(answer)]
+    if refused and deadline.remaining > LOG_RETRY_PAUSE:
+        session.clock.sleep(LOG_RETRY_PAUSE)
+        answers.update(zip(refused, pool.map(read, refused), strict=True))
+    tails = []
+    for run, answer in answers.items():
+        if isinstance(answer, LogTail):
+            tails.append(answer)
+        else:
+            errors.append(f"logs of {run.pod}/{run.container.name}: {answer}")
+    # Two runs of a container may both have been answered by the same log.
+    return tuple(dict.fromkeys(tails))
+
+
+def _may_recover(answer: LogTail | Exception) -> bool:
+    return isinstance(answer, ApiError) and answer.status not in (401, 403, 404)
+
+
+def _read_log(
+    session: Session, namespace: str, deadline: Deadline, run: _ContainerRun
+) -> LogTail | Exception:
+    """Return the end of a run's log, or the error of its request.
+
+    While a kubelet replaces a container, the run that has ended is the current or the previous
+    one: an empty or refused log is looked for under the other.
+    """
+    answer = _read_log_tail(session, namespace, deadline, run, previous=run.previous)
+    if run.container.has_run and not (isinstance(answer, LogTail) and answer.lines):
+        other = _read_log_tail(session, namespace, deadline, run, previous=not run.previous)
+        if isinstance(other, LogTail) and other.lines:
+            return other
+    return answer
+
+
+_NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
+"""The whole log, with status 200, of a container that the runtime does not know.
+
+Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
+"""
+
+
+def _read_log_tail(
+    session: Session, namespace: str, deadline: Deadline, run: _ContainerRun, *, previous: bool
+) -> LogTail | Exception:
+    name = run.container.name
     try:
         text = session.logs(
-            scope.namespace or "",
-            pod,
-            container=container.name,
+            namespace,
+            run.pod,
+            container=name,
             previous=previous,
             tail_lines=LOG_LINES,
             deadline=deadline,
         )
     except (ApiError, DeadlineExceeded) as error:
-        errors.append(f"logs of {pod}/{container.name}: {error}")
-        return None
+        return error
+    if _NO_LOG.match(text) and len(text.splitlines()) == 1:
+        return ApiError(text.strip())
     # Redact before splitting into lines: a private key has many.
     lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
-    return LogTail(pod, container.name, previous, lines) if lines else None
+    return LogTail(run.pod, name, previous, lines)

@@ -311,7 +311,8 @@ def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
 def _render_logs(findings: Evidence) -> Iterator[str]:
     for tail in findings.logs:
         run = ", the run before this one" if tail.previous else ""
-        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
+        empty = ": empty" if not tail.lines else ""
+        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}{empty}", rest="    ")
         for line in tail.lines:
             # The end of a long line is often its point: the module that is missing, the status.
             if len(line) > WIDTH - len("    | "):

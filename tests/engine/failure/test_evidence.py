@@ -91,13 +91,16 @@ def test_warnings_of_the_object_and_of_its_pods_are_grouped() -> None:
     )
 
 
+ENDED = {"terminated": {"exitCode": 3, "reason": "Error"}}
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
 def test_logs_of_failing_containers_that_have_run() -> None:
     session = FakeSession()
-    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
-    session.put(PODS, crashed("a", state=ended))
-    session.put(PODS, crashed("b", state={"running": {}}, lastState=ended))
+    session.put(PODS, crashed("a", state=ENDED))
+    session.put(PODS, crashed("b", state={"running": {}}, lastState=ENDED, ready=True))
     session.put(PODS, pod("c", "Pending", waiting=("ErrImagePull", "")))
-    session.log_texts = {"a/main": "\n".join(map(str, range(30))), "b/main": "boom\n"}
+    session.log_texts = {"a/main": "\n".join(map(str, range(30))), "b/main previous": "boom\n"}
 
     findings = gather_evidence(session, SCOPE)
 
@@ -106,6 +109,83 @@ def test_logs_of_failing_containers_that_have_run() -> None:
         LogTail("b", "main", True, ("boom",)),
     )
     assert findings.errors == ()
+
+
+def test_logs_of_running_containers_that_are_not_ready() -> None:
+    session = FakeSession()
+    running: dict[str, Any] = {"state": {"running": {}}}
+    session.put(PODS, crashed("a", ready=False, lastState=ENDED, **running))
+    session.put(PODS, crashed("b", ready=True, **running))
+    session.put(PODS, crashed("c", ready=False, **running))
+    session.put(PODS, crashed("d", ready=False, **running))
+    session.log_texts = {
+        "a/main previous": "no database\n",
+        "a/main": "serving\n",
+        "b/main": "ready\n",
+        "c/main": "",
+        "d/main": "the fourth\n",
+    }
+
+    findings = gather_evidence(session, SCOPE)
+
+    assert findings.logs == (
+        LogTail("a", "main", True, ("no database",)),
+        LogTail("a", "main", False, ("serving",)),
+        LogTail("c", "main", False, ()),
+    )
+    assert findings.errors == ()
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "",
+        "Unable to retrieve container logs for docker://0a1b",
+        ApiError("the container is gone", status=400, reason="BadRequest"),
+    ],
+)
+@pytest.mark.parametrize("previous", [False, True])
+def test_a_run_that_is_replaced_is_found_as_the_previous_or_the_current_one(
+    lost: str | Exception, previous: bool
+) -> None:
+    session = FakeSession()
+    state = {"running": {}} if previous else BACK_OFF
+    session.put(PODS, crashed("a", state=state, lastState=ENDED, ready=True))
+    first, second = ("a/main", "a/main previous")[:: -1 if previous else 1]
+    session.log_texts = {first: lost if isinstance(lost, str) else "", second: "boom\n"}
+    if isinstance(lost, Exception):
+        session.fail_logs(first, lost)
+
+    findings = gather_evidence(session, SCOPE)
+
+    assert findings.logs == (LogTail("a", "main", not previous, ("boom",)),)
+    assert findings.errors == ()
+    assert session.clock.monotonic() == 0.0
+
+
+def test_a_refused_log_is_requested_once_more() -> None:
+    session = FakeSession()
+    for name in ("a", "b", "c"):
+        session.put(PODS, crashed(name, state=BACK_OFF, lastState=ENDED))
+    busy = ApiError("the kubelet is busy", status=500, reason="InternalError")
+    forbidden = ApiError("forbidden", status=403, reason="Forbidden")
+    session.fail_logs("a/main", busy)
+    session.fail_logs("a/main previous", busy)
+    session.fail_logs("b/main", busy, busy)
+    session.fail_logs("b/main previous", busy, busy)
+    session.fail_logs("c/main", forbidden)
+    session.fail_logs("c/main previous", forbidden)
+    session.log_texts = {"a/main": "boom\n", "b/main": "lost\n", "c/main": "secret\n"}
+
+    findings = gather_evidence(session, SCOPE)
+
+    assert findings.logs == (LogTail("a", "main", False, ("boom",)),)
+    assert findings.errors == (
+        "logs of b/main: 500 InternalError: the kubelet is busy",
+        "logs of c/main: 403 Forbidden: forbidden",
+    )
+    assert session.clock.monotonic() == 0.5
+    assert (session.count("logs a/main"), session.count("logs c/main")) == (3, 2)
 
 
 def test_failed_parts_of_evidence_are_lines() -> None:

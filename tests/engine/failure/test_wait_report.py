@@ -328,7 +328,8 @@ def test_a_long_line_of_a_log_keeps_its_end() -> None:
     where = "/srv/venv/lib/python3.11/site-packages/shop/"
     line = f"\x1b[31mTraceback: {where}web.py, {where}queue.py: No module named 'yaml'"
     log = LogTail("web-a", "c", False, (line, "    serving"))
-    report = replace(FULL, findings=Evidence("ci-1", logs=(log,)))
+    logs = (log, LogTail("web-b", "c", False, ()), LogTail("web-b", "c", True, ()))
+    report = replace(FULL, findings=Evidence("ci-1", logs=logs))
     rendered = report.render()
     assert (
         rendered[rendered.index("  log of") : rendered.index("  API error")]
@@ -337,6 +338,8 @@ def test_a_long_line_of_a_log_keeps_its_end() -> None:
     | [31mTraceback: /srv/venv/lib/python3.11/site-packages/shop/web.py,
     |   /srv/venv/lib/python3.11/site-packages/shop/queue.py: No module named 'yaml'
     |     serving
+  log of web-b/c: empty
+  log of web-b/c, the run before this one: empty
 """
     )
 

@@ -153,6 +153,7 @@ def test_pods_that_fail_early(
     client: ApiClient, session: FakeSession, obj: Any, after: float, headline: str
 ) -> None:
     session.put(PODS, obj)
+    session.log_texts = {f"web/{name}": "" for name in ("main", "i", "a")}
 
     with pytest.raises(WaitFailed) as caught:
         kw.wait_for_pod_ready(client, "ci-1", "web")
