@@ -82,6 +82,20 @@ def test_warnings_are_grouped(
     )
 
 
+def test_a_warning_that_repeats_the_headline_is_left_out(
+    kwait: Kwait, wait_for_event: Wait, wait_for_pod_running: Wait
+) -> None:
+    """The scheduler's text is in the headline; its event says no more."""
+    kwait.create(pod("web", nodeSelector={"disk": "none"}))
+    wait_for_event("FailedScheduling", about="pod/web", timeout="4m")
+
+    with raises(WaitFailed, "web can no longer .*Unschedulable: .*node affinity") as caught:
+        wait_for_pod_running("web", grace="1s", timeout="4m")
+
+    assert "FailedScheduling" not in str(caught.value)
+    assert caught.value.evidence["events"][0]["reason"] == "FailedScheduling"
+
+
 def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
     """A container that runs again and is not ready has two logs, that of its last run first."""
     script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'

@@ -37,7 +37,7 @@ from pytest_kwait.engine.condition import (
     TerminalState,
     Verdict,
 )
-from pytest_kwait.engine.failure.wait_report import Timeline
+from pytest_kwait.engine.failure.wait_report import HELD_FAILURE, Timeline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -211,7 +211,7 @@ class Evaluator:
             self._record(now, verdict.reason)
             return Evaluation(verdict, final=True)
         grace = self._grace(verdict.grace)
-        self._record(now, f"final if it holds for {format_duration(grace)}: {verdict.reason}")
+        self._record(now, f"{HELD_FAILURE}{format_duration(grace)}: {verdict.reason}")
         return Evaluation(verdict, final=False, due=due)
 
     def _end_of_grace(self, verdict: Failed, now: float) -> float:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "HELD_FAILURE",
     "Timeline",
     "VerdictChange",
     "WaitReport",
@@ -98,6 +99,9 @@ class Timeline:
         return other
 
 
+HELD_FAILURE = "final if it holds for "
+"""The beginning of the verdict on a failed state that may recover within its grace period."""
+
 WIDTH = 92
 """Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
 
@@ -121,7 +125,7 @@ def render_message(report: WaitReport) -> str:
     a closer look.
 
     A long namespace is named once, in the command if there is one. A long text, as of the
-    scheduler, is shown once.
+    scheduler, is shown once; a warning that only repeats one is left out.
     """
     report = _without_namespace(report)
     headline = _wrap("", report.headline, rest="    ", lines=6)
@@ -228,15 +232,30 @@ def _render_timeline(report: WaitReport) -> Iterator[str]:
     yield from _render_changes(timeline.latest)
 
 
+_NUMBER = re.compile(r"\d+")
+
+
+def _comparable_text(change: VerdictChange) -> str:
+    """Return the text by which alternations are recognized.
+
+    A failed state counts what goes on in it, as the restarts of a crash loop.
+    """
+    failing = change.text.startswith(HELD_FAILURE)
+    return _NUMBER.sub("#", change.text) if failing else change.text
+
+
 def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
     """Return one line per change; alternations of the same two verdicts share one."""
+    texts = [_comparable_text(change) for change in changes]
     place = 0
     while place < len(changes):
         returns = 0
-        while place > 1 and place + returns < len(changes):
-            if changes[place + returns].text != changes[place + returns - 2].text:
-                break
-            returns += 1
+        # A failed state that only counts on does not alternate.
+        if place > 1 and texts[place] != texts[place - 1]:
+            while place + returns < len(changes):
+                if texts[place + returns] != texts[place + returns - 2]:
+                    break
+                returns += 1
         text = changes[place].text
         if returns > 1:
             place += returns - 1
@@ -295,17 +314,24 @@ def _render_claims(findings: Evidence) -> Iterator[str]:
 
 
 def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
-    if not findings.events:
-        return
-    yield "  warnings"
-    for event in findings.events[:EVENTS]:
+    lines, count = [], 0
+    for event in findings.events:
+        if not shown.is_new(event.message):
+            # Without its message, which the headline, a pod or a warning has, it says nothing.
+            continue
+        count += 1
+        if count > EVENTS:
+            continue
         times = f"{event.count}x " if event.count > 1 else ""
         others = f" and {event.others} more" if event.others else ""
-        message = f": {event.message}" if shown.is_new(event.message) else ""
+        message = f": {event.message}" if event.message else ""
         text = f"{times}{event.reason} ({event.subject}{others}){message}"
-        yield from shown.add(_wrap("    ", text, rest="      ", lines=3))
-    if len(findings.events) > EVENTS:
-        yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
+        lines += shown.add(_wrap("    ", text, rest="      ", lines=3))
+    if lines:
+        yield "  warnings"
+        yield from lines
+    if count > EVENTS:
+        yield f"    and {count - EVENTS} more kinds of warnings"
 
 
 def _render_logs(findings: Evidence) -> Iterator[str]:

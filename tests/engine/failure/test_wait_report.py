@@ -190,7 +190,7 @@ def test_lines_are_bounded_in_number_and_width() -> None:
         timeline=timeline(*((float(n), f"{n} " * 100) for n in range(100))),
         findings=Evidence(
             pods=many,
-            events=tuple(EventGroup("pod/p", 0, f"R{n}", "m" * 500, n) for n in range(30)),
+            events=tuple(EventGroup("pod/p", 0, "R", f"{n}" + "m" * 500, n) for n in range(30)),
             logs=tuple(LogTail("p", "c", False, ("z" * 500,) * 10) for _ in range(3)),
             errors=("e" * 900,) * 20,
         ),
@@ -238,6 +238,62 @@ def test_changes_to_and_fro_take_one_line(texts: str, shown: list[str]) -> None:
     first = lines.index("  timeline") + 1
     assert [line.strip() for line in lines[first : first + len(shown)]] == shown
     assert not lines[first + len(shown)].startswith("     ")
+
+
+def crash_loop(restarts: int) -> str:
+    return f"final if it holds for 45s: pod a: CrashLoopBackOff: restarted {restarts} times"
+
+
+@pytest.mark.parametrize(
+    ("texts", "shown"),
+    [
+        (
+            ["not ready", *(each for n in range(1, 9) for each in (crash_loop(n), "not ready"))],
+            [
+                "0.0s  not ready",
+                f"1.0s  {crash_loop(1)}",
+                "9.0s  the last of 8 changes to and fro between these two",
+                "10.0s  not ready",
+                f"11.0s  {crash_loop(6)}",
+                "16.0s  the last of 5 changes to and fro between these two",
+            ],
+        ),
+        (
+            ["not ready", crash_loop(1), crash_loop(2), crash_loop(3)],
+            [
+                "0.0s  not ready",
+                *(f"{n}.0s  {crash_loop(n)}" for n in (1, 2, 3)),
+            ],
+        ),
+        (
+            ["0 of 2", "1 of 2", "0 of 3", "1 of 3"],
+            ["0.0s  0 of 2", "1.0s  1 of 2", "2.0s  0 of 3", "3.0s  1 of 3"],
+        ),
+    ],
+)
+def test_flips_of_a_failed_state_that_counts_on_take_one_line(
+    texts: list[str], shown: list[str]
+) -> None:
+    seen = timeline(*((float(at), text) for at, text in enumerate(texts)))
+    report = WaitReport("job", "finish", False, "", 99.0, 99.0, "watch", timeline=seen)
+    lines = report.render().splitlines()
+    first = lines.index("  timeline") + 1
+    assert [line.strip() for line in lines[first : first + len(shown)]] == shown
+    assert not lines[first + len(shown)].startswith("     ")
+
+
+def test_a_warning_that_repeats_the_headline_is_left_out() -> None:
+    reason = 'secret "registry-credentials-of-the-team" not found in the namespace'
+    events = (
+        EventGroup("pod/web", 0, "FailedMount", reason, 4),
+        EventGroup("pod/web", 0, "Unhealthy", "probe failed", 2),
+        EventGroup("pod/web", 0, "Odd", "", 1),
+    )
+    report = WaitReport("pod web", "become ready", True, reason, 9.0, 9.0, "watch")
+    text = replace(report, findings=Evidence("ci-1", events=events)).render()
+    assert text[text.index("  warnings") : text.index("  try:")] == (
+        "  warnings\n    2x Unhealthy (pod/web): probe failed\n    Odd (pod/web)\n"
+    )
 
 
 def hint(*pods: PodReport, **reference: object) -> str:
@@ -316,8 +372,6 @@ deployment web can no longer become complete: pod web-a (and 1 more pod): Unsche
   pods
     web-a Pending, on no node: Unschedulable
     web-b Pending, on no node: Unschedulable
-  warnings
-    4x FailedScheduling (pod/web-a and 1 more)
   log of web-a/c
     | serving {LONG}/web
   try: kubectl --context kind --namespace {LONG} describe pod/web-a"""

@@ -105,8 +105,6 @@ def test_no_provisioner(client: ApiClient, session: FakeSession) -> None:
         "name...\n"
         "      45.0s  ProvisioningFailed: no volume plugin matched name: "
         "kubernetes.io/no-provisioner\n"
-        "  warnings\n"
-        "    ProvisioningFailed (persistentvolumeclaim/data)\n"
         "  try: kubectl --namespace ci-1 describe persistentvolumeclaims/data"
     )
 
@@ -135,8 +133,6 @@ def test_a_volume_that_does_not_fit(client: ApiClient, session: FakeSession) -> 
         '"...\n'
         '      45.0s  VolumeMismatch: Cannot bind to requested volume "pv-1": requested PV is '
         "too ...\n"
-        "  warnings\n"
-        "    VolumeMismatch (persistentvolumeclaim/data)\n"
         "  try: kubectl --namespace ci-1 describe persistentvolumeclaims/data"
     )
 

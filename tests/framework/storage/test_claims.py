@@ -552,8 +552,6 @@ def test_a_claim_with_a_class_that_is_missing_says_so(
         "PersistentVolumeClaims\n"
         "  unbound claims\n"
         '    data, class fast: ProvisioningFailed: storageclass.storage.k8s.io "fast" not found\n'
-        "  warnings\n"
-        "    ProvisioningFailed (persistentvolumeclaim/data)\n"
         "  try: kubectl --namespace ci-1 describe pod/web"
     )
 
