@@ -89,7 +89,7 @@ def test_a_warning_that_repeats_the_headline_is_left_out(
     kwait.create(pod("web", nodeSelector={"disk": "none"}))
     wait_for_event("FailedScheduling", about="pod/web", timeout="4m")
 
-    with raises(WaitFailed, "web can no longer .*Unschedulable: .*node affinity") as caught:
+    with pytest.raises(WaitFailed, match="Unschedulable: ") as caught:
         wait_for_pod_running("web", grace="1s", timeout="4m")
 
     assert "FailedScheduling" not in str(caught.value)

@@ -314,7 +314,8 @@ def _render_claims(findings: Evidence) -> Iterator[str]:
 
 
 def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
-    lines, count = [], 0
+    lines: list[str] = []
+    count = 0
     for event in findings.events:
         if not shown.is_new(event.message):
             # Without its message, which the headline, a pod or a warning has, it says nothing.
