@@ -1,5 +1,7 @@
 """Artifacts of failed tests: one folder each, with failure, evidence and dumps.
 
+Registered if there is a folder for them.
+
 Each process writes the folders of its own tests as soon as a phase has failed: the objects
 of the test still exist then.
 
@@ -124,10 +126,8 @@ class CrashDumper:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Give a worker the place of its journal, if artifacts are on."""
+    """Give a worker the place of its journal."""
     config: pytest.Config = node.config
-    if run_settings(config).artifacts is None:
-        return
     if _journal_folder_key not in config.stash:
         from pytest_kwait.temp_dir import TempDir
 

@@ -163,6 +163,13 @@ def _overrides_images(item: pytest.Item) -> bool:
     return len(manager.getfixturedefs("kwait_images", item) or ()) > 1
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print notes on the cluster, and checks that have not stopped a test."""
+    for line in run_of(config).source.notes():
+        terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the cluster that was started for the run, after the last worker has ended."""
     if _server_key in config.stash:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pytest_enter_pdb", "pytest_leave_pdb"]
 
+_STARTER = "kwait-debugging"
+
 
 def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
     """Stop the clock at each prompt; suspend the live status."""
@@ -25,6 +27,8 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
     if not isinstance(pdb, cmd.Cmd):
         # Another debugger: it is unknown when it shows its prompt.
         return
+    if not config.pluginmanager.hasplugin(_STARTER):
+        config.pluginmanager.register(_ClockStarter(), _STARTER)
 
     def enter_prompt() -> None:
         suspend_status(config)
@@ -59,8 +63,11 @@ def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
     resume_status(config)
 
 
-def pytest_unconfigure() -> None:
-    """Start the clock after a debugger that was left in another way."""
-    from pytest_kwait.clock import TEST_CLOCK
+class _ClockStarter:
+    """Registered at the first prompt."""
 
-    TEST_CLOCK.resume()
+    def pytest_unconfigure(self) -> None:
+        """Start the clock after a debugger that was left in another way."""
+        from pytest_kwait.clock import TEST_CLOCK
+
+        TEST_CLOCK.resume()

@@ -102,13 +102,16 @@ def kwait_cluster(
     activate(request.config)
     from pytest_kwait.plugin.cluster import cluster_of, mapped_images
     from pytest_kwait.plugin.faults import end_faults_with_tests
-    from pytest_kwait.plugin.readiness import check_ready
     from pytest_kwait.plugin.run import running_item
+    from pytest_kwait.plugin.settings import run_settings
 
     cluster = cluster_of(request.config)
-    item = running_item(request.config)
-    # No collected test requested the cluster beforehand.
-    check_ready(request.config, item.nodeid if item is not None else "")
+    if run_settings(request.config).is_existing:
+        from pytest_kwait.plugin.readiness import check_ready
+
+        # No collected test requested the cluster beforehand.
+        item = running_item(request.config)
+        check_ready(request.config, item.nodeid if item is not None else "")
     end_faults_with_tests(request.config, cluster)
     with mapped_images(request.config, cluster, kwait_images):
         yield cluster

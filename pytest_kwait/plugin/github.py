@@ -1,6 +1,7 @@
 """GitHub Actions output of a run: annotations, and the step summary.
 
-Written by the controller after the tests, for runs that have used this plugin.
+Written by the controller after the tests, for runs that have used this plugin. Registered on
+GitHub Actions alone.
 """
 
 from __future__ import annotations
@@ -29,24 +30,21 @@ _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect failures on GitHub Actions."""
-    if os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput"):
-        teller = config.stash[_collector_key] = FailureCollector(config)
-        config.pluginmanager.register(teller, "kwait-github")
+    """Collect failures."""
+    collector = config.stash[_collector_key] = FailureCollector(config)
+    config.pluginmanager.register(collector, "kwait-github")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the summary, with or without a terminal."""
-    if _collector_key in session.config.stash:
-        session.config.stash[_collector_key].write_summary()
+    session.config.stash[_collector_key].write_summary()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the annotations."""
-    if _collector_key in config.stash:
-        for line in config.stash[_collector_key].lines():
-            terminalreporter.line(line)
+    for line in config.stash[_collector_key].lines():
+        terminalreporter.line(line)
 
 
 class FailureCollector:

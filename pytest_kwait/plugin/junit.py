@@ -1,4 +1,7 @@
-"""Properties and attachments of failed tests in the file of `--junitxml`."""
+"""Properties and attachments of failed tests in the file of `--junitxml`.
+
+Registered with that option, in workers of pytest-xdist too.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ _ATTACHED_FILES = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate with `--junitxml`."""
-    if config.getoption("xmlpath", None) and not hasattr(config, "workerinput"):
+    """Link artifacts in the process that writes the file."""
+    if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Attacher(config), "kwait-junit")
 
 

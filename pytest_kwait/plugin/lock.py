@@ -1,7 +1,8 @@
 """Serial tests: each test holds the cluster lock, acquired before its own timeout begins.
 
 Waiting for the lock does not count towards the test's timeout: pytest-timeout starts its timer
-inside of the hook that is wrapped here. Errors of the lock are errors of the setup.
+inside of the hook that is wrapped here. Errors of the lock are errors of the setup. Registered if
+other processes may use the cluster.
 """
 
 from __future__ import annotations

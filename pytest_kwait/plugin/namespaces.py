@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
 from pytest_kwait.plugin.cleanup import record_remaining, record_shared, record_terminating
 from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.kept_namespaces import (
@@ -175,11 +174,8 @@ def make_namespace(
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         name = namespaces.existing(given.value, given.source)
-        record_namespace_entered(config, name, cluster)
-        try:
+        with _recorded_use(config, name, cluster):
             yield name
-        finally:
-            record_namespace_left(config, name)
         return
     settings = run_settings(config)
     name = namespaces.make(
@@ -191,16 +187,15 @@ def make_namespace(
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
     placement = NamespaceInUse(node, name, advice, namespaces.client)
     namespaces_in_use(config).append(placement)
-    record_namespace_entered(config, name, cluster)
     failed = False
     try:
-        yield name
+        with _recorded_use(config, name, cluster):
+            yield name
     except BaseException:
         failed = True
         raise
     finally:
         namespaces_in_use(config).remove(placement)
-        record_namespace_left(config, name)
         own = settings_of(node)
         if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
@@ -212,6 +207,21 @@ def make_namespace(
             namespaces.release(name)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
+
+
+@contextmanager
+def _recorded_use(config: pytest.Config, namespace: str, cluster: Cluster) -> Iterator[None]:
+    """Record for artifacts that tests of this process use a namespace during the block."""
+    if run_settings(config).artifacts is None:
+        yield
+        return
+    from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
+
+    record_namespace_entered(config, namespace, cluster)
+    try:
+        yield
+    finally:
+        record_namespace_left(config, namespace)
 
 
 def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Cluster) -> bool:

@@ -1,12 +1,12 @@
 """Wait for an existing cluster to be ready before the first test that uses it.
 
 The process that owns the cluster waits, outside of every test's own timeout. Tests that use no
-cluster always run.
+cluster always run. Registered for existing clusters alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -39,14 +39,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _refuse(item.stash.get(_problem_key, ""))
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print checks that were forbidden, skipped or failed without stopping a test."""
-    for line in run_of(config).source.notes():
-        terminalreporter.line(line if line.startswith(" ") else f"kwait: {line}")
-
-
 def check_ready(config: pytest.Config, test: str) -> None:
-    """Check that tests may use the cluster of the run.
+    """Check that tests may use the existing cluster of the run.
 
     Raises:
         ClusterError: it did not become ready.
@@ -55,7 +49,7 @@ def check_ready(config: pytest.Config, test: str) -> None:
 
 
 def _problem(config: pytest.Config, test: str) -> str:
-    if not run_settings(config).session_waits or not run_settings(config).is_existing:
+    if not run_settings(config).session_waits:
         return ""
     try:
         cluster_of(config)

@@ -1,7 +1,7 @@
 """`--kwait-report`: every process records its waits, the controller writes the reports.
 
 Each record is one line of a file, written as it happens: a process that is killed loses
-only what was not complete.
+only what was not complete. Registered with that option.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if handed is not None:
         name = f"{handed['run']}-{run_of(config).worker}.jsonl"
         _record_waits(config, Path(handed["folder"]) / name, handed["run"])
-    elif run_settings(config).report and not hasattr(config, "workerinput"):
-        if config.getoption("collectonly"):
-            return
+    elif not config.getoption("collectonly"):
         try:
             _start_recording(config)
         except InvalidArgument as error:

@@ -72,7 +72,7 @@ MODULES = (
     "pytest_kwait.plugin.readiness",
     "pytest_kwait.plugin.debugging",
 )
-"""Modules registered once a setting, fixture, marker or wait is used."""
+"""Modules registered once a setting, fixture, marker or wait is used, if the run needs them."""
 
 _FIXTURE_PREFIXES = ("kwait", "_kwait", "wait_for")
 
@@ -420,11 +420,14 @@ def namespace_node(item: pytest.Item) -> Any:
 
 
 def activate(config: pytest.Config) -> None:
-    """Register the modules that are not registered yet."""
+    """Register the modules that the run needs, and that are not registered yet."""
     if is_active(config):
         return
     config.stash[_active_key] = True
-    register(config.pluginmanager, MODULES)
+    for name in MODULES:
+        # One by one: the first of them reads the settings that tell whether others are needed.
+        if _is_needed(config, name.rpartition(".")[2]):
+            register(config.pluginmanager, (name,))
     if config.pluginmanager.hasplugin("session"):
         # The hooks of the session's start have been called already.
         progress = config.pluginmanager.getplugin("pytest_kwait.plugin.live_status")
@@ -432,8 +435,32 @@ def activate(config: pytest.Config) -> None:
             progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
 
 
+def _is_needed(config: pytest.Config, module: str) -> bool:
+    """Return whether a run needs a module: some serve one option, or shared clusters alone."""
+    if module == "github":
+        return os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput")
+    if module == "junit":
+        return bool(config.getoption("xmlpath", None))
+    if module not in ("shards", "artifacts", "report", "lock", "readiness"):
+        return True
+    from pytest_kwait.plugin.settings import run_settings
+
+    settings = run_settings(config)
+    handed: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if module == "shards":
+        return settings.shard is not None or "kwait_shard" in (handed or {})
+    if module == "artifacts":
+        return settings.artifacts is not None
+    if module == "report":
+        return bool(settings.report) if handed is None else "kwait_report" in handed
+    if module == "lock":
+        is_alone = handed is None and config.getoption("dist", "no") == "no"
+        return settings.is_existing or not is_alone
+    return settings.is_existing
+
+
 def is_active(config: pytest.Config) -> bool:
-    """Return whether all modules are registered."""
+    """Return whether the modules are registered."""
     return _active_key in config.stash
 
 

@@ -1,4 +1,4 @@
-"""The shard of this run: selects its tests; without a shard all tests run.
+"""The shard of this run: selects its tests. Registered if the run is one of several shards.
 
 Under pytest-xdist the controller determines the shard and the recorded durations, and
 passes both to its workers, which therefore agree even if a file or a variable changes
@@ -75,45 +75,37 @@ def pytest_configure(config: pytest.Config) -> None:
     if handed is not None:
         from pytest_kwait.suite.shards.split import Shard
 
-        config.stash[_sharding_key] = Sharding(
-            Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", ""
-        )
-        config.stash[shard_key] = str(config.stash[_sharding_key].shard)
-    elif run_settings(config).shard is not None:
+        sharding = Sharding(Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", "")
+    else:
         try:
-            config.stash[_sharding_key] = _read_sharding(config)
-            config.stash[shard_key] = str(config.stash[_sharding_key].shard)
+            sharding = _read_sharding(config)
         except InvalidArgument as error:
             raise pytest.UsageError(str(error)) from None
+    config.stash[_sharding_key] = sharding
+    config.stash[shard_key] = str(sharding.shard)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass the shard and its basis to a worker of pytest-xdist."""
-    sharding = node.config.stash.get(_sharding_key, None)
-    if sharding is not None:
-        node.workerinput["kwait_shard"] = {
-            "shard": (sharding.shard.index, sharding.shard.total),
-            "algorithm": sharding.algorithm,
-            "seconds": sharding.seconds,
-        }
+    sharding = node.config.stash[_sharding_key]
+    node.workerinput["kwait_shard"] = {
+        "shard": (sharding.shard.index, sharding.shard.total),
+        "algorithm": sharding.algorithm,
+        "seconds": sharding.seconds,
+    }
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> str:
     """Print the shard, its source and the basis of the split."""
-    sharding = config.stash.get(_sharding_key, None)
-    if sharding is None:
-        return None
+    sharding = config.stash[_sharding_key]
     return f"kwait: shard {sharding.shard} ({sharding.origin}), {sharding.basis}"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of this shard and deselect the others."""
-    sharding = config.stash.get(_sharding_key, None)
-    if sharding is None:
-        return
-    mine, others = sharding.select(items)
+    mine, others = config.stash[_sharding_key].select(items)
     config.stash[_counts_key] = (len(mine), len(items))
     items[:] = mine
     if others:

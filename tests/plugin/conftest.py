@@ -13,6 +13,13 @@ import pytest_kwait.clusters.provider
 import pytest_kwait.framework.cluster.namespaces
 import pytest_kwait.framework.job.wait
 import pytest_kwait.framework.node.minions
+import pytest_kwait.plugin.artifacts
+import pytest_kwait.plugin.github
+import pytest_kwait.plugin.junit
+import pytest_kwait.plugin.lock
+import pytest_kwait.plugin.readiness
+import pytest_kwait.plugin.report
+import pytest_kwait.plugin.shards
 import pytest_kwait.suite.cleanup.run_lease
 import pytest_kwait.suite.kwait
 import pytest_kwait.suite.namespaces.namespaces  # noqa: F401 - as above

@@ -109,6 +109,36 @@ def test_first_use_registers_all_fixtures(
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ([], ""),
+        (["--kwait-shard=1/1"], "shards"),
+        (["--kwait-artifacts=art"], "artifacts"),
+        (["--kwait-report=report.json"], "report"),
+        (["--junitxml=junit.xml"], "junit"),
+        (["-n1"], "lock"),
+        (["-n1", "--kwait-shard=1/1", "--kwait-report=report.json"], "lock report shards"),
+    ],
+    ids=["nothing", "shard", "artifacts", "report", "JUnit", "worker", "worker with options"],
+)
+def test_modules_of_options_are_registered_with_them(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str], needed: str
+) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    pytester.makepyfile(
+        f"""
+        OPTIONAL = ["artifacts", "github", "junit", "lock", "readiness", "report", "shards"]
+
+        def test_it(pytestconfig, kwait_timeouts):
+            has = pytestconfig.pluginmanager.hasplugin
+            registered = [each for each in OPTIONAL if has(f"pytest_kwait.plugin.{{each}}")]
+            assert registered == {needed.split()}
+        """
+    )
+    pytester.runpytest(*options).assert_outcomes(passed=1)
+
+
 def test_late_imported_wait_registers_with_the_next_test(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
