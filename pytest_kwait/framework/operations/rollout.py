@@ -201,7 +201,13 @@ class DeploymentRollout(DeploymentCondition):
         """Return the verdict while pods of earlier ReplicaSets, removed ones too, are there."""
         if not self.replaces_pods or self.pods is None or self.tally is None:
             return None
-        self._earlier_sets |= {each["metadata"].get("uid") or "" for each in self.family.others}
+        # A new ReplicaSet may be seen before the revision that it gives the Deployment.
+        newest = _revision(self.current)
+        self._earlier_sets |= {
+            each["metadata"].get("uid") or ""
+            for each in self.family.others
+            if _revision(each) < newest
+        }
         return _describe_old_pods(self.pods.remaining(self._earlier_sets.__contains__))
 
     def verdict(self) -> Verdict:

@@ -98,6 +98,27 @@ def test_restart_waits_until_the_earlier_pods_are_gone(
     assert session.clock.monotonic() == pytest.approx(8, abs=0.1)
 
 
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_restart_counts_no_pods_of_the_new_replica_set_as_earlier(
+    client: ApiClient, session: WritingSession, mode: Any
+) -> None:
+    """The Deployment gets the revision of its new ReplicaSet after that is there."""
+    session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1))
+    session.put(REPLICA_SETS, replica_set("web-1", "1"))
+
+    def roll(verb: str, name: str, what: Any) -> None:
+        session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1, generation=2))
+        session.put(REPLICA_SETS, replica_set("web-2", "2"))
+        session.put(PODS, of("web-2", "new"))
+        made = deployment(1, 1, 1, replicas=1, generation=2, observed=2, revision="2")
+        session.at(3, session.put, DEPLOYMENTS, made)
+
+    session.then = roll
+    restart(client, "ci-1", "deploy/web", mode=mode)
+
+    assert session.clock.monotonic() == pytest.approx(3, abs=2)
+
+
 def daemon_pod(name: str, generation: str, **metadata: Any) -> Any:
     labels = {"app": "agent", "pod-template-generation": generation}
     owners = [{"kind": "DaemonSet", "uid": "uid-agent", "controller": True}]
