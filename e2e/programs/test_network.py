@@ -282,7 +282,7 @@ def test_machine_is_out_of_reach(kwait: Kwait, wait_for_pod_ready: Wait) -> None
 
 
 def test_api_server_calls_a_webhook_in_the_cluster(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for: Wait
+    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_webhook_ready: Wait
 ) -> None:
     """Through its service, with the certificate of the configuration."""
     host = f"check.{kwait.namespace}.svc"
@@ -334,6 +334,9 @@ def test_api_server_calls_a_webhook_in_the_cluster(
         }
     )
     goods = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "goods"}}
+    wait_for_webhook_ready(
+        f"validatingwebhookconfiguration/{kwait.namespace}", goods, denial="a price is missing"
+    )
     with pytest.raises(
         ApiError, match=r'"price\.kwait\.test" denied the request: a price is missing'
     ):
