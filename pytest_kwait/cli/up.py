@@ -20,6 +20,7 @@ from pytest_kwait.simulator.authentication.static_users import (
     read_token_file,
 )
 from pytest_kwait.simulator.image_mapping import parse_image_mapping
+from pytest_kwait.simulator.network.egress import read_egress_list
 
 if TYPE_CHECKING:
     import argparse
@@ -84,6 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run COMMAND, a program of this machine, in containers of the images that match "
         "PATTERN, for example 'shop/web:*=python -m shop.web'; repeatable",
     )
+    parser.add_argument(
+        "--egress",
+        metavar="HOST:PORT",
+        action="append",
+        default=[],
+        help="let programs in pods connect to HOST outside of the cluster, for example "
+        "pypi.org:443; localhost is this machine, host.kwait.internal in pods; repeatable",
+    )
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
@@ -97,6 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
     images = [parse_image_mapping(text, "--image") for text in arguments.image]
+    egress = read_egress_list(arguments.egress, "--egress")
     running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
     # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
@@ -113,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
             token_file=arguments.token_auth_file,
             users=arguments.user,
             images=images,
+            egress=egress,
             address=arguments.address,
             owned=not arguments.detach,
         )

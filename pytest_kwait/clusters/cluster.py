@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.session import Session
+    from pytest_kwait.clusters.egress import Egress
     from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.images import Images
     from pytest_kwait.clusters.kubeconfig import Target
@@ -152,6 +153,13 @@ class Cluster:
         from pytest_kwait.clusters.images import Images
 
         return Images(lambda: self._session, self.server)
+
+    @cached_property
+    def egress(self) -> Egress:
+        """Hosts and ports outside of the cluster that pods may reach, on an embedded cluster."""
+        from pytest_kwait.clusters.egress import Egress
+
+        return Egress(lambda: self._session, self.server)
 
     def pods(
         self,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.network.egress import EgressTarget
 
 __all__ = ["ProcessMonitor", "SimulatorProcess", "Timing"]
 
@@ -52,6 +53,7 @@ class SimulatorProcess:
         address: the listening address; loopback by default.
         users: `NAME` or `NAME=GROUP,...` of users with a client certificate.
         images: the programs that images are mapped to.
+        egress: the hosts and ports outside of the cluster that pods may reach.
         owned: whether it ends together with this process.
         folder: a folder that it removes at its end, in case this process cannot; None for none.
         command: the command to run, for tests.
@@ -73,6 +75,7 @@ class SimulatorProcess:
         token_file: Path | None = None,
         users: Sequence[str] = (),
         images: Sequence[ImageMapping] = (),
+        egress: Sequence[EgressTarget] = (),
         address: str = "",
         owned: bool = True,
         folder: Path | None = None,
@@ -98,6 +101,8 @@ class SimulatorProcess:
             arguments += ["--user", user]
         for mapping in images:
             arguments += ["--image", json.dumps(mapping.to_json())]
+        for target in egress:
+            arguments += ["--egress", str(target)]
         if owned:
             owner_end, self._owner = os.pipe()
             theirs.append(owner_end)

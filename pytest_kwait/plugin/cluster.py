@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
     from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.network.egress import EgressTarget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
 
 __all__ = [
+    "allow_egress",
+    "allowed_egress",
     "check_rights",
     "cluster_of",
     "is_cluster_overridden",
@@ -37,6 +40,9 @@ __all__ = [
 
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
 _mapped_key: pytest.StashKey[dict[str, ImageMapping]] = pytest.StashKey()
+_allowed_key: pytest.StashKey[set[EgressTarget]] = pytest.StashKey()
+_ADDED_FIXTURES = ("kwait_images", "kwait_egress")
+"""Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -87,7 +93,19 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """List what is not isolated of programs in pods, if a setting maps images."""
+    """List what programs in pods reach outside, and what is not isolated of mapped ones."""
+    return [*_list_egress(config), *_list_missing_isolation(config)]
+
+
+def _list_egress(config: pytest.Config) -> list[str]:
+    settings = run_settings(config)
+    if not settings.egress or settings.is_existing:
+        return []
+    targets = ", ".join(map(str, settings.egress))
+    return [f"kwait: programs in pods: outside of the cluster they reach {targets}"]
+
+
+def _list_missing_isolation(config: pytest.Config) -> list[str]:
     if not _is_isolation_in_header(config):
         return []
     from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
@@ -151,16 +169,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     outage = run_of(item.config).outage
     if outage and uses_cluster(item) and not is_cluster_overridden(item):
         pytest.fail(outage, pytrace=False)
-    if uses_cluster(item) and _overrides_images(item):
-        # Of a conftest below the first one that the cluster was used from.
-        function = cast("pytest.Function", item)
-        function.fixturenames = list(dict.fromkeys(("_kwait_images", *function.fixturenames)))
+    for name in _ADDED_FIXTURES:
+        if uses_cluster(item) and _is_overridden(item, name):
+            # Of a conftest below the first one that the cluster was used from.
+            function = cast("pytest.Function", item)
+            function.fixturenames = list(dict.fromkeys((f"_{name}", *function.fixturenames)))
 
 
-def _overrides_images(item: pytest.Item) -> bool:
-    """Return whether a conftest or module overrides the mappings for a test."""
+def _is_overridden(item: pytest.Item, fixture: str) -> bool:
+    """Return whether a conftest or module overrides a fixture for a test."""
     manager = item.session._fixturemanager
-    return len(manager.getfixturedefs("kwait_images", item) or ()) > 1
+    return len(manager.getfixturedefs(fixture, item) or ()) > 1
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -245,6 +264,48 @@ def map_images(config: pytest.Config, cluster: Cluster, given: object) -> None:
             mapped[pattern] = mapping
 
 
+@contextmanager
+def allowed_egress(config: pytest.Config, cluster: Cluster, given: object) -> Iterator[None]:
+    """Allow the egress of the run until its end.
+
+    Args:
+        given: the value of the fixture as the first test sees it.
+
+    Raises:
+        InvalidArgument: the fixture's value is invalid.
+    """
+    allow_egress(config, cluster, given)
+    try:
+        yield
+    finally:
+        egress = vars(cluster).get("egress")
+        if egress is not None and egress.ignored:
+            from pytest_kwait.clusters.egress import describe_ignored_egress
+
+            line = describe_ignored_egress(egress.ignored, cluster.server)
+            run_of(config).source.add_note(line)
+        if egress is not None:
+            egress.close()
+
+
+def allow_egress(config: pytest.Config, cluster: Cluster, given: object) -> None:
+    """Allow the egress of a fixture's value and of the settings.
+
+    Raises:
+        InvalidArgument: the value is invalid.
+    """
+    settings = run_settings(config).egress
+    if given == [] and not settings:
+        return
+    from pytest_kwait.clusters.egress import read_egress_fixture
+
+    allowed = config.stash.setdefault(_allowed_key, set())
+    for target in (*read_egress_fixture(given), *settings):
+        if target not in allowed:
+            cluster.egress.add(target)
+            allowed.add(target)
+
+
 def _note_ignored(config: pytest.Config, cluster: Cluster) -> None:
     """Add a line to the end of the run if the cluster does not use mappings."""
     images = vars(cluster).get("images")
@@ -292,5 +353,6 @@ def uses_cluster(item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
     return bool(
-        ours - {"kwait_images", "kwait_timeouts"} or (fixtures | marks) & {"manifests", *WAIT_NAMES}
+        ours - {*_ADDED_FIXTURES, "kwait_timeouts"}
+        or (fixtures | marks) & {"manifests", *WAIT_NAMES}
     )

@@ -17,7 +17,7 @@ from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import activate, is_active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kubernetes.client import ApiClient
@@ -95,12 +95,20 @@ def kwait_images() -> Mapping[str, object]:
 
 
 @pytest.fixture(scope="session")
+def kwait_egress() -> Iterable[str]:
+    """Give what programs in pods may reach outside of the cluster: override it; HOST:PORT each."""
+    return []
+
+
+@pytest.fixture(scope="session")
 def kwait_cluster(
-    request: pytest.FixtureRequest, kwait_images: Mapping[str, object]
+    request: pytest.FixtureRequest,
+    kwait_images: Mapping[str, object],
+    kwait_egress: Iterable[str],
 ) -> Iterator[Cluster]:
-    """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images."""
+    """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images, .egress."""
     activate(request.config)
-    from pytest_kwait.plugin.cluster import cluster_of, mapped_images
+    from pytest_kwait.plugin.cluster import allowed_egress, cluster_of, mapped_images
     from pytest_kwait.plugin.faults import end_faults_with_tests
     from pytest_kwait.plugin.run import running_item
     from pytest_kwait.plugin.settings import run_settings
@@ -113,7 +121,10 @@ def kwait_cluster(
         item = running_item(request.config)
         check_ready(request.config, item.nodeid if item is not None else "")
     end_faults_with_tests(request.config, cluster)
-    with mapped_images(request.config, cluster, kwait_images):
+    with (
+        mapped_images(request.config, cluster, kwait_images),
+        allowed_egress(request.config, cluster, kwait_egress),
+    ):
         yield cluster
 
 
@@ -125,6 +136,16 @@ def _kwait_images(
     from pytest_kwait.plugin.cluster import map_images
 
     map_images(request.config, kwait_cluster, kwait_images)
+
+
+@pytest.fixture
+def _kwait_egress(
+    request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_egress: Iterable[str]
+) -> None:
+    """Allow the egress that a conftest or module overrides for its tests."""
+    from pytest_kwait.plugin.cluster import allow_egress
+
+    allow_egress(request.config, kwait_cluster, kwait_egress)
 
 
 @pytest.fixture(scope="session")

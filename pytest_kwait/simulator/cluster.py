@@ -22,6 +22,7 @@ from pytest_kwait.simulator.container_scripts import ScriptRules
 from pytest_kwait.simulator.conversion import to_storage_version
 from pytest_kwait.simulator.faults import ActiveFaults
 from pytest_kwait.simulator.image_mapping import ImageMappings
+from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
@@ -79,6 +80,7 @@ class SimulatedCluster:
         self.kubelets: dict[str, KubeletApi] = {}
         self.scripts = ScriptRules()
         self.images = ImageMappings()
+        self.egress = EgressTargets()
         self.private_paths: tuple[str, ...] = ()
         self.server_address = ("127.0.0.1", 0)
         self.rbac = RBACAuthorizer(self)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.faults import ActiveFaults
     from pytest_kwait.simulator.image_mapping import ImageMappings
     from pytest_kwait.simulator.kubelet_api import KubeletApi
+    from pytest_kwait.simulator.network.egress import EgressTargets
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
@@ -131,6 +132,11 @@ class Cluster(Protocol):
     @property
     def images(self) -> ImageMappings:
         """The programs that images are mapped to."""
+        ...
+
+    @property
+    def egress(self) -> EgressTargets:
+        """The hosts and ports outside of the cluster that pods may reach."""
         ...
 
     @property

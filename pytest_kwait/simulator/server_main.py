@@ -81,6 +81,7 @@ from pytest_kwait.simulator.network.cluster_names import (
     CLUSTER_DNS_ADDRESS,
     is_kubernetes_service,
 )
+from pytest_kwait.simulator.network.egress import EgressTargets, read_egress_list
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
 from pytest_kwait.simulator.request_info import User
 
@@ -525,6 +526,9 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--image", action="append", default=[], help="an image mapping, as a JSON object"
     )
+    parser.add_argument(
+        "--egress", action="append", default=[], help="HOST:PORT that pods may reach"
+    )
     parser.add_argument("--tls-cert-file", type=Path, help="the server's certificate")
     parser.add_argument("--tls-private-key-file", type=Path, help="its key")
     parser.add_argument("--client-ca-file", type=Path, help="who else signs client certificates")
@@ -553,6 +557,10 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         )
     except ValueError as error:
         parser.error(f"--image: {error}")
+    try:
+        arguments.egress = EgressTargets(read_egress_list(arguments.egress))
+    except ValueError as error:
+        parser.error(f"--egress: {error}")
     try:
         arguments.users = parse_users(arguments.user)
     except ValueError as error:
@@ -630,6 +638,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     api.clock.may_suspend = api.has_webhooks
     api.root_ca = authority.pem
     api.images = arguments.images
+    api.egress = arguments.egress
     api.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
     api.bootstrap(has_controllers=not arguments.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

@@ -158,6 +158,25 @@ def test_an_invalid_image_is_refused(file: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("ready")
+def test_egress_is_allowed_from_the_start(file: Path) -> None:
+    egress = ["--egress", "PyPI.org:443", "--egress", "localhost:80"]
+    assert main(["up", "--detach", "--kubeconfig", str(file), *egress]) == 0
+    log = StateFile(file).log.read_text()
+    assert "--egress pypi.org:443 --egress host.kwait.internal:80" in log
+    main(["down", "--kubeconfig", str(file)])
+
+
+def test_invalid_egress_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--kubeconfig", str(file), "--egress", "https://pypi.org"]) == 2
+    assert capsys.readouterr().err == (
+        "kwait up: egress='https://pypi.org' (from --egress) is not valid: use HOST:PORT with a "
+        "DNS name, an IPv4 address or localhost, and a port from 1 to 65535, for example "
+        "pypi.org:443\n"
+    )
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_path_for_a_shell_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "my config"
     main(["up", "--detach", "--kubeconfig", str(file)])

@@ -10,7 +10,13 @@ import pytest
 
 from pytest_kwait.client import availability
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.plugin.cluster import mapped_images, pytest_report_header, uses_cluster
+from pytest_kwait.plugin.cluster import (
+    allow_egress,
+    allowed_egress,
+    mapped_images,
+    pytest_report_header,
+    uses_cluster,
+)
 from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
 from pytest_kwait.plugin.run import run_key
 from pytest_kwait.plugin.settings import run_settings_key
@@ -478,10 +484,19 @@ def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
         ({"image": ["a=b"]}, _option(verbose=-1), []),
         ({"image": ["a=b"]}, _option(no_header=True), []),
         ({"image": ["a=b"], "cluster": "existing"}, _option(), []),
+        (
+            {"egress": ["pypi.org:443", "localhost:80"]},
+            _option(),
+            [
+                "kwait: programs in pods: outside of the cluster they reach pypi.org:443, "
+                "host.kwait.internal:80"
+            ],
+        ),
+        ({"egress": ["pypi.org:443"], "cluster": "existing"}, _option(), []),
         ({}, _option(), []),
     ],
 )
-def test_the_header_says_what_is_not_isolated(
+def test_the_header_says_what_is_not_isolated_and_reached(
     monkeypatch: pytest.MonkeyPatch, given: Any, option: Any, lines: list[str]
 ) -> None:
     found = Isolation(True, True, "none", "none", True, ("no cgroups",))
@@ -549,3 +564,40 @@ def test_images_of_settings_replace_those_of_the_fixture(
         ]  # fmt: skip
         assert not images.closed
     assert (source.added, images.closed) == (lines, True)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "lines"),
+    [
+        ([], []),
+        (
+            ["a.org:1"],
+            [
+                "allowed egress is not used (a.org:1): https://h is not an embedded cluster, its "
+                "own network decides"
+            ],
+        ),
+    ],
+)
+def test_egress_of_settings_is_added_to_that_of_fixtures(
+    ignored: list[str], lines: list[str]
+) -> None:
+    settings = Settings().merged({"egress": ["a.org:1", "b.org:1"]}, lambda _: "flag")
+    source, egress = Source(), _Images(ignored)
+    stash: Any = {run_settings_key: settings, run_key: SimpleNamespace(source=source)}
+    cluster: Any = SimpleNamespace(egress=egress, server="https://h")
+    config: Any = SimpleNamespace(stash=stash, option=_option())
+    with allowed_egress(config, cluster, ["c.org:1", "a.org:1"]):
+        assert [str(one) for one in egress.mapped] == ["c.org:1", "a.org:1", "b.org:1"]
+        # Of a conftest below.
+        allow_egress(config, cluster, ["a.org:1", "d.org:1"])
+        assert [str(one) for one in egress.mapped[3:]] == ["d.org:1"]
+        assert not egress.closed
+    assert (source.added, egress.closed) == (lines, True)
+
+
+def test_no_client_is_made_without_egress() -> None:
+    config: Any = SimpleNamespace(stash={run_settings_key: Settings()})
+    cluster: Any = SimpleNamespace()
+    with allowed_egress(config, cluster, []):
+        assert not vars(cluster)

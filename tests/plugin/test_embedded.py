@@ -81,6 +81,11 @@ import pytest
 @pytest.fixture(scope="session")
 def kwait_images():
     return {"shop/leave": ["/bin/sh", "-c", "exit 3"]}
+
+
+@pytest.fixture(scope="session")
+def kwait_egress():
+    return ["nothing.invalid:80"]
 """
 _LEAVE = """
 import pytest
@@ -92,14 +97,22 @@ def test_leave(kwait, wait_for_pod_no_longer_running):
     kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
     pod = wait_for_pod_no_longer_running("p", timeout="20s")
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+
+
+def test_lookup(kwait, wait_for_pod_success):
+    command = ["sh", "-c", "until nslookup nothing.invalid; do sleep 1; done"]
+    container = {"name": "main", "image": "busybox:1.36", "command": command}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    wait_for_pod_success("p", timeout="20s")
 """
 
 
-def test_images_of_a_folder_are_mapped_for_its_tests(pytester: pytest.Pytester) -> None:
+def test_images_and_egress_of_a_folder_hold_for_its_tests(pytester: pytest.Pytester) -> None:
     """Also if the cluster was used before by a test that does not see them."""
     pytester.makepyfile(test_a="def test_a(kwait): assert not kwait.list('pods')")
     folder = pytester.mkpydir("shop")
     (folder / "conftest.py").write_text(_IMAGES)
     (folder / "test_leave.py").write_text(_LEAVE)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "test_a.py", "shop")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)

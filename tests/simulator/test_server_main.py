@@ -149,6 +149,10 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
         ),
         (["--timing=slow"], "invalid choice: 'slow'"),
         (["--user=a="], "--user: 'a=' is neither NAME nor NAME=GROUP,..."),
+        (
+            ["--egress=a.org:1", "--egress=a.org:1"],
+            "--egress: egress='a.org:1' is not valid: it is given twice; leave one out",
+        ),
         (["--token-auth-file=none"], "--token-auth-file: none: No such file or directory"),
     ],
 )

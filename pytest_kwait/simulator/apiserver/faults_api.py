@@ -1,10 +1,10 @@
-"""The embedded cluster's own API: its timing; inject, list and end faults; map images.
+"""The embedded cluster's own API: its timing, faults, image mappings and egress.
 
     GET    /kwait/v1/timing       fast or real, and whether it is more than an API server alone
     GET    /kwait/v1/isolation    sentences about what is not isolated of running programs
     GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this response
     GET    /kwait/v1/faults       the active faults
-    POST   /kwait/v1/faults       inject a fault for a holder, or map an image to a program
+    POST   /kwait/v1/faults       inject a fault for a holder, map an image, or allow egress
     GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has hit
     DELETE /kwait/v1/faults/ID    end it
 
@@ -29,6 +29,7 @@ from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
 from pytest_kwait.simulator.faults import FaultScope, PullFault, RequestFault
 from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
+from pytest_kwait.simulator.network.egress import parse_egress
 from pytest_kwait.simulator.selectors import parse_labels
 
 if TYPE_CHECKING:
@@ -228,6 +229,16 @@ def _map_image(api: Cluster, request: Obj) -> ActiveFault:
     return api.faults.add(request["holder"], lambda: api.images.remove(mapping), is_listed=False)
 
 
+def _allow_egress(api: Cluster, request: Obj) -> ActiveFault:
+    """A host and port that pods may reach, which is no fault but ends as one."""
+    try:
+        target = parse_egress(request.get("egress"))
+    except InvalidArgument as error:
+        raise bad_request(str(error)) from None
+    api.egress.add(target)
+    return api.faults.add(request["holder"], lambda: api.egress.remove(target), is_listed=False)
+
+
 def _no_undo() -> None:
     """The effect cannot be undone."""
 
@@ -251,6 +262,7 @@ _KINDS: _MAKERS = {
         {"namespace": str, "label": str, "pod": str, "container": str, "script": dict},
     ),
     "image": (_map_image, {"image": dict}),
+    "egress": (_allow_egress, {"egress": str}),
     "clock-jump": (_start_clock_jump, {"seconds": float}),
 }
 
@@ -297,6 +309,13 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
             return None
 
 
+_LOCAL_KINDS = {
+    "image": "images are mapped to programs",
+    "egress": "egress is allowed",
+}
+"""What only clients on the machine may ask for: it is done in the machine's name."""
+
+
 def _fault_object(record: ActiveFault) -> Obj:
     return {"id": record.id, "holder": record.holder, "hits": record.hits()}
 
@@ -310,16 +329,15 @@ async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
         raise bad_request(str(error)) from None
     if not isinstance(body, dict):
         raise bad_request("a fault is an object")
-    if body.get("kind") == "image" and not _is_local(request):
-        raise StatusError(
-            403, "Forbidden", "images are mapped to programs from the cluster's own machine alone"
-        )
+    refusal = _LOCAL_KINDS.get(str(body.get("kind")))
+    if refusal and not _is_local(request):
+        raise StatusError(403, "Forbidden", f"{refusal} from the cluster's own machine alone")
     record = make_fault(api, body)
     return json_only_response(request, {} if record is None else _fault_object(record))
 
 
 def _is_local(request: ApiRequest) -> bool:
-    """Return whether a request comes from this machine: programs are started in its name."""
+    """Return whether a request comes from this machine."""
     try:
         return ipaddress.ip_address(request.http.remote or "").is_loopback
     except ValueError:

@@ -20,6 +20,7 @@ import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -53,6 +54,7 @@ from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
 from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
 from pytest_kwait.simulator.kubelet.volume_folders import PodVolumeFolders
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.network.cluster_names import NODE_NETWORK, POD_NETWORK
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 from pytest_kwait.temp_dir import TempDir
@@ -92,8 +94,6 @@ _STREAMS: dict[Stream, int] = {"stdout": 1, "stderr": 2}
 _DEFAULT_STORAGE = 1 << 30
 # Source: kubelet config defaults, `syncFrequency`: volumes are updated with each sync of a pod.
 _VOLUME_SYNC_SECONDS = 60.0
-_NODE_NETWORK = "172.30.0.0/16"
-_POD_GATEWAY = "10.244.0.1/14"
 # Folders of the machine that containers have of their own.
 _PRIVATE_FOLDERS = ("/tmp", "/run", "/var/tmp")  # noqa: S108
 _TERMINATION_LOG = "/dev/termination-log"
@@ -133,7 +133,11 @@ class ClusterPrograms:
     def runtime(self) -> ContainerRuntime:
         """The runtime."""
         if self._runtime is None:
-            network = NetworkConfig(_POD_GATEWAY, (*self._api.addresses.cidrs, _NODE_NETWORK))
+            gateway = next(ip_network(POD_NETWORK).hosts())
+            prefix = ip_network(POD_NETWORK).prefixlen
+            network = NetworkConfig(
+                f"{gateway}/{prefix}", (*self._api.addresses.cidrs, NODE_NETWORK)
+            )
             runtime_folder = self.folder / "runtime"
             runtime_folder.mkdir(exist_ok=True)
             runtime = ContainerRuntime(runtime_folder, network, on_failed=self._on_runtime_failed)

@@ -7,12 +7,12 @@ import errno
 import ssl
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
-from pytest_kwait.simulator.network.relay import SpareSockets
+from pytest_kwait.simulator.network.relay import SessionSocket, SpareSockets
 
 if TYPE_CHECKING:
     import socket
 
+    from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
 
 __all__ = ["ProgramPorts"]
@@ -29,62 +29,6 @@ def _make_unverified_context() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-class _Connection(asyncio.Protocol):
-    """A connection, with its input and output as those of a process."""
-
-    def __init__(self) -> None:
-        self.output = OutputBuffer()
-        self._transport: asyncio.Transport | None = None
-
-    # -- asyncio
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Pass data on; a slow reader stops the transport."""
-        self.output.write(1, data)
-        if self.output.must_wait(self._resume) and self._transport is not None:
-            self._transport.pause_reading()
-
-    def _resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def eof_received(self) -> bool:
-        """End the output; TLS cannot keep the other direction open."""
-        self.output.end(0)
-        return False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """End the output."""
-        self.output.end(0 if error is None else 1)
-
-    # -- input
-
-    def send(self, data: bytes) -> None:
-        """Send data."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def close(self) -> None:
-        """End the input."""
-        transport = self._transport
-        if transport is not None and not transport.is_closing() and transport.can_write_eof():
-            transport.write_eof()
-
-    def __len__(self) -> int:
-        """Return the number of bytes that were not sent yet."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
-    def stop(self) -> None:
-        """Close the connection."""
-        if self._transport is not None:
-            self._transport.close()
 
 
 class ProgramPorts:
@@ -159,7 +103,7 @@ class ProgramPorts:
 
 async def _connect(made: socket.socket, address: str, port: int, *, tls: bool) -> Session:
     loop = asyncio.get_running_loop()
-    connection = _Connection()
+    connection = SessionSocket()
     try:
         await loop.sock_connect(made, (address, port))
         await loop.create_connection(
@@ -169,4 +113,4 @@ async def _connect(made: socket.socket, address: str, port: int, *, tls: bool) -
     except (OSError, asyncio.CancelledError):
         made.close()
         raise
-    return Session(connection, connection.output, connection.stop)
+    return connection.session

@@ -1,6 +1,7 @@
 """The DNS server of the cluster, over UDP and TCP.
 
-Questions about names outside of the cluster are answered with NXDOMAIN: nothing leaves it.
+Questions about names outside of the cluster, but for those of allowed egress, are answered with
+NXDOMAIN: nothing leaves it.
 
 Source: CoreDNS plugin/kubernetes/handler.go, `ServeDNS`.
 """
@@ -21,6 +22,7 @@ import dns.rdatatype
 import dns.rrset
 
 from pytest_kwait.simulator.network.cluster_names import CLUSTER_DOMAIN, ClusterNames
+from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter
 
 if TYPE_CHECKING:
     import socket
@@ -39,6 +41,7 @@ _ID_BYTES = 2
 # The number of answers in a message's header.
 _COUNTS, _COUNTS_AT = struct.Struct("!H"), 6
 _MAX_KEPT = 1000
+_ADDRESS_TYPES = (dns.rdatatype.A, dns.rdatatype.AAAA)
 _NAMED_RESOURCES = ("endpointslices.discovery.k8s.io", "namespaces", "nodes", "services")
 
 
@@ -90,6 +93,14 @@ def _add_records(
             answer.additional.append(dns.rrset.from_text(target, _TTL, "IN", "A", *addresses))
 
 
+def _find_unresolved(names: ClusterNames, data: bytes) -> str:
+    """Return the name outside of the cluster that a query finds no address of; else empty."""
+    query = dns.message.from_wire(data)
+    if len(query.question) != 1 or query.question[0].rdtype not in _ADDRESS_TYPES:
+        return ""
+    return names.find_unresolved(query.question[0].name.to_text())
+
+
 def _list_targets(records: list[Record]) -> dict[str, None]:
     """Return the names that SRV records lead to."""
     return dict.fromkeys(record.value.split()[3] for record in records if record.type == "SRV")
@@ -112,7 +123,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
-        answer = self._answers.answer(data, is_datagram=True)
+        answer = self._answers.answer(data, str(addr[0]), is_datagram=True)
         if answer is not None and self._transport is not None:
             self._transport.sendto(answer, addr)
 
@@ -127,27 +138,34 @@ class _Answers:
     """
 
     def __init__(self, api: Cluster) -> None:
+        self._api = api
         self._names = ClusterNames(api)
-        self._kept: dict[tuple[bytes, bool], bytes] = {}
+        self._kept: dict[tuple[bytes, bool], tuple[bytes, str]] = {}
         self._stops = [api.subscribe(resource, self._on_change) for resource in _NAMED_RESOURCES]
+        self._stops.append(api.egress.subscribe(self._kept.clear))
 
     def _on_change(self, change: str, new: Obj, old: Obj | None) -> None:
         del change, new, old
         self._kept.clear()
 
-    def answer(self, data: bytes, *, is_datagram: bool) -> bytes | None:
-        """Return the answer to a DNS message; None for what is not a query."""
+    def answer(self, data: bytes, client: str, *, is_datagram: bool) -> bytes | None:
+        """Return the answer to a DNS message of a client; None for what is not a query."""
         key = (data[_ID_BYTES:], is_datagram)
         kept = self._kept.get(key)
-        if kept is not None:
-            return data[:_ID_BYTES] + kept
-        answer = answer_query(self._names, data, is_datagram=is_datagram)
-        # Several addresses come in another order each time.
-        if answer is not None and _COUNTS.unpack_from(answer, _COUNTS_AT)[0] <= 1:
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()
-            self._kept[key] = answer[_ID_BYTES:]
-        return answer
+        if kept is None:
+            answer = answer_query(self._names, data, is_datagram=is_datagram)
+            if answer is None:
+                return None
+            kept = answer[_ID_BYTES:], _find_unresolved(self._names, data)
+            # Several addresses come in another order each time.
+            if _COUNTS.unpack_from(answer, _COUNTS_AT)[0] <= 1:
+                if len(self._kept) >= _MAX_KEPT:
+                    self._kept.clear()
+                self._kept[key] = kept
+        content, unresolved = kept
+        if unresolved:
+            get_egress_reporter(self._api).report_name(unresolved, client)
+        return data[:_ID_BYTES] + content
 
     def close(self) -> None:
         """Keep nothing any more."""
@@ -182,11 +200,13 @@ class DnsServer:
     async def _serve_stream(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        peer = writer.get_extra_info("peername")
+        client = str(peer[0]) if peer else ""
         try:
             while True:
                 (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
                 data = await reader.readexactly(size)
-                answer = self._answers.answer(data, is_datagram=False)
+                answer = self._answers.answer(data, client, is_datagram=False)
                 if answer is None:
                     return
                 writer.write(_LENGTH.pack(len(answer)) + answer)

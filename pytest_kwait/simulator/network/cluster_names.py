@@ -1,6 +1,6 @@
 """The names of the cluster: DNS records of services, endpoints and pods.
 
-Names outside of the cluster's domain do not exist, but for those of nodes.
+Names outside of the cluster's domain do not exist, but for those of nodes and of allowed egress.
 
 Source: CoreDNS plugin/kubernetes, `Services`, `findServices`, `findPods`, `serviceRecordForIP`;
 Kubernetes DNS-Based Service Discovery 1.1.0.
@@ -23,6 +23,9 @@ __all__ = [
     "CLUSTER_DNS_ADDRESS",
     "CLUSTER_DOMAIN",
     "KUBERNETES_SERVICE",
+    "NODE_NETWORK",
+    "POD_NETWORK",
+    "SERVICE_NETWORK",
     "ClusterNames",
     "Record",
     "is_kubernetes_service",
@@ -32,6 +35,10 @@ __all__ = [
 CLUSTER_DOMAIN = "cluster.local"
 CLUSTER_DNS_ADDRESS = "10.0.0.10"
 """The address of the cluster's DNS server."""
+
+POD_NETWORK = "10.244.0.0/14"
+SERVICE_NETWORK = "10.0.0.0/16"
+NODE_NETWORK = "172.30.0.0/16"
 
 KUBERNETES_SERVICE = "kubernetes"
 """The name of the API server's service, its endpoints and the default ServiceCIDR."""
@@ -105,7 +112,7 @@ class ClusterNames:
         elif name == CLUSTER_DOMAIN or name.endswith(f".{CLUSTER_DOMAIN}"):
             found = self._find_records(name, aliases=0)
         else:
-            found = self._find_node(name)
+            found = self._find_outside(name)
         if found is None:
             return None
         aliases = [record for record in found if record.type == "CNAME"]
@@ -115,9 +122,25 @@ class ClusterNames:
         """Return the IPv4 addresses of a fully qualified name."""
         return [record.value for record in self.lookup(name, "A") or () if record.type == "A"]
 
-    def resolve_node(self, name: str) -> list[str]:
-        """Return the addresses of a node, whose name resolves outside the cluster's domain."""
-        return [record.value for record in self._find_node(name.lower().rstrip(".")) or ()]
+    def resolve_outside(self, name: str) -> list[str]:
+        """Return the addresses of a name outside the cluster's domain: of a node or of egress."""
+        return [record.value for record in self._find_outside(name.lower().rstrip(".")) or ()]
+
+    def find_unresolved(self, name: str) -> str:
+        """Return the name that has no address: the given one, or that of its last alias.
+
+        Empty for a name that has an address, and for one of the cluster or of an address.
+        """
+        name = name.lower().rstrip(".")
+        records = self.lookup(name, "A")
+        if records:
+            if any(record.type == "A" for record in records):
+                return ""
+            name = records[-1].value.rstrip(".")
+        elif records is not None:
+            return ""
+        own = (CLUSTER_DOMAIN, "arpa")
+        return "" if any(f".{name}".endswith(f".{domain}") for domain in own) else name
 
     def _find_records(self, name: str, aliases: int) -> list[Record] | None:
         labels = name.removesuffix(CLUSTER_DOMAIN).rstrip(".").split(".")
@@ -175,7 +198,7 @@ class ClusterNames:
             return [alias]
         if target.endswith(f".{CLUSTER_DOMAIN}"):
             return [alias, *(self._find_records(target, aliases + 1) or ())]
-        return [alias, *(self._find_node(target) or ())]
+        return [alias, *(self._find_outside(target) or ())]
 
     def _list_targets(self, service: Obj, domain: str, host: str) -> Iterator[_Target]:
         """Yield the addresses of a service, or of its endpoints where it is headless.
@@ -211,10 +234,11 @@ class ClusterNames:
                 )
                 yield _Target(f"{label}.{domain}", address, number)
 
-    def _find_node(self, name: str) -> list[Record] | None:
+    def _find_outside(self, name: str) -> list[Record] | None:
         node = self._api.find("nodes", name)
         if node is None:
-            return None
+            address = self._api.egress.find_address(name)
+            return None if address is None else [Record(name, "A", address)]
         return [
             Record(name, "A", one["address"])
             for one in (node.get("status") or {}).get("addresses") or ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.busybox.os.network import Connecting
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
 from pytest_kwait.simulator.network.cluster_names import (
     CLUSTER_DNS_ADDRESS,
@@ -16,13 +17,14 @@ from pytest_kwait.simulator.network.cluster_names import (
     is_kubernetes_service,
     list_endpoints,
 )
+from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter, open_egress_session
 from pytest_kwait.simulator.network.listeners import LOOPBACK
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.busybox.os.network import Connecting, Network
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Sink
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -82,13 +84,21 @@ class ClusterNetwork:
 
     # -- names
 
-    def resolve(self, name: str, server: str) -> list[str]:
-        """Return the IPv4 addresses that a DNS server has for a fully qualified name."""
-        if server == CLUSTER_DNS_ADDRESS:
-            # CoreDNS' plugin `loadbalance` changes the order with each answer.
-            found = self._names.resolve(name)
-            return random.sample(found, len(found))
-        return self._names.resolve_node(name)
+    def resolve(self, name: str, server: str, source: str = "") -> list[str]:
+        """Return the IPv4 addresses that a DNS server has for a fully qualified name.
+
+        Args:
+            name: the name.
+            server: the address of the DNS server.
+            source: the pod's address.
+        """
+        names = self._names
+        find = names.resolve if server == CLUSTER_DNS_ADDRESS else names.resolve_outside
+        found = find(name)
+        if not found:
+            get_egress_reporter(self._api).report_name(names.find_unresolved(name), source)
+        # CoreDNS' plugin `loadbalance` changes the order with each answer.
+        return random.sample(found, len(found))
 
     # -- connections
 
@@ -116,6 +126,11 @@ class ClusterNetwork:
             if not served.is_internal or address == source:
                 # Masqueraded.
                 source = ""
+        elif self._api.egress.has_address(address):
+            outside = self._api.egress.find_target(address, port)
+            if outside is None:
+                return _REFUSED
+            return Connecting(open_egress_session(self._api, outside, source), sink)
         else:
             address, port = _find_host_port(self._api, address, port) or (address, port)
         network = self._networks(address)

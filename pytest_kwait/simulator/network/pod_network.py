@@ -12,6 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
 from pytest_kwait.simulator.network.relay import SessionEnd, SocketEnd
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
@@ -61,6 +62,7 @@ class PodNetwork:
         self._api = api
         self._proxy = ServiceProxy(api, sockets, find_network, server)
         self._host_ports = HostPorts(api, self._proxy)
+        self._egress = EgressProxy(api, sockets)
         self._dns: DnsServer | None = None
         self._ports: dict[str, _SimulatedPorts] = {}
         self._starting = asyncio.ensure_future(self._serve_names())
@@ -94,6 +96,7 @@ class PodNetwork:
 
     async def close(self) -> None:
         """Stop serving."""
+        self._egress.close()
         self._host_ports.close()
         self._proxy.close()
         for address in tuple(self._ports):

@@ -1,6 +1,7 @@
 """Relays between connections: bytes in both directions, with back-pressure and half-close.
 
-One end is a socket; the other one is a socket, or a session with a simulated program.
+One end is a socket; the other one is a socket, or a session with a simulated program. Simulated
+programs use sockets as sessions.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pytest_kwait.simulator.busybox.os.streams import Session
-
-__all__ = ["PodSockets", "SessionEnd", "SocketEnd", "SpareSockets", "open_relay"]
+__all__ = ["PodSockets", "SessionEnd", "SessionSocket", "SocketEnd", "SpareSockets", "open_relay"]
 
 _SPARE_SOCKETS = 8
 
@@ -292,3 +293,64 @@ async def open_relay(connected: socket.socket, other: SocketEnd) -> SocketEnd:
     _, end = await loop.create_connection(lambda: SocketEnd(other), sock=connected)
     other.join(end)
     return end
+
+
+class SessionSocket(asyncio.Protocol):
+    """A socket as a session: its input and output are those of a process."""
+
+    def __init__(self) -> None:
+        self.output = OutputBuffer()
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session."""
+        return Session(self, self.output, self.stop)
+
+    # -- asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Pass data on; a slow reader stops the transport."""
+        self.output.write(1, data)
+        if self.output.must_wait(self._resume) and self._transport is not None:
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """End the output; TLS cannot keep the other direction open."""
+        self.output.end(0)
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End the output."""
+        self.output.end(0 if error is None else 1)
+
+    # -- input
+
+    def send(self, data: bytes) -> None:
+        """Send data."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """End the input."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing() and transport.can_write_eof():
+            transport.write_eof()
+
+    def __len__(self) -> int:
+        """Return the number of bytes that were not sent yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
+from pytest_kwait.simulator.network.cluster_names import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceAllocator", "ServiceStrategy"]
 
-_SERVICE_CIDR = "10.0.0.0/16"
 _KUBERNETES_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
@@ -64,7 +64,7 @@ class ServiceAllocator:
     @property
     def cidrs(self) -> tuple[str, ...]:
         """The ranges of cluster IPs."""
-        return (_SERVICE_CIDR,)
+        return (SERVICE_NETWORK,)
 
     @property
     def kubernetes_address(self) -> str:
@@ -138,10 +138,10 @@ class ServiceAllocator:
         spec["clusterIPs"] = [address]
 
     def _refusal(self, address: str, caller: Caller) -> str:
-        if ip_address(address) not in ip_network(_SERVICE_CIDR):
+        if ip_address(address) not in ip_network(SERVICE_NETWORK):
             return (
                 f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
-                f"{_SERVICE_CIDR}"
+                f"{SERVICE_NETWORK}"
             )
         if not caller.dry_run and address in self._used_addresses():
             return "provided IP is already allocated"

@@ -138,6 +138,16 @@ _ALL = (
         repeatable=True,
     ),
     SettingDefinition(
+        "egress",
+        "egress",
+        (),
+        "HOST:PORT",
+        "let programs in pods of the embedded cluster connect to HOST outside of it, for example "
+        "pypi.org:443; localhost is this machine, host.kwait.internal in pods; repeatable, as "
+        "environment and ini one per line",
+        repeatable=True,
+    ),
+    SettingDefinition(
         "poll",
         "positive_duration",
         2.0,

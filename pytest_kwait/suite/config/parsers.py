@@ -19,6 +19,7 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from pytest_kwait.engine.options import Timeouts
     from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.network.egress import EgressTarget
 
 __all__ = [
     "LEVELS",
@@ -30,6 +31,7 @@ __all__ = [
     "read_choice",
     "read_dns_label",
     "read_duration",
+    "read_egress",
     "read_heartbeat",
     "read_images",
     "read_limit",
@@ -246,6 +248,17 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
     if not found and isinstance(value, str):
         parse_image_mapping(value, source)  # a blank text is refused
     return tuple(found)
+
+
+def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:
+    """Parse targets of egress, `HOST:PORT` each: a list, or a text with one per line."""
+    from pytest_kwait.simulator.network.egress import read_egress_list
+
+    if not isinstance(value, str):
+        return tuple(read_egress_list(value, source))
+    # A blank text is refused.
+    lines = [one for one in value.splitlines() if not _is_blank(one)]
+    return tuple(read_egress_list(lines or [value], source))
 
 
 def _is_blank(value: object) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.options import Timeouts
     from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.network.egress import EgressTarget
     from pytest_kwait.suite.config.parsers import PodSecurity
     from pytest_kwait.suite.shards.split import RequestedShard
 
@@ -171,6 +172,11 @@ class Settings:
     def image(self) -> tuple[ImageMapping, ...]:
         """The images that are mapped to programs."""
         return cast("tuple[ImageMapping, ...]", self.setting("image").value)
+
+    @property
+    def egress(self) -> tuple[EgressTarget, ...]:
+        """The hosts and ports outside of the cluster that pods may reach."""
+        return cast("tuple[EgressTarget, ...]", self.setting("egress").value)
 
     @property
     def poll(self) -> float:

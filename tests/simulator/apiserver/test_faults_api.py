@@ -313,6 +313,34 @@ def test_images_are_mapped_from_the_machine_alone(
     )  # fmt: skip
 
 
+def test_egress_is_allowed_until_the_holder_ends(served: Served) -> None:
+    with held(served) as holder:
+        make(served, holder, "egress", egress="pypi.org:443")
+        assert list(served.api.egress) == [("pypi.org", 443)]
+        assert served.json("GET", FAULTS) == {"faults": []}
+    wait.poll_immediate("10ms", "30s", lambda: not list(served.api.egress))
+
+
+def test_invalid_egress_is_refused(served: Served, holder: str) -> None:
+    answer = served.send("POST", FAULTS, {"kind": "egress", "holder": holder, "egress": "pypi.org"})
+    assert (answer.status, answer.json()["message"]) == (
+        400,
+        "egress='pypi.org' is not valid: use HOST:PORT with a DNS name, an IPv4 address or "
+        "localhost, and a port from 1 to 65535, for example pypi.org:443",
+    )
+
+
+def test_egress_is_allowed_from_the_machine_alone(
+    served: Served, holder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults_api, "_is_local", lambda request: False)
+    body = {"kind": "egress", "holder": holder, "egress": "pypi.org:443"}
+    answer = served.send("POST", FAULTS, body)
+    assert (answer.status, answer.json()["message"]) == (
+        403, "egress is allowed from the cluster's own machine alone",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("remote", "local"),
     [("127.0.0.1", True), ("::1", True), ("192.0.2.1", False), (None, False), ("x", False)],

@@ -16,8 +16,10 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_dns import DnsServer, _Answers, answer_query
 from pytest_kwait.simulator.network.cluster_names import ClusterNames
+from pytest_kwait.simulator.network.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.test_cluster_names import WEB, add_service
+from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -150,7 +152,7 @@ def test_change_of_a_service_changes_its_answer() -> None:
 
     def resolve(number: int) -> list[str]:
         query = dns.message.make_query(WEB, "A", id=number)
-        data = answers.answer(query.to_wire(), is_datagram=True)
+        data = answers.answer(query.to_wire(), "10.244.1.4", is_datagram=True)
         assert data is not None
         found = dns.message.from_wire(data)
         assert found.id == number
@@ -159,4 +161,37 @@ def test_change_of_a_service_changes_its_answer() -> None:
     assert resolve(1) == resolve(2) == ["10.0.0.9"]
     api.delete("services", "web", "default")
     assert resolve(3) == []
+    answers.close()
+
+
+def test_names_outside_are_answered_while_they_are_allowed() -> None:
+    """Questions for others are events of the pod that asked, also of kept answers."""
+    api = make_api()
+    answers = _Answers(api)
+    add_pod(api)
+    add_pod(api, "q", "10.244.1.5")
+
+    def resolve(name: str, client: str = CLIENT, kind: str = "A") -> list[str]:
+        data = answers.answer(
+            dns.message.make_query(name, kind).to_wire(), client, is_datagram=True
+        )
+        assert data is not None
+        return [item.to_text() for each in dns.message.from_wire(data).answer for item in each]
+
+    assert resolve("pypi.org") == []
+    target = EgressTarget("pypi.org", 443)
+    api.egress.add(target)
+    assert resolve("PyPI.org") == ["198.18.0.1"]
+    assert resolve("pypi.org", kind="AAAA") == []
+    api.egress.remove(target)
+    assert resolve("pypi.org", "10.244.1.5") == resolve("pypi.org", "10.244.1.5") == []
+    for name, kind in (
+        ("7.2.0.192.in-addr.arpa", "PTR"),
+        ("7.2.0.192.in-addr.arpa", "A"),
+        ("pypi.org.default.svc.cluster.local", "A"),
+        ("b.org", "TXT"),
+        (WEB, "AAAA"),
+    ):
+        resolve(name, kind=kind)
+    assert [event[0] for event in list_events(api)] == ["p", "q"]
     answers.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.network.cluster_names import ClusterNames, Record
+from pytest_kwait.simulator.network.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -99,3 +100,28 @@ def test_alias_of_itself_ends() -> None:
     found = ClusterNames(api).lookup("loop.default.svc.cluster.local", "A")
     assert found is not None
     assert {record.type for record in found} == {"CNAME"}
+
+
+def test_allowed_names_outside_have_an_address(names: ClusterNames) -> None:
+    names._api.egress.add(EgressTarget("db.example.com", 5432))
+    assert names.resolve("DB.example.com.") == names.resolve_outside("db.example.com")
+    assert names.resolve("outside.default.svc.cluster.local") == ["198.18.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unresolved"),
+    [
+        ("PyPI.org.", "pypi.org"),
+        ("outside.default.svc.cluster.local", "db.example.com"),
+        ("alias.default.svc.cluster.local", ""),
+        (WEB, ""),
+        ("none.default.svc.cluster.local", ""),
+        ("cluster.local", ""),
+        ("4.1.244.10.in-addr.arpa", ""),
+        ("8.b.d.0.1.0.0.2.ip6.arpa", ""),
+    ],
+)
+def test_unresolved_name_outside_is_the_asked_one_or_that_of_an_alias(
+    names: ClusterNames, name: str, unresolved: str
+) -> None:
+    assert names.find_unresolved(name) == unresolved

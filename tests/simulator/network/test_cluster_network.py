@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.busybox.programs.inetutils import PipeSink
 from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.network.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events, serving
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -204,6 +209,36 @@ def test_refused_connections(harness: ContainerHarness, script: str, err: bytes)
     session = harness.run("sh", "-c", script)
     harness.clock.advance(4)
     assert (session.output.code, take_output(session)) == (1, {1: b"", 2: err})
+
+
+def test_allowed_egress_is_reached_from_the_machine(harness: ContainerHarness) -> None:
+    """By name and address; other ports are refused, and other names are events of the pod."""
+    external: Any = harness.network.external
+    api: SimulatedCluster = external._api
+    sink = PipeSink()
+
+    async def run() -> bytes:
+        async with serving() as port:
+            api.egress.add(EgressTarget("host.kwait.internal", port))
+            [address] = external.resolve("host.kwait.internal", CLUSTER_DNS_ADDRESS)
+            assert external.resolve("host.kwait.internal", "172.30.0.1") == [address]
+            assert external.connect(address, port + 1, sink) == "Connection refused"
+            connecting = external.connect(address, port, sink)
+            while connecting.result is None:
+                await async_sleep(0)
+            connecting.result.stdin.send(b"hello")
+            connecting.result.stdin.close()
+            while not len(sink.pipe):
+                await async_sleep(0)
+            connecting.result.stop()
+            await async_sleep(0)
+        return sink.pipe.take(100)
+
+    assert asyncio.run(run()) == b"read hello"
+    add_pod(api)
+    for server in (CLUSTER_DNS_ADDRESS, "172.30.0.1"):
+        assert external.resolve("pypi.org", server, CLIENT) == []
+    assert [reason for _, reason, _ in list_events(api)] == ["EgressNotAllowed"]
 
 
 def test_local_traffic_policy_selects_endpoints_of_the_node(api: SimulatedCluster) -> None:

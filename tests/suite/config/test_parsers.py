@@ -14,6 +14,7 @@ from pytest_kwait.suite.config.parsers import (
     read_choice,
     read_dns_label,
     read_duration,
+    read_egress,
     read_heartbeat,
     read_images,
     read_limit,
@@ -149,6 +150,21 @@ def test_valid_values_are_parsed(read: Reader, value: Any, expected: Any) -> Non
             "image=' ' (from env KWAIT_X) is not valid: use PATTERN=COMMAND, for example "
             "shop/web:*=python -m shop.web",
         ),
+        *(
+            (
+                read_egress,
+                value,
+                f"egress={value[0]!r} (from env KWAIT_X) is not valid: use HOST:PORT with a DNS "
+                "name, an IPv4 address or localhost, and a port from 1 to 65535, for example "
+                "pypi.org:443",
+            )
+            for value in (["pypi.org"], [" "], ["*:443"], ["https://pypi.org"], ["[::1]:80"])
+        ),
+        (
+            read_egress,
+            "a.org:1\n\na.org:1",
+            "egress='a.org:1' (from env KWAIT_X) is not valid: it is given twice; leave one out",
+        ),
         (
             read_limit,
             True,
@@ -177,6 +193,18 @@ def test_images_are_a_list_or_one_per_line() -> None:
             ("shop/web:*", ("python", "-m", "shop web")),
             ("db", ("./db", "-v")),
         ]
+
+
+def test_egress_is_a_list_or_one_per_line() -> None:
+    for value in (["a.org:1", "b.org:2"], "\na.org:1\n\n b.org:2\n"):
+        assert read_egress(value, "egress", "ini kwait_egress") == (("a.org", 1), ("b.org", 2))
+
+
+def test_blank_egress_is_refused() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"^egress=' ' \(from env KWAIT_EGRESS\) is not valid"
+    ):
+        read_egress(" ", "egress", "env KWAIT_EGRESS")
 
 
 @pytest.mark.parametrize("length", [63, 64])

@@ -95,8 +95,8 @@ def test_unknown_setting_error_suggests_similar_names() -> None:
         Settings().setting("pol")
     assert str(caught.value) == (
         "setting='pol' is not valid: did you mean poll? the settings are cluster, kubeconfig, "
-        "context, allowed_contexts, timing, api_only, image, poll, mode, fail_fast, grace, "
-        "timeout, stable_for, timeout_scale, namespace, namespace_scope, pod_security, "
+        "context, allowed_contexts, timing, api_only, image, egress, poll, mode, fail_fast, "
+        "grace, timeout, stable_for, timeout_scale, namespace, namespace_scope, pod_security, "
         "namespace_limit, namespace_rate, deletion_wait, keep, run_id, shard, "
         "session_waits, allowed_not_ready_nodes, non_blocking_taints, min_startup_pods, "
         "artifacts, heartbeat, janitor, report"

@@ -21,8 +21,14 @@ _LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 -
 class ExternalNetwork(Protocol):
     """The network outside a pod."""
 
-    def resolve(self, name: str, server: str) -> list[str]:
-        """Return the addresses that a DNS server has for a fully qualified name."""
+    def resolve(self, name: str, server: str, source: str = "") -> list[str]:
+        """Return the addresses that a DNS server has for a fully qualified name.
+
+        Args:
+            name: the name.
+            server: the address of the DNS server.
+            source: the pod's address.
+        """
         ...
 
     def connect(
@@ -152,7 +158,7 @@ class Network:
 
     def resolve(self, name: str, server: str) -> list[str]:
         """Return the addresses that a DNS server has for a fully qualified name."""
-        return self.external.resolve(name, server) if self.external is not None else []
+        return self.external.resolve(name, server, self.address) if self.external else []
 
     def open_connection(
         self, port: int, sink: Sink, *, inside: bool = False, source: str = ""
