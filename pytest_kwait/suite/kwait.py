@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pytest_kwait.apimachinery.selectors import format_label_selector
@@ -29,7 +30,6 @@ from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.parsers import PodSecurity, parse_pod_security, read_dns_label
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
-from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.manifests import ManifestWriter, Source, read_manifests
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
+    from pytest_kwait.suite.informers import Informers
 
 __all__ = [
     "Kwait",
@@ -135,10 +136,9 @@ class Kwait:
         self.cluster = cluster
         self.client = client
         self.namespace = namespace
-        self.informers = Informers(client, namespace)
         self._defaults = defaults
         self._session = Session.of(client)
-        self._forwards = ExitStack()
+        self._closing = ExitStack()
         self._folders = folders
         self._namespace_maker = namespace_maker
         self._writer = ManifestWriter(
@@ -156,6 +156,15 @@ class Kwait:
 
     def __repr__(self) -> str:
         return f"<Kwait {self.namespace} on {self.cluster.provider}>"
+
+    @cached_property
+    def informers(self) -> Informers:
+        """The informers of the test, by resource name; made on first use."""
+        from pytest_kwait.suite.informers import Informers
+
+        informers = Informers(self.client, self.namespace)
+        self._closing.callback(informers.stop)
+        return informers
 
     @property
     def settings(self) -> Settings:
@@ -495,7 +504,7 @@ class Kwait:
             local_port=local_port,
             deadline=Deadline.after(None, self._session.clock),
         )
-        return self._forwards.enter_context(forward)
+        return self._closing.enter_context(forward)
 
     def url(
         self,
@@ -635,8 +644,7 @@ class Kwait:
         `keep` nothing is deleted: the objects get an annotation with their expiry. With `leave`
         they are left to the end of the run.
         """
-        self._forwards.close()
-        self.informers.stop()
+        self._closing.close()
         if keep:
             return self._writer.keep()
         if leave:

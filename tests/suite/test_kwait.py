@@ -11,6 +11,7 @@ from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.config.parsers import PodSecurity
 from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.kwait import (
     Kwait,
     NamespaceRequest,
@@ -388,6 +389,15 @@ def test_unstarted_informer_is_an_error(kwait: Kwait) -> None:
     assert len(kwait.informers) == 0
     with pytest.raises(KeyError, match="no informer of 'pods' was started; there is none"):
         kwait.informers["pods"]
+
+
+def test_informers_stop_with_the_test(kwait: Kwait, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[Informers] = []
+    monkeypatch.setattr(Informers, "stop", lambda self: stopped.append(self))
+    informers = kwait.informers
+
+    assert kwait.close() == []
+    assert stopped == [informers]
 
 
 _MAPPING = 'use a mapping of label names to texts, for example {"team": "a"}'
