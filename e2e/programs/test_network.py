@@ -10,11 +10,13 @@ from urllib.request import urlopen
 
 import pytest
 import trustme
+from kubernetes.client import CoreV1Api
+from kubernetes.client.exceptions import ApiException
 
 from e2e.conftest import MAPPINGS, PROGRAMS
 from e2e.pods.manifest import pod
 from e2e.programs.test_programs import web
-from pytest_kwait import ApiError
+from pytest_kwait import ApiError, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,10 +283,8 @@ def test_machine_is_out_of_reach(kwait: Kwait, wait_for_pod_ready: Wait) -> None
     assert run_python(kwait, code).split() == ["True", "True"]
 
 
-def test_api_server_calls_a_webhook_in_the_cluster(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_webhook_ready: Wait
-) -> None:
-    """Through its service, with the certificate of the configuration."""
+def price_check(kwait: Kwait) -> list[dict[str, Any]]:
+    """Return a webhook that refuses goods without a price; the pod that answers it is the last."""
     host = f"check.{kwait.namespace}.svc"
     authority = trustme.CA()
     certificate = authority.issue_cert(host)
@@ -303,12 +303,6 @@ def test_api_server_calls_a_webhook_in_the_cluster(
         "volumeMounts": [{"name": "tls", "mountPath": "/tls"}],
     }
     volumes = [{"name": "tls", "secret": {"secretName": "tls"}}]
-    kwait.create(
-        secret,
-        pod("check", container, labels=_LABELS, volumes=volumes, terminationGracePeriodSeconds=1),
-        service("check", ports=[{"port": 443, "targetPort": 8443}]),
-    )
-    wait_for_pod_ready("check")
     webhook = {
         "name": "price.kwait.test",
         "admissionReviewVersions": ["v1"],
@@ -325,20 +319,56 @@ def test_api_server_calls_a_webhook_in_the_cluster(
             }
         ],
     }  # fmt: skip
-    kwait.create(
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": kwait.namespace},
-            "webhooks": [webhook],
-        }
-    )
-    goods = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "goods"}}
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": kwait.namespace},
+        "webhooks": [webhook],
+    }
+    return [
+        secret,
+        service("check", ports=[{"port": 443, "targetPort": 8443}]),
+        configuration,
+        pod("check", container, labels=_LABELS, volumes=volumes, terminationGracePeriodSeconds=1),
+    ]
+
+
+GOODS: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "goods"}}
+
+
+def test_api_server_calls_a_webhook_in_the_cluster(
+    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_webhook_ready: Wait
+) -> None:
+    """Through its service, with the certificate of the configuration."""
+    *others, configuration, check = price_check(kwait)
+    kwait.create(*others, check)
+    wait_for_pod_ready("check")
+    kwait.create(configuration)
     wait_for_webhook_ready(
-        f"validatingwebhookconfiguration/{kwait.namespace}", goods, denial="a price is missing"
+        f"validatingwebhookconfiguration/{kwait.namespace}", GOODS, denial="a price is missing"
     )
     with pytest.raises(
         ApiError, match=r'"price\.kwait\.test" denied the request: a price is missing'
     ):
-        kwait.create(goods)
-    kwait.create({**goods, "data": {"price": "3"}})
+        kwait.create(GOODS)
+    kwait.create({**GOODS, "data": {"price": "3"}})
+
+
+def test_a_webhook_that_is_still_starting_is_awaited(kwait: Kwait) -> None:
+    """An object of it is created once its pod is ready."""
+    goods = {**GOODS, "data": {"price": "3"}}
+    *others, check = price_check(kwait)
+    kwait.create(*others)
+    core: Any = CoreV1Api(kwait.client)
+
+    def is_called() -> bool:
+        try:
+            core.create_namespaced_config_map(kwait.namespace, goods, dry_run="All")
+        except ApiException:
+            return True
+        return False
+
+    # A server calls a new webhook only once it has seen the configuration.
+    wait.poll_immediate(0.1, 60, is_called)
+    kwait.create(check, goods)
+    assert kwait.get("pod/check")["status"]["containerStatuses"][0]["ready"]

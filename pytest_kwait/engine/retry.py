@@ -227,13 +227,17 @@ def create_once(
     namespace: str | None,
     deadline: Deadline,
     field_validation: FieldValidation = "Strict",
+    errors: ErrorLog | None = None,
 ) -> dict[str, Any]:
     """Create an object once: retried like a read, looked up after a lost answer.
+
+    Args:
+        errors: the log of API errors, empty; None to drop them.
 
     Raises:
         ApiError: a final error, or the last one before the deadline.
     """
-    errors = ErrorLog()
+    errors = errors if errors is not None else ErrorLog()
     try:
         return request_with_retry(
             lambda deadline: session.create(

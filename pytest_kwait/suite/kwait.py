@@ -23,7 +23,13 @@ from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.retry import request_with_retry
-from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitTimeout
+from pytest_kwait.errors import (
+    ApiError,
+    ClusterError,
+    InvalidArgument,
+    WaitFailed,
+    WaitTimeout,
+)
 from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
 from pytest_kwait.suite.bound_wait import BoundWait
@@ -149,6 +155,7 @@ class Kwait:
             deadline=self._deadline,
             established=lambda crd: self._bound("wait_for_crd_established")(crd),
             gone=self._gone,
+            callable_webhook=self._wait_for_webhook,
         )
         self._owned = owned
         self.left: Problems = []
@@ -198,7 +205,8 @@ class Kwait:
             InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
                 and line.
             ApiError: the server refuses; a note names the manifest.
-            WaitFailed: a definition can no longer be established.
+            WaitFailed: a definition can no longer be established, or the service of a webhook that
+                fails the request has had no ready endpoint for the grace period.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
@@ -217,7 +225,8 @@ class Kwait:
             InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
                 and line.
             ApiError: the server refuses, or the object exists; a note names the manifest.
-            WaitFailed: a definition can no longer be established.
+            WaitFailed: a definition can no longer be established, or the service of a webhook that
+                fails the request has had no ready endpoint for the grace period.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
@@ -730,6 +739,28 @@ class Kwait:
     ) -> None:
         wait = BoundWait(VERBS["wait_for_gone"], self._defaults())
         wait(resource, name, uid, namespace=namespace, **options)
+
+    def _wait_for_webhook(self, error: ApiError) -> None:
+        """Return once the webhook that failed a request has a ready endpoint, or may have one.
+
+        Raises:
+            WaitFailed: it has had none for the grace period.
+        """
+        from pytest_kwait.framework.cluster.webhooks import parse_uncalled_webhook
+
+        webhook = parse_uncalled_webhook(error)
+        if webhook is None:
+            return
+        try:
+            self._verb("wait_for_webhook_endpoint")(
+                webhook.service, webhook.name, namespace=webhook.namespace
+            )
+        except (ApiError, WaitTimeout):
+            # The request is tried again, up to its own limit.
+            return
+        except WaitFailed as failure:
+            failure.add_note(str(error))
+            raise failure from None
 
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
         """Return a function that waits until an object is gone, with one limit for all."""

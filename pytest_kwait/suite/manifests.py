@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, split_api_version
 from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
-from pytest_kwait.engine.retry import create_once, request_with_retry
+from pytest_kwait.engine.retry import ErrorAction, ErrorLog, create_once, request_with_retry
 from pytest_kwait.errors import (
     ApiError,
     InvalidArgument,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.session import Session
     from pytest_kwait.client.write_options import FieldValidation
-    from pytest_kwait.clock import Deadline
+    from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
 
 
@@ -340,6 +340,30 @@ _SCHEMA_TIMEOUT = 5.0
 """Maximum seconds of the request for the schema of a refused object."""
 
 
+class _WriteErrors(ErrorLog):
+    """The errors of a write, which is tried again once a webhook that failed it may be called.
+
+    Args:
+        clock: the clock of the grace after an outage.
+        callable_webhook: waits until the webhook that failed a request has a ready endpoint.
+    """
+
+    def __init__(self, clock: Clock, callable_webhook: Callable[[ApiError], object]) -> None:
+        super().__init__(clock)
+        self._callable_webhook = callable_webhook
+
+    def decide(self, error: ApiError) -> ErrorAction:
+        """Return the reaction to an error, before a retry once the webhook may be called.
+
+        Raises:
+            WaitFailed: the webhook's service has had no ready endpoint for the grace period.
+        """
+        action = super().decide(error)
+        if action is ErrorAction.RETRY:
+            self._callable_webhook(error)
+        return action
+
+
 class ManifestWriter:
     """Applies and creates objects; tracks those that are not deleted with the namespace.
 
@@ -350,6 +374,7 @@ class ManifestWriter:
         deadline: returns the deadline of one request.
         established: waits until the CustomResourceDefinition of a name is served.
         gone: waits until the object of a kind, namespace, name and UID is gone.
+        callable_webhook: waits until the webhook that failed a request has a ready endpoint.
     """
 
     def __init__(
@@ -362,6 +387,7 @@ class ManifestWriter:
         deadline: Callable[[], Deadline],
         established: Callable[[str], object],
         gone: Callable[[Resource, str | None, str, str], object],
+        callable_webhook: Callable[[ApiError], object],
     ) -> None:
         self._session = session
         self._namespace = namespace
@@ -370,6 +396,7 @@ class ManifestWriter:
         self._deadline = deadline
         self._established = established
         self._gone = gone
+        self._callable_webhook = callable_webhook
         self._created = CreatedObjects(session)
 
     def apply(
@@ -417,7 +444,7 @@ class ManifestWriter:
             place = (own or self._namespace) if resource.namespaced else None
             try:
                 written.append(write(resource, document.object, place))
-            except (ApiError, WaitTimeout) as error:
+            except (ApiError, WaitFailed, WaitTimeout) as error:
                 self._check_unknown_fields(document, resource, error)
                 error.add_note(f"{document.title} of {document.place}")
                 raise
@@ -426,7 +453,7 @@ class ManifestWriter:
         return written
 
     def _check_unknown_fields(
-        self, document: Document, resource: Resource, error: ApiError | WaitTimeout
+        self, document: Document, resource: Resource, error: ApiError | WaitFailed | WaitTimeout
     ) -> None:
         """Raise `InvalidManifest` in place of a refusal of unknown fields."""
         if isinstance(error, ApiError):
@@ -518,7 +545,11 @@ class ManifestWriter:
                 resource, obj, namespace, field_validation=validation, deadline=deadline
             ),
             self._deadline(),
+            self._errors(),
         )
+
+    def _errors(self) -> ErrorLog:
+        return _WriteErrors(self._session.clock, self._callable_webhook)
 
     def _create(
         self,
@@ -533,7 +564,13 @@ class ManifestWriter:
         while True:
             try:
                 created = create_once(
-                    self._session, resource, labelled, namespace, self._deadline(), validation
+                    self._session,
+                    resource,
+                    labelled,
+                    namespace,
+                    self._deadline(),
+                    validation,
+                    self._errors(),
                 )
             except ApiError as error:
                 created = self._in_the_way(resource, obj, namespace, error)

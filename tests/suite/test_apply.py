@@ -9,9 +9,11 @@ import pytest
 from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.errors import ApiError, WaitTimeout
+from pytest_kwait.engine import retry
+from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.manifests import InvalidManifest, ManifestWriter, read_manifests
+from pytest_kwait.wait.backoff import Backoff
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -49,7 +51,11 @@ def definition(**changes: Any) -> dict[str, Any]:
     }
 
 
-def writer(cluster: FakeCluster, established: Callable[[str], object]) -> ManifestWriter:
+def writer(
+    cluster: FakeCluster,
+    established: Callable[[str], object],
+    callable_webhook: Callable[[ApiError], object] = lambda _: None,
+) -> ManifestWriter:
     return ManifestWriter(
         Session.of(cluster.client()),
         "ci-1",
@@ -58,6 +64,7 @@ def writer(cluster: FakeCluster, established: Callable[[str], object]) -> Manife
         deadline=lambda: Deadline.after(10),
         established=established,
         gone=lambda *_: pytest.fail("nothing is in the way"),
+        callable_webhook=callable_webhook,
     )
 
 
@@ -173,3 +180,42 @@ def test_unknown_field_is_refused_at_once(cluster: FakeCluster, verb: str, tmp_p
     assert [each for each in transport.requests if each.startswith(method)] == 2 * [
         f"{method} {place}"
     ]
+
+
+UNCALLED = ApiError(
+    'Internal error occurred: failed calling webhook "w": failed to call webhook: Post '
+    '"https://guard.ci-1.svc:443/": connection refused',
+    status=500,
+    reason="InternalError",
+)
+
+
+@pytest.mark.parametrize("verb", ["apply", "create"])
+def test_a_write_is_tried_again_once_its_webhook_may_be_called(
+    cluster: FakeCluster, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "make_retry_backoff", lambda: Backoff(0.0, steps=1))
+    cluster.transport.defined.append(WIDGETS)
+    method = {"apply": "PATCH", "create": "POST"}[verb]
+    place = f"/apis/{GROUP}/v1/namespaces/ci-1/widgets"
+
+    def refuse(name: str) -> None:
+        path = f"{place}/{name}" if verb == "apply" else place
+        cluster.transport.refuse(method, path, UNCALLED)
+
+    refuse("small")
+    awaited: list[ApiError] = []
+
+    def callable_webhook(error: ApiError) -> None:
+        awaited.append(error)
+        if len(awaited) == 2:
+            raise WaitFailed("the webhook is down")
+
+    write = getattr(writer(cluster, never, callable_webhook), verb)
+    (written,) = write(read_manifests([WIDGET], []))
+    assert written["metadata"]["name"] == "small"
+    assert awaited == [UNCALLED]
+    refuse("large")
+    with pytest.raises(WaitFailed, match="the webhook is down") as caught:
+        write(read_manifests([WIDGET | {"metadata": {"name": "large"}}], []))
+    assert caught.value.__notes__ == ["widget/large of manifest 1"]

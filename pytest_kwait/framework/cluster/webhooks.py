@@ -1,4 +1,4 @@
-"""Wait for an admission webhook that answers, proven by a dry run.
+"""Wait for an admission webhook that answers, or for the endpoints of one that does not.
 
 An existing configuration does not prove that its server answers, and ready endpoints do not
 prove that the API server calls it yet. A probe object is created as a dry run and never stored.
@@ -6,38 +6,55 @@ prove that the API server calls it yet. A probe object is created as a dry run a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import (
     CONFIG_MAPS,
+    ENDPOINT_SLICES,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
 )
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
-from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
+from pytest_kwait.engine.options import (
+    GRACE_LONG,
+    WaitOptions,
+    check_text,
+    parse_target,
+    resolve_options,
+)
 from pytest_kwait.engine.retry import request_once
+from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.endpoints import ServiceEndpoints, SliceFields, slice_selector
 from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
-from pytest_kwait.framework.registry import wait
+from pytest_kwait.framework.registry import verb, wait
+from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "PROBE_KINDS",
     "AnsweringWebhook",
+    "CallableWebhook",
+    "UncalledWebhook",
     "build_probe",
+    "parse_uncalled_webhook",
+    "wait_for_webhook_endpoint",
     "wait_for_webhook_ready",
 ]
 
@@ -354,3 +371,162 @@ def wait_for_webhook_ready(
         denial=None if denial is None else check_text("denial", denial),
         mutation=mutation,
     )
+
+
+class UncalledWebhook(NamedTuple):
+    """A webhook that the API server could not call.
+
+    Args:
+        name: its name.
+        namespace: the namespace of its service.
+        service: the name of its service.
+    """
+
+    name: str
+    namespace: str
+    service: str
+
+
+_UNCALLED = re.compile(
+    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
+)
+
+
+def parse_uncalled_webhook(error: ApiError) -> UncalledWebhook | None:
+    """Return the webhook that failed a request; None for other errors and webhooks by URL.
+
+    Source: apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, apiserver
+    pkg/util/webhook/serviceresolver.go.
+    """
+    found = _UNCALLED.search(error.message) if error.status >= 500 else None
+    return None if found is None else UncalledWebhook(**found.groupdict())
+
+
+class CallableWebhook(ServiceEndpoints):
+    """The service of a webhook has a ready endpoint.
+
+    Without one the condition fails, as the objects that need the webhook cannot be written; for
+    pods that may still become ready only after a while.
+
+    Args:
+        webhook: the webhook.
+        configuration: its configuration, `validatingwebhookconfiguration/guard`; may be empty.
+        patience: seconds in which its pods may start, before the failure and its grace period.
+    """
+
+    detect_pod_failure = staticmethod(detect_owned_pod_failure)
+
+    def __init__(self, webhook: UncalledWebhook, configuration: str, patience: float) -> None:
+        super().__init__(webhook.namespace, webhook.service, "be called")
+        self.object.follows_name = True
+        self._webhook = webhook
+        self._configuration = configuration
+        self._patience = patience
+        self._now = 0.0
+        self._starting_until = math.inf
+
+    @property
+    def subject(self) -> str:
+        """The webhook, with its configuration if known."""
+        of = f" of {self._configuration}" if self._configuration else ""
+        return f"webhook {self._webhook.name}{of}"
+
+    @property
+    def due(self) -> float:
+        """The time at which the patience with starting pods ends; infinite once it has."""
+        return self._starting_until if self._now < self._starting_until else math.inf
+
+    def set_time(self, now: float, *, fresh: bool) -> None:
+        """Set the time of the next verdict."""
+        self._now = now
+
+    def verdict(self) -> Verdict:
+        """Decide by the service's ready endpoints, and without one by its pods."""
+        verdict = super().verdict()
+        is_starting = isinstance(verdict, Pending) and self.pods.alive > 0
+        if is_starting and self._starting_until == math.inf:
+            self._starting_until = self._now + self._patience
+        if isinstance(verdict, Met) or (is_starting and self._now < self._starting_until):
+            return verdict
+        reason = verdict.reason
+        if isinstance(verdict, Failed):
+            reason = f"{self._missing()}: {reason}"
+        # The service and its pods may be replaced.
+        return Failed(reason, Grace.LONG)
+
+    def _missing(self) -> str | None:
+        if self.slices.ready or self.object.spec.get("type") == "ExternalName":
+            return None
+        return f"service {self.namespace}/{self.object.name} has no ready endpoint"
+
+
+@verb(limit="single_call", summary="a webhook whose service has a ready endpoint")
+def wait_for_webhook_endpoint(
+    client: ApiClient, namespace: str, service: str, webhook: str, **options: Unpack[WaitOptions]
+) -> None:
+    """Return once the service of a webhook has a ready endpoint.
+
+    Without `fail_fast` it returns at once. The grace period is that of a real cluster as long as
+    pods are starting: programs start no faster on the embedded cluster.
+
+    Args:
+        client: the official client.
+        namespace: the namespace of the service.
+        service: its name.
+        webhook: the name of the webhook.
+
+    Raises:
+        ApiError: the server refuses a request.
+        WaitFailed: the service has had no ready endpoint for the grace period.
+        WaitTimeout: it has none at the limit.
+    """
+    session = Session.of(client)
+    settings = resolve_options(options, timeout="single_call", session=session)
+    deadline = Deadline.after(settings.timeout, session.clock)
+    called = UncalledWebhook(webhook, namespace, service)
+    if not settings.fail_fast or _has_ready_endpoint(session, called, deadline):
+        return
+    configuration = _find_configuration(session, called, deadline)
+    is_scaled = settings.grace is None
+    patience = GRACE_LONG * (1.0 - min(session.time_scale, 1.0)) if is_scaled else 0.0
+    condition = CallableWebhook(called, configuration, patience)
+    wait_for_condition(session, condition, settings, deadline)
+
+
+def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> bool:
+    slices = request_once(
+        lambda limit: session.list(
+            ENDPOINT_SLICES,
+            webhook.namespace,
+            label_selector=slice_selector(webhook.service),
+            deadline=limit,
+            type=SliceFields,
+        ),
+        deadline,
+    )
+    return any(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for each in slices.items
+        for endpoint in each.object.get("endpoints") or ()
+    )
+
+
+_LOOKUP_TIMEOUT = 5.0
+"""Maximum seconds of the requests for the configuration of a webhook."""
+
+
+def _find_configuration(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> str:
+    """Return the configuration of a webhook; empty if it is not found or may not be read."""
+    limit = deadline.at_most(_LOOKUP_TIMEOUT)
+    for resource in _KINDS.values():
+        try:
+            listed = session.list(resource, deadline=limit)
+        except (ApiError, DeadlineExceeded):
+            continue
+        for item in listed.items:
+            for each in item.object.get("webhooks") or ():
+                service = (each.get("clientConfig") or {}).get("service") or {}
+                found = (each.get("name"), service.get("namespace"), service.get("name"))
+                if found == webhook:
+                    return f"{resource.singular}/{item.object['metadata']['name']}"
+    return ""

@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait as kw
-from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kwait.client.resource import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    ENDPOINT_SLICES,
+    PODS,
+    SERVICES,
+)
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.webhooks import build_probe, wait_for_webhook_ready
+from pytest_kwait.framework.cluster.webhooks import (
+    UncalledWebhook,
+    build_probe,
+    parse_uncalled_webhook,
+    wait_for_webhook_endpoint,
+    wait_for_webhook_ready,
+)
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition
+from tests.engine.fake_session import FakeSession, condition, pod
 from tests.framework.fake_server import FakeServer
 
 if TYPE_CHECKING:
@@ -427,3 +438,148 @@ def test_generated_probes(rule: Any, kind: str | None) -> None:
     found = build_probe([{"rules": [{**RULE, **rule}]}])
 
     assert (found[1]["kind"] if found else None) == kind
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "found"),
+    [
+        (
+            'failed calling webhook "w.example.com": failed to call webhook: Post '
+            '"https://guard.ci-1.svc:443/check?timeout=10s": dial tcp 10.0.0.3:443: connect: '
+            "connection refused",
+            500,
+            UncalledWebhook("w.example.com", "ci-1", "guard"),
+        ),
+        (
+            'failed calling webhook "w.example.com": failed to call webhook: Post '
+            '"https://guard.example.com/check": connection refused',
+            500,
+            None,
+        ),
+        ('admission webhook "w" denied the request: https://guard.ci-1.svc:443/', 403, None),
+        ("etcdserver: leader changed", 500, None),
+    ],
+)
+def test_webhooks_that_could_not_be_called(message: str, status: int, found: object) -> None:
+    error = ApiError(f"Internal error occurred: {message}", status=status)
+    assert parse_uncalled_webhook(error) == found
+
+
+SLICE_LABELS = {"kubernetes.io/service-name": "guard"}
+
+
+def guard_slice(*, ready: bool) -> dict[str, Any]:
+    endpoint = {"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}
+    return {"metadata": {"name": "guard-1", "labels": SLICE_LABELS}, "endpoints": [endpoint]}
+
+
+def put_guard(session: FakeSession) -> None:
+    service = {"namespace": "ci-1", "name": "guard"}
+    session.put(GUARD, guard(clientConfig={"service": service}))
+    session.put(SERVICES, {"metadata": {"name": "guard"}, "spec": {"selector": {"app": "guard"}}})
+
+
+def await_guard(client: ApiClient, **options: Any) -> None:
+    wait_for_webhook_endpoint(client, "ci-1", "guard", "w.example.com", **options)
+
+
+STARTING = pod("guard-a", labels={"app": "guard"}, conditions=[condition("Ready", "False")])
+CRASHING = pod(
+    "guard-a",
+    labels={"app": "guard"},
+    containerStatuses=[
+        {
+            "name": "main",
+            "restartCount": 4,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1}},
+        }
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({}, "the service's selector app=guard matches no pod"),
+        (STARTING, "1 Running, not ready"),
+        (
+            CRASHING,
+            "pod guard-a: CrashLoopBackOff: container main was restarted 4 times, exit code 1",
+        ),
+    ],
+)
+def test_a_webhook_without_a_ready_endpoint(
+    client: ApiClient, session: FakeSession, found: Any, reason: str
+) -> None:
+    put_guard(session)
+    session.put(ENDPOINT_SLICES, guard_slice(ready=False))
+    session.log_texts = {"guard-a/main": "no certificate"}
+    if found:
+        session.put(PODS, found)
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(client)
+
+    assert caught.value.args == (
+        f"webhook w.example.com of {NAME} can no longer be called: service ci-1/guard has no ready "
+        f"endpoint: {reason}",
+    )
+    assert session.clock.monotonic() == 45.0
+
+
+def test_an_unknown_configuration_and_a_missing_service(
+    client: ApiClient, session: FakeSession
+) -> None:
+    put_guard(session)
+    session.drop(SERVICES, "guard")
+    session.fail("list", GUARD, ApiError("no", status=403, reason="Forbidden"))
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(client, grace="3s")
+
+    assert caught.value.args == (
+        "webhook w.example.com can no longer be called: service ci-1/guard has no ready endpoint: "
+        "there is no service of that name",
+    )
+    assert session.clock.monotonic() == 3.0
+
+
+def test_a_webhook_that_becomes_ready_within_the_grace(
+    client: ApiClient, session: FakeSession
+) -> None:
+    put_guard(session)
+    session.put(PODS, STARTING)
+    session.at(44, session.put, ENDPOINT_SLICES, guard_slice(ready=True))
+
+    await_guard(client)
+
+    assert session.clock.monotonic() == 44.0
+
+
+@pytest.mark.parametrize(("found", "after"), [({}, 4.5), (STARTING, 45.0), (CRASHING, 4.5)])
+def test_pods_of_a_webhook_that_start_have_the_grace_of_a_real_cluster(
+    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch, found: Any, after: Any
+) -> None:
+    monkeypatch.setattr(FakeSession, "time_scale", 0.1)
+    put_guard(session)
+    session.log_texts = {"guard-a/main": ""}
+    if found:
+        session.put(PODS, found)
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(client)
+
+    assert caught.value.waited == pytest.approx(after)
+
+
+def test_a_webhook_with_a_ready_endpoint_is_not_awaited(
+    client: ApiClient, session: FakeSession
+) -> None:
+    put_guard(session)
+    session.put(ENDPOINT_SLICES, guard_slice(ready=True))
+    await_guard(client)
+    assert session.requests == ["list endpointslices kubernetes.io/service-name=guard"]
+    session.drop(ENDPOINT_SLICES, "guard-1")
+    await_guard(client, fail_fast=False)
+    assert len(session.requests) == 1
