@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Merge the reports."""
     # Imports for JSON are expensive; other commands do without them.
-    from pytest_kwait.suite.config.parsers import read_reports
+    from pytest_kwait.suite.config.settings import read_reports
     from pytest_kwait.suite.report.files import check_writable, read_report, write_report
     from pytest_kwait.suite.report.run_report import list_omissions, merge_reports
 

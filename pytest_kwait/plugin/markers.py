@@ -20,7 +20,7 @@ from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import is_built_on_library, namespace_node, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
-from pytest_kwait.suite.config.parsers import suggest_name
+from pytest_kwait.suite.config.settings import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -90,7 +90,7 @@ def _wait_defaults(
     timeouts: Mapping[str, float] | None,
 ) -> WaitDefaults:
     from pytest_kwait.suite.bound_wait import WaitDefaults
-    from pytest_kwait.suite.config.parsers import complete_timeouts
+    from pytest_kwait.suite.config.settings import complete_timeouts
 
     item = running_item(config)
     settings = settings_in_force(config, node)

@@ -16,8 +16,7 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.config.options import OPTIONS, TIMEOUTS, SettingDefinition
-from pytest_kwait.suite.config.parsers import suggest_name
-from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.config.settings import Settings, suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

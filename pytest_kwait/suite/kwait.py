@@ -34,8 +34,12 @@ from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
 from pytest_kwait.suite.bound_wait import BoundWait
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
-from pytest_kwait.suite.config.parsers import PodSecurity, parse_pod_security, read_dns_label
-from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
+from pytest_kwait.suite.config.settings import (
+    DEFAULT_SOURCE,
+    PodSecurity,
+    parse_pod_security,
+    read_dns_label,
+)
 from pytest_kwait.suite.manifests import ManifestWriter, Source, read_manifests
 
 if TYPE_CHECKING:

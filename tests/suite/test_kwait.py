@@ -9,8 +9,7 @@ from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
-from pytest_kwait.suite.config.parsers import PodSecurity
-from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.config.settings import PodSecurity, Settings
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.kwait import (
     Kwait,

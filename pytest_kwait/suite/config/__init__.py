@@ -1,4 +1,4 @@
-"""Settings: their definitions, parsers, and the precedence of their sources.
+"""Settings: their definitions, their values, and the precedence of their sources.
 
 Contents: pure functions on values. Reading options and the environment is
 `plugin.settings`.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.suite.config.parsers import Reader
-
 __all__ = ["OPTIONS", "SETTING_DEFINITIONS", "TIMEOUTS", "SettingDefinition"]
 
 
@@ -22,7 +20,7 @@ class SettingDefinition:
 
     Args:
         name: as in `kwait.settings`; `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it.
-        kind: the parser, as in `parsers.read_…`, or the valid texts.
+        kind: the parser, as in `settings.read_…`, or the valid texts.
         help: the help text, without the default.
         scope: `test` if a marker can set it for one test, else `run`.
         option: whether it has an option, an environment name and an ini name.
@@ -51,16 +49,6 @@ class SettingDefinition:
         self.scope = scope
         self.option = option
         self.repeatable = repeatable
-
-    @property
-    def read(self) -> Reader:
-        """The parser of its values."""
-        from pytest_kwait.suite.config import parsers as values
-
-        if isinstance(self.kind, tuple):
-            return values.read_choice(*self.kind)
-        read: Reader = getattr(values, f"read_{self.kind}")
-        return read
 
     @property
     def flag(self) -> str:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
-    from pytest_kwait.suite.config.parsers import PodSecurity
+    from pytest_kwait.suite.config.settings import PodSecurity
 
 __all__ = ["NamespaceDeletions", "NamespaceQuota", "Namespaces"]
 
