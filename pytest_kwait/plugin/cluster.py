@@ -1,4 +1,4 @@
-"""The cluster of the run: checked at the start, shared by all workers of pytest-xdist.
+"""The cluster of the run: checked at the start, shared by all workers; faults end with tests.
 
 The controller owns the cluster and never collects tests: it starts the cluster when a worker first
 requests it. Without pytest-xdist the process owns it.
@@ -14,14 +14,15 @@ import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.plugin.run import Run, run_key, run_of
+from pytest_kwait.plugin.run import Run, run_key, run_of, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.clusters.faults import FaultScope
     from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
@@ -32,6 +33,7 @@ __all__ = [
     "allowed_egress",
     "check_rights",
     "cluster_of",
+    "end_faults_with_tests",
     "is_cluster_overridden",
     "map_images",
     "mapped_images",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
+_faults_key = pytest.StashKey[Any]()
 _mapped_key: pytest.StashKey[dict[str, ImageMapping]] = pytest.StashKey()
 _allowed_key: pytest.StashKey[set[EgressTarget]] = pytest.StashKey()
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
@@ -174,6 +177,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             # Of a conftest below the first one that the cluster was used from.
             function = cast("pytest.Function", item)
             function.fixturenames = list(dict.fromkeys((f"_{name}", *function.fixturenames)))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """End the faults of the test, before and after its fixtures are torn down."""
+    trouble = _undo_faults(item.config)
+    try:
+        return (yield)
+    finally:
+        trouble = _undo_faults(item.config) or trouble
+        if trouble is not None:
+            raise trouble
 
 
 def _is_overridden(item: pytest.Item, fixture: str) -> bool:
@@ -356,3 +371,33 @@ def uses_cluster(item: pytest.Item) -> bool:
         ours - {*_ADDED_FIXTURES, "kwait_timeouts"}
         or (fixtures | marks) & {"manifests", *WAIT_NAMES}
     )
+
+
+def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
+    """End the faults of `cluster` at the end of each test."""
+    if hasattr(cluster, "fault_place"):  # a conftest may return any object
+        cluster.fault_place = lambda: _fault_scope(config)
+        config.stash[_faults_key] = cluster
+
+
+def _undo_faults(config: pytest.Config) -> KwaitError | None:
+    """End all faults; errors are reported if the cluster cannot end them by itself."""
+    cluster = config.stash.get(_faults_key, None)
+    if cluster is None or "faults" not in vars(cluster):
+        return None
+    try:
+        cluster.faults.undo_all()
+    except KwaitError as error:
+        return error
+    return None
+
+
+def _fault_scope(config: pytest.Config) -> FaultScope:
+    from pytest_kwait.clusters.faults import FaultScope
+
+    item = running_item(config)
+    if not isinstance(item, pytest.Function):
+        return FaultScope(alone=False)
+    alone = any(map(item.get_closest_marker, ("serial", "disruptive")))
+    given: dict[str, Any] = item.funcargs
+    return FaultScope(given.get("kwait_namespace", ""), given.get("kwait_client"), alone)

@@ -108,8 +108,12 @@ def kwait_cluster(
 ) -> Iterator[Cluster]:
     """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images, .egress."""
     activate(request.config)
-    from pytest_kwait.plugin.cluster import allowed_egress, cluster_of, mapped_images
-    from pytest_kwait.plugin.faults import end_faults_with_tests
+    from pytest_kwait.plugin.cluster import (
+        allowed_egress,
+        cluster_of,
+        end_faults_with_tests,
+        mapped_images,
+    )
     from pytest_kwait.plugin.run import running_item
     from pytest_kwait.plugin.settings import run_settings
 

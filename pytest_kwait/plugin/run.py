@@ -66,7 +66,6 @@ MODULES = (
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.report",
     "pytest_kwait.plugin.markers",
-    "pytest_kwait.plugin.faults",
     "pytest_kwait.plugin.lock",
     "pytest_kwait.plugin.cleanup",
     "pytest_kwait.plugin.readiness",
