@@ -1,15 +1,23 @@
-"""Cleanup at the end of a run, and its lines in the summary."""
+"""Registrations of a run in its clusters, cleanup at its end, and lines in the summary."""
 
 from __future__ import annotations
 
-import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.plugin.run import format_shard, run_of
+from pytest_kwait.plugin.settings import run_settings
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
+    from pytest_kwait.suite.run_registration import OwnedRegistration
+
+_registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
 _lines_key = pytest.StashKey[list[str]]()
 _crashed_key = pytest.StashKey[bool]()
 _remaining_key = pytest.StashKey[list[str]]()
@@ -19,7 +27,8 @@ _terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
 _CONTROLLER = 0
 """The controller's cluster in messages of its workers."""
 
-_RUN_LEASE_MODULE = "pytest_kwait.plugin.run_lease"
+_lock = threading.Lock()
+"""Held while the registrations of a run change."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,6 +69,49 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         pass
 
 
+def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
+    """Return the run's registration in a cluster; None if the cluster ends with the run."""
+    if cluster.provider == "embedded":
+        return None
+    run = run_of(config)
+    shared = run.source.registration(cluster)
+    if shared is not None:
+        return shared
+    # Imported on use: it loads the client.
+    from pytest_kwait.suite.run_registration import OwnedRegistration
+
+    known = registrations_of(config)
+    if id(cluster) not in known:
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+
+        def report(line: str) -> None:
+            if reporter is not None and config.get_verbosity() > -2:
+                reporter.ensure_newline()
+                # Under pytest-xdist the terminal reporter does not know that a line is unfinished.
+                if reporter._tw.width_of_current_line:
+                    reporter.line("")
+                reporter.write_line(f"kwait: {line}")
+
+        registration = OwnedRegistration(
+            run.id,
+            run.nonce,
+            cluster,
+            run_settings(config),
+            shard=format_shard(config),
+            report=report,
+        )
+        # Workers ask at the same time, each in a thread.
+        with _lock:
+            return known.setdefault(id(cluster), registration)
+    return known[id(cluster)]
+
+
+def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
+    """Return the registrations of this process, by cluster."""
+    with _lock:
+        return config.stash.setdefault(_registrations_key, {})
+
+
 def record_terminating(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
     """Record namespaces whose deletion was requested; the end of the run waits for them.
 
@@ -90,11 +142,7 @@ def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> 
 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
-    if _RUN_LEASE_MODULE not in sys.modules:
-        # Nothing was created.
-        return
     from pytest_kwait.plugin.kept_namespaces import kept_lines
-    from pytest_kwait.plugin.run_lease import registrations_of
 
     untidy = config.stash.get(_crashed_key, False)
     terminating = config.stash.get(_terminating_key, {})

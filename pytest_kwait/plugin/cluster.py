@@ -81,7 +81,7 @@ def pytest_configure_node(node: Any) -> None:
         from pytest_kwait.plugin.cluster_source import ClusterServer
 
         def registration(cluster: Cluster) -> RunRegistration | None:
-            from pytest_kwait.plugin.run_lease import registration_of
+            from pytest_kwait.plugin.cleanup import registration_of
 
             return registration_of(config, cluster)
 
@@ -226,7 +226,7 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
     missing = run_of(config).source.missing(cluster)
     if missing:
         raise ClusterError(missing)
-    from pytest_kwait.plugin.run_lease import registration_of
+    from pytest_kwait.plugin.cleanup import registration_of
 
     registration = registration_of(config, cluster)
     if registration is not None:

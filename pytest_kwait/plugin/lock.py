@@ -217,7 +217,7 @@ class LockHolder:
         from pytest_kwait.client.resource import LEASES
         from pytest_kwait.client.session import Session
         from pytest_kwait.clock import Deadline
-        from pytest_kwait.plugin.run_lease import registration_of
+        from pytest_kwait.plugin.cleanup import registration_of
         from pytest_kwait.wait.context import DeadlineExceeded
 
         registration = registration_of(self._config, cluster)

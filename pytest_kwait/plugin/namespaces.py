@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.cleanup import record_remaining, record_shared, record_terminating
+from pytest_kwait.plugin.cleanup import (
+    record_remaining,
+    record_shared,
+    record_terminating,
+    registration_of,
+    registrations_of,
+)
 from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.kept_namespaces import (
     NamespaceInUse,
@@ -108,7 +114,6 @@ def make_owner(
     config: pytest.Config, cluster: Cluster, test: str, title: str, *, again: bool = False
 ) -> Owner:
     """Return the owner of a node's namespace; with `again` the one that was returned last."""
-    from pytest_kwait.plugin.run_lease import registration_of
     from pytest_kwait.suite.cleanup.owned_objects import Owner
 
     run = run_of(config)
@@ -132,7 +137,6 @@ def make_namespaces(
     config: pytest.Config, cluster: Cluster, client: ApiClient
 ) -> Iterator[Namespaces]:
     """Return the namespace manager of this process; its deletions are awaited at the end."""
-    from pytest_kwait.plugin.run_lease import registrations_of
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
     settings = run_settings(config)

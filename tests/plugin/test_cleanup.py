@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.plugin import cleanup
 from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
 from pytest_kwait.suite.config.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters.cluster import Cluster
 
 Log = Callable[[], str]
 
@@ -200,3 +207,22 @@ def test_worker_registers_with_the_controllers_lease() -> None:
         assert registration.kinds == ["configmaps.v1.", "jobs.v1.batch"]
     finally:
         desk.close()
+
+
+def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=30)
+    source = SimpleNamespace(registration=lambda cluster: None)
+    run = SimpleNamespace(id="ci-1", nonce="0a", source=source)
+    monkeypatch.setattr(cleanup, "run_of", lambda config: run)
+    monkeypatch.setattr(cleanup, "run_settings", lambda config: both.wait())
+    monkeypatch.setattr(cleanup, "format_shard", lambda config: "")
+    plugins = SimpleNamespace(getplugin=lambda name: None)
+    config = cast("pytest.Config", SimpleNamespace(stash=pytest.Stash(), pluginmanager=plugins))
+    cluster = cast("Cluster", SimpleNamespace(provider="existing"))
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(cleanup.registration_of, config, cluster) for _ in range(2)]
+        first, second = (each.result() for each in asked)
+
+    assert first is second
+    assert list(cleanup.registrations_of(config).values()) == [first]

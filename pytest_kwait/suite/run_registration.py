@@ -1,7 +1,7 @@
-"""The Lease of this run, held by the process that owns the run.
+"""The registration of a run in a cluster: its Lease, its quota of namespaces, and the janitor.
 
-It is held for the workers of pytest-xdist as well. With the first renewal the janitor runs.
-Imported when a namespace is first created.
+The process that owns the run holds the Lease, for the workers of pytest-xdist as well. With the
+first renewal the janitor runs. Imported when a namespace is first created in an existing cluster.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ClusterError, KwaitError
-from pytest_kwait.plugin.run import format_shard, run_of
-from pytest_kwait.plugin.settings import run_settings
 
 # Imported by the main thread: pytest rewrites imported modules, and before Python 3.11.8 and 3.12.2
 # parsing in two threads at once may fail.
@@ -31,15 +27,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.cleanup.janitor import SweepResult
-    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
-
-_registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
-
-_lock = threading.Lock()
-"""Held while the registrations of a run change."""
+__all__ = ["OwnedRegistration"]
 
 _SWEEP_TIMEOUT = 30.0
 """Seconds for the janitor's search, beside the tests."""
@@ -260,43 +250,3 @@ class OwnedRegistration:
         summary = sweep.summary()
         if summary:
             self._lines.append(f"kwait: the janitor {summary}")
-
-
-def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
-    """Return the run's registration in a cluster; None if the cluster ends with the run."""
-    if cluster.provider == "embedded":
-        return None
-    run = run_of(config)
-    shared = run.source.registration(cluster)
-    if shared is not None:
-        return shared
-    known = registrations_of(config)
-    if id(cluster) not in known:
-        reporter = config.pluginmanager.getplugin("terminalreporter")
-
-        def report(line: str) -> None:
-            if reporter is not None and config.get_verbosity() > -2:
-                reporter.ensure_newline()
-                # Under pytest-xdist the terminal reporter does not know that a line is unfinished.
-                if reporter._tw.width_of_current_line:
-                    reporter.line("")
-                reporter.write_line(f"kwait: {line}")
-
-        registration = OwnedRegistration(
-            run.id,
-            run.nonce,
-            cluster,
-            run_settings(config),
-            shard=format_shard(config),
-            report=report,
-        )
-        # Workers ask at the same time, each in a thread.
-        with _lock:
-            return known.setdefault(id(cluster), registration)
-    return known[id(cluster)]
-
-
-def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
-    """Return the registrations of this process, by cluster."""
-    with _lock:
-        return config.stash.setdefault(_registrations_key, {})
