@@ -1,4 +1,4 @@
-"""Registrations of a run in its clusters, cleanup at its end, and lines in the summary."""
+"""Registrations of a run in its clusters, kept namespaces, and cleanup at the end of the run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.plugin.markers import InvalidMarker, settings_of
 from pytest_kwait.plugin.run import format_shard, run_of
 from pytest_kwait.plugin.settings import run_settings
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
+    from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.run_registration import OwnedRegistration
 
 _registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
@@ -23,6 +25,10 @@ _crashed_key = pytest.StashKey[bool]()
 _remaining_key = pytest.StashKey[list[str]]()
 _shared_key = pytest.StashKey[bool]()
 _terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
+_kept_nodes_key = pytest.StashKey[set[Any]]()
+_kept_lines_key = pytest.StashKey[list[str]]()
+_removals_key = pytest.StashKey[dict[str, None]]()
+_namespaces_in_use_key = pytest.StashKey[list["NamespaceInUse"]]()
 
 _CONTROLLER = 0
 """The controller's cluster in messages of its workers."""
@@ -31,16 +37,41 @@ _lock = threading.Lock()
 """Held while the registrations of a run change."""
 
 
+class NamespaceInUse:
+    """A namespace that was created for a node and still exists.
+
+    Args:
+        node: the test, class, module or session that owns it.
+        namespace: its name.
+        advice: the command to inspect it if it is kept.
+        client: the client that created it.
+    """
+
+    def __init__(self, node: Any, namespace: str, advice: str, client: Any) -> None:
+        self.client = client
+        self.node = node
+        self.namespace = namespace
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"namespace {self.namespace} is kept; {self.advice}"
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Record the namespaces that a worker asked to delete, or that it crashed."""
+    """Collect what a worker reports about its namespaces; a crashed worker reports nothing."""
+    config: pytest.Config = node.config
     output = getattr(node, "workeroutput", None)
     if error is not None or output is None:
-        node.config.stash[_crashed_key] = True
-    if (output or {}).get("kwait_shared"):
-        record_shared(node.config)
-    record_terminating(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
-    node.config.stash.setdefault(_remaining_key, []).extend((output or {}).get("kwait_stayed", []))
+        config.stash[_crashed_key] = True
+    output = output or {}
+    if output.get("kwait_shared"):
+        record_shared(config)
+    record_terminating(config, _CONTROLLER, output.get("kwait_going", {}))
+    config.stash.setdefault(_remaining_key, []).extend(output.get("kwait_stayed", []))
+    config.stash.setdefault(_kept_lines_key, []).extend(output.get("kwait_kept", []))
+    removals = dict.fromkeys(output.get("kwait_removals", []))
+    config.stash.setdefault(_removals_key, {}).update(removals)
 
 
 @pytest.hookimpl(trylast=True)
@@ -52,6 +83,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
         output["kwait_shared"] = config.stash.get(_shared_key, False)
         output["kwait_stayed"] = config.stash.get(_remaining_key, [])
+        output["kwait_kept"] = config.stash.get(_kept_lines_key, [])
+        removals: dict[str, None] = config.stash.get(_removals_key, {})
+        output["kwait_removals"] = list(removals)
     # An interrupted run does not wait for deletions.
     patient = exitstatus != pytest.ExitCode.INTERRUPTED
     config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
@@ -61,6 +95,18 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Print remaining objects of tests, and the result of the janitor."""
     for line in (*config.stash.get(_remaining_key, []), *config.stash.get(_lines_key, [])):
         terminalreporter.line(line)
+
+
+@pytest.hookimpl(trylast=True, specname="pytest_terminal_summary")
+def pytest_terminal_summary_kept(terminalreporter: Any, config: pytest.Config) -> None:
+    """List the kept namespaces, in a section of their own."""
+    lines = config.stash.get(_kept_lines_key, [])
+    if lines:
+        terminalreporter.section("kwait: kept namespaces")
+        for line in lines:
+            terminalreporter.line(line)
+        for command in config.stash.get(_removals_key, {}):
+            terminalreporter.line(f"to remove them before they expire, in 24 hours: {command}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -112,6 +158,44 @@ def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
         return config.stash.setdefault(_registrations_key, {})
 
 
+def namespaces_in_use(config: pytest.Config) -> list[NamespaceInUse]:
+    """Return the namespaces that this process created and has not deleted."""
+    return config.stash.setdefault(_namespaces_in_use_key, [])
+
+
+def keep_namespaces(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Keep the namespaces of a test if its settings say so; name them in a failed report."""
+    try:
+        keep = settings_of(item).keep
+    except InvalidMarker:
+        # Reported when the test was set up.
+        return
+    if keep == "always" or (keep == "failed" and report.failed):
+        chain = item.listchain()
+        item.config.stash.setdefault(_kept_nodes_key, set()).update(chain)
+        if report.failed and report.when != "teardown":
+            lines = [str(each) for each in namespaces_in_use(item.config) if each.node in chain]
+            if lines:
+                report.sections.append(("kwait", "\n".join(lines)))
+
+
+def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
+    """Return whether a node's namespace is kept, by its settings or those of its tests."""
+    return settings.keep == "always" or node in config.stash.get(_kept_nodes_key, ())
+
+
+def report_kept(config: pytest.Config, line: str, removal: str = "") -> None:
+    """Add a kept namespace to the summary of the run.
+
+    Args:
+        line: its name, and how to inspect it.
+        removal: the command that removes it; empty if it ends with its cluster.
+    """
+    config.stash.setdefault(_kept_lines_key, []).append(line)
+    if removal:
+        config.stash.setdefault(_removals_key, {})[removal] = None
+
+
 def record_terminating(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
     """Record namespaces whose deletion was requested; the end of the run waits for them.
 
@@ -142,15 +226,13 @@ def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> 
 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
-    from pytest_kwait.plugin.kept_namespaces import kept_lines
-
     untidy = config.stash.get(_crashed_key, False)
     terminating = config.stash.get(_terminating_key, {})
     for place, registration in registrations_of(config).items():
         going = {**terminating.get(place, {}), **terminating.get(_CONTROLLER, {})}
         yield from registration.end(
             untidy=untidy,
-            kept=bool(kept_lines(config)),
+            kept=bool(config.stash.get(_kept_lines_key, [])),
             shared=config.stash.get(_shared_key, False) and not _is_worker(config),
             going=going,
             patient=patient,

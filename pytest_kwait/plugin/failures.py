@@ -1,27 +1,46 @@
-"""Facts of a failed test, carried by its report to the processes that show them.
+"""Failures of tests: how they are shown, and their facts, carried by reports to other processes.
 
+An error of this package is shown by its message and the user's line, without the package's frames.
 A report arrives in the controller even if the worker that made it dies later.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
+from pytest_kwait.plugin.cleanup import keep_namespaces, namespaces_in_use
 from pytest_kwait.plugin.run import guard_report, run_of, time_left, uses_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+    from types import TracebackType
 
-__all__ = ["Failure", "client_of", "failed_waits_in", "failure_of", "namespaces_of", "redaction_of"]
+__all__ = [
+    "Failure",
+    "client_of",
+    "failed_waits_in",
+    "failure_of",
+    "fit_headline",
+    "namespaces_of",
+    "redaction_of",
+]
 
 _reported_outages_key = pytest.StashKey[set[str]]()
 
 _ATTRIBUTE = "kwait_failure"
 _MAX_LENGTH = 500
+
+_LINE_WIDTH = 100
+_FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
+
+_INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
+"""Packages whose frames are removed from tracebacks of this package's errors."""
 
 _SECRETS_PART = 0.5
 """Part of the time until the test's own timeout that a list of its Secrets may take."""
@@ -62,11 +81,20 @@ class Failure:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Record the facts of each failure that its text does not contain."""
-    # The causes of this package's errors are removed from its text.
-    error = call.excinfo.value if call.excinfo is not None else None
+    """Show errors of this package by their message; record the facts that it does not contain."""
+    excinfo = call.excinfo
+    error = excinfo.value if excinfo is not None else None
+    # Now: the causes of this package's errors are removed next.
     waits = list(failed_waits_in(error))
+    ours = excinfo is not None and isinstance(error, KwaitError)
+    shortened = ours and not item.config.getoption("fulltrace", default=False)
+    in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
     report = yield
+    if excinfo is not None and shortened and not in_user_code:
+        report.longrepr = _format_without_traceback(excinfo)
+    if isinstance(error, WaitFailed | WaitTimeout):
+        fit_headline(report.longrepr)
+    keep_namespaces(item, report)
     if call.when == "setup" and uses_plugin(item):
         vars(report)["kwait_asked"] = True
     if report.failed:
@@ -101,6 +129,79 @@ def pytest_runtest_makereport_once(
     ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
     reported.update(text for text in ends if text in shown)
     return report
+
+
+def fit_headline(longrepr: Any) -> None:
+    """Wrap the headline of a wait's failure to fit a terminal of 100 columns.
+
+    pytest puts the exception's name before the message.
+
+    Args:
+        longrepr: pytest's representation of the failure; unchanged if it is not a
+            traceback.
+    """
+    traceback = getattr(longrepr, "reprtraceback", None)
+    for entry in getattr(traceback, "reprentries", ()):
+        entry.lines[:] = _fit_lines(entry.lines)
+
+
+def _fit_lines(lines: list[str]) -> Iterator[str]:
+    headline = ""
+    lead = further = ""
+    for line in lines:
+        found = _FIRST_LINE.match(line)
+        if found and not headline:
+            lead, headline = found[0], line[found.end() :]
+            # Indented like the continuation lines of the message.
+            further = found[1] + "    "
+        elif headline and line.startswith(further):
+            headline += " " + line[len(further) :].strip()
+        else:
+            if headline:
+                yield from _wrap_text(lead, headline, further)
+                headline = ""
+            yield line
+    if headline:
+        yield from _wrap_text(lead, headline, further)
+
+
+def _wrap_text(lead: str, text: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _LINE_WIDTH,
+        initial_indent=lead,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _format_without_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """Return pytest's representation of an error without its traceback, notes included."""
+    shown: Any = excinfo.getrepr(style="value")
+    for entry in shown.reprtraceback.reprentries:
+        entry.lines.extend(getattr(excinfo.value, "__notes__", ()))
+    return shown
+
+
+def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Cut an error's traceback to the user's code; False if it has no frame there.
+
+    The causes of the error are removed as well: its message includes them.
+    """
+    error = excinfo.value
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    last: TracebackType | None = None
+    entry: TracebackType | None = excinfo.tb
+    while entry is not None:
+        module = str(entry.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _INTERNAL_PACKAGES:
+            last = entry
+        entry = entry.tb_next
+    if last is not None:
+        last.tb_next = None
+    return last is not None
 
 
 def _leaves_of(error: BaseException) -> Iterator[BaseException]:
@@ -186,7 +287,6 @@ def failure_of(report: object) -> Failure:
 
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the existing namespaces that a test uses, its own first."""
-    from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
     from pytest_kwait.plugin.settings import run_settings
 
     chain = item.listchain()
@@ -200,8 +300,6 @@ def namespaces_of(item: pytest.Item) -> list[str]:
 
 def client_of(item: pytest.Item) -> Any:
     """Return the client of a test, None if it has none."""
-    from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
-
     own = getattr(item, "funcargs", None) or {}
     if "kwait_client" in own:
         return own["kwait_client"]

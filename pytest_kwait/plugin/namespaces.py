@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.plugin.cleanup import (
+    NamespaceInUse,
+    is_kept,
+    namespaces_in_use,
     record_remaining,
     record_shared,
     record_terminating,
     registration_of,
     registrations_of,
-)
-from pytest_kwait.plugin.cluster import check_rights
-from pytest_kwait.plugin.kept_namespaces import (
-    NamespaceInUse,
-    is_kept,
-    namespaces_in_use,
     report_kept,
 )
+from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.markers import manifest_folders, settings_in_force, settings_of
 from pytest_kwait.plugin.run import (
     format_shard,

@@ -58,7 +58,6 @@ MODULES = (
     "pytest_kwait.plugin.shards",
     "pytest_kwait.plugin.cluster",
     "pytest_kwait.plugin.live_status",
-    "pytest_kwait.plugin.kept_namespaces",
     "pytest_kwait.plugin.failures",
     "pytest_kwait.plugin.artifacts",
     "pytest_kwait.plugin.junit",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -226,3 +227,106 @@ def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.Monke
 
     assert first is second
     assert list(cleanup.registrations_of(config).values()) == [first]
+
+
+def shown(result: pytest.RunResult) -> list[str]:
+    return re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
+
+
+_TWO_TESTS = """
+def test_good(kwait): pass
+def test_bad(kwait): assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [("never", []), ("failed", ["test-bad"]), ("always", ["test-good", "test-bad"])],
+)
+def test_kept_namespaces_are_listed(
+    pytester: pytest.Pytester, fake_cluster: Log, keep: str, kept: list[str]
+) -> None:
+    pytester.makepyfile(test_it=_TWO_TESTS)
+    result = pytester.runpytest(f"--kwait-keep={keep}", "--kwait-run-id=r1")
+    result.assert_outcomes(passed=1, failed=1)
+    lines = shown(result)
+    told = [
+        f"namespace kwait-r1-{name}-######## is kept; look: kubectl --kubeconfig /fake/kubeconfig "
+        f"get all,events --namespace kwait-r1-{name}-########"
+        for name in kept
+    ]
+    summary = "============================ kwait: kept namespaces ============================"
+    if told:
+        start = lines.index(summary) + 1
+        assert lines[start : start + len(told)] == told
+        assert lines[start + len(told)] == (
+            "to remove them before they expire, in 24 hours: kwait janitor --run-id r1 --kept "
+            "--kubeconfig /fake/kubeconfig"
+        )
+        # The failed test's report has it, too.
+        assert lines.count(told[-1]) == 2
+    else:
+        assert summary not in lines
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 2 - len(kept)
+
+
+def test_one_test_can_keep_its_namespace(pytester: pytest.Pytester, fake_cluster: Log) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.kwait(keep="always")
+        def test_kept(kwait):
+            kwait.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}})
+
+        def test_not_kept(kwait): pass
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=2)
+    assert fake_cluster().count("DELETE") == 1
+    assert "DELETE /api/v1/nodes" not in fake_cluster()
+
+
+def test_shared_namespace_is_kept_when_one_of_its_tests_failed(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(test_a=_TWO_TESTS, test_b="def test_good(kwait): pass")
+    result = pytester.runpytest("--kwait-keep=failed", "--kwait-namespace-scope=module")
+    result.assert_outcomes(passed=2, failed=1)
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 1
+
+
+def test_a_namespace_of_the_factory_is_kept_with_the_session(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def shared(kwait_factory):
+            with kwait_factory("shared") as shared:
+                yield shared
+
+        def test_it(shared): assert False
+        """
+    )
+    result = pytester.runpytest("--kwait-keep=failed")
+    result.assert_outcomes(failed=1)
+    assert "DELETE" not in fake_cluster()
+    result.stdout.fnmatch_lines(["namespace kwait-*-shared-* is kept; look: kubectl *"])
+
+
+def test_embedded_cluster_refuses_to_keep_namespaces_with_advice(
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROVIDER", "embedded")
+    pytester.makepyfile(test_it="def test_it(kwait): assert False")
+    result = pytester.runpytest("--kwait-keep=failed", "--kwait-run-id=r1")
+    assert (
+        shown(result).count(
+            "namespace kwait-r1-test-it-######## is kept; the embedded cluster ends with the run, "
+            "though: start one with `kwait up` and give its kubeconfig with --kwait-kubeconfig"
+        )
+        == 2
+    )

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.plugin.kept_namespaces import fit_headline
+from pytest_kwait.plugin.failures import fit_headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,3 +130,107 @@ def test_values_of_secrets_are_masked_in_names_of_awaited_objects(
     assert len(written) > 2
     for text in (shown, *written):
         assert "gr8-passw0rd" not in text
+
+
+_MESSAGE = [
+    "job pi did not become complete within 100ms: not found yet",
+    "  awaited   job pi to become complete",
+]
+
+
+def shown(result: pytest.RunResult) -> list[str]:
+    return re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
+
+
+def message(name: str, margin: str = "") -> list[str]:
+    return [margin + line.format(name=name) for line in _MESSAGE]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "wait_for_job_complete('pi', timeout='100ms')",
+        "kwait.wait_for('job/pi', 'condition=Complete', timeout='100ms')",
+        "pytest_kwait.framework.job.wait.wait_for_job_complete("
+        "kwait.client, kwait.namespace, 'pi', "
+        "timeout='100ms', mode='poll')",
+    ],
+    ids=["fixture", "kwait", "function"],
+)
+def test_a_failed_wait_shows_the_users_line_and_its_message_once(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], call: str
+) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import pytest_kwait.framework.job.wait
+
+        def test_it(kwait, wait_for_job_complete):
+            {call}
+        """
+    )
+    result = pytester.runpytest("--kwait-run-id=r1")
+    result.assert_outcomes(failed=1)
+    lines = shown(result)
+    assert f">       {call}" in lines
+    assert sum("within 100ms" in line for line in lines) == 1
+    assert sum("awaited  " in line for line in lines) == 1
+    assert "test_it.py:4: WaitTimeout" in lines
+    # Not one line of ours, of the errors behind the error, or of how pytest came here.
+    assert not any(re.match(r"\S+\.py:\d+:", line) for line in lines if "test_it.py" not in line)
+    assert not any("direct cause" in line or "During handling" in line for line in lines)
+
+
+def test_a_failed_precondition_is_a_setup_error_with_the_same_message(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_body(wait_for_job_complete):
+            wait_for_job_complete("pi", timeout="100ms")
+
+        @pytest.mark.wait_for_job_complete("pi", timeout="100ms")
+        def test_mark(): raise AssertionError("must not run")
+        """
+    )
+    result = pytester.runpytest("--kwait-run-id=r1")
+    result.assert_outcomes(failed=1, errors=1)
+    lines = shown(result)
+    start = next(i for i, line in enumerate(lines) if "ERROR at setup of test_mark" in line)
+    assert lines[start + 1 : start + 3] == message("test-mark")
+    body = [line.removeprefix("E       ") for line in lines if line.startswith("E       ")]
+    headline, awaited = message("test-body")
+    assert body[0] == f"pytest_kwait.errors.WaitTimeout: {headline}"
+    assert body[1] == awaited
+    assert max(map(len, body[:3])) <= 92
+
+
+def test_an_error_in_a_users_fixture_shows_its_line(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def job(kwait):
+            return kwait.get("job-pi")
+
+        def test_it(job): pass
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    lines = shown(result)
+    assert '>       return kwait.get("job-pi")' in lines
+    assert "test_it.py:5: InvalidArgument" in lines
+    assert not any("suite/kwait.py" in line for line in lines)
+
+
+def test_full_trace_shows_everything(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(test_it='def test_it(kwait): kwait.get("job/pi")')
+    # On its own: the trace is parsed, which Python 3.11 may fail at where other threads parse too.
+    assert "suite/kwait.py" in pytester.runpytest_subprocess("--full-trace").stdout.str()

@@ -63,7 +63,7 @@ def test_suite_without_waits_registers_little(
         import sys
 
         def test_it(pytestconfig):
-            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.kept_namespaces")
+            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.failures")
             assert "pytest_kwait.plugin.settings" not in sys.modules
         """
     )
@@ -102,7 +102,7 @@ def test_first_use_registers_all_fixtures(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     pytester.makeconftest(conftest)
     check = """
-    for name in ("settings", "kept_namespaces", "markers", "live_status", "cluster"):
+    for name in ("settings", "failures", "markers", "live_status", "cluster"):
         assert pytestconfig.pluginmanager.hasplugin(f"pytest_kwait.plugin.{name}")
 """
     pytester.makepyfile(test.replace("{check}", check))
