@@ -14,6 +14,7 @@ from e2e.conftest import MAPPINGS
 from e2e.pods.manifest import pod
 from e2e.programs.test_network import run_python
 from e2e.programs.test_programs import web
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,12 +140,21 @@ def test_first_question_for_a_name_outside_is_an_event(
         "    except OSError as error: print(name, error.errno == socket.EAI_NONAME)"
     )
     asker = {"name": "main", "image": "kwait.test/shop/shell:1", "command": [sys.executable, "-c"]}
-    kwait.create(pod("asker", {**asker, "args": [code]}, restartPolicy="Never"))
+    shell = {"name": "main", "image": "busybox:1.36", "command": ["nslookup", "pypi.org"]}
+    kwait.create(
+        pod("asker", {**asker, "args": [code]}, restartPolicy="Never"),
+        pod("visitor", shell, restartPolicy="Never"),
+    )
     wait_for_pod_success("asker")
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pod_success("visitor")
+    # The message of the wait has it too.
+    assert "EgressNotAllowed (pod/visitor): pypi.org is outside of the" in str(caught.value)
     assert kwait.logs("asker").splitlines() == [f"{name} True" for name in unknown]
-    assert list_messages(kwait, "asker", "EgressNotAllowed") == [
-        "pypi.org is outside of the cluster: allow it by --kwait-egress=pypi.org:PORT"
-    ]
+    for name in ("asker", "visitor"):
+        assert list_messages(kwait, name, "EgressNotAllowed") == [
+            "pypi.org is outside of the cluster: allow it by --kwait-egress=pypi.org:PORT"
+        ]
 
 
 def test_target_that_the_machine_does_not_reach_is_an_event(

@@ -138,6 +138,10 @@ class KubeletApi(Protocol):
         """Return the ports behind an address of a pod or node; None for others."""
         ...
 
+    def find_pod(self, address: str) -> Obj | None:
+        """Return the node's pod that has an address of its own until it ends; None without one."""
+        ...
+
     def running_pods(self) -> Obj:
         """Return a PodList of the pods with running containers."""
         ...

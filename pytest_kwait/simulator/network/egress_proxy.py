@@ -234,16 +234,12 @@ class EgressReporter:
             self._recorder.event(pod, _POD, WARNING, "EgressFailed", message)
 
     def _find_pod(self, address: str) -> Obj | None:
-        """Return the pod that runs at an address of its own."""
-        for pod in self._api.list("pods"):
-            status = pod.get("status") or {}
-            if (
-                status.get("podIP") == address
-                and status.get("phase") not in ("Succeeded", "Failed")
-                and not pod["spec"].get("hostNetwork")
-            ):
-                return pod
-        return None
+        """Return the pod that runs at an address of its own.
+
+        A program may run before the pod's status has the address.
+        """
+        found = (kubelet.find_pod(address) for kubelet in self._api.kubelets.values())
+        return next((pod for pod in found if pod is not None), None)
 
 
 def get_egress_reporter(api: Cluster) -> EgressReporter:

@@ -696,6 +696,21 @@ def test_ports_belong_to_the_pod(cluster: Cluster) -> None:
         agent.network_of(NAMESPACE, "nope")
 
 
+@pytest.mark.parametrize("on_host", [False, True])
+def test_a_name_outside_of_the_cluster_is_an_event_of_the_pod(
+    cluster: Cluster, *, on_host: bool
+) -> None:
+    """Even if the program asks for it before the status has the pod's address."""
+    spec = pod_spec("nslookup", "pypi.org", restartPolicy="Never", hostNetwork=on_host)
+    cluster.create("pods", "p", spec)
+    cluster.run(3)
+    found = [event for event in cluster.events("p") if event.startswith("EgressNotAllowed")]
+    message = "pypi.org is outside of the cluster: allow it by --kwait-egress=pypi.org:PORT"
+    assert found == ([] if on_host else [f"EgressNotAllowed x1: {message}"])
+    assert _kubelet(cluster).find_pod(cluster.get("pods", "p")["status"]["podIP"]) is None
+    assert _kubelet(cluster).find_pod("192.0.2.1") is None
+
+
 def test_the_server_lists_running_pods(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "9"))
     cluster.create("pods", "over", pod_spec("true", restartPolicy="Never"))
