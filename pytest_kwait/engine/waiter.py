@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.cache import collection_watch
 from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWatch, Recovery
 from pytest_kwait.client.availability import ClusterEnded
+from pytest_kwait.client.resource import BUILT_IN
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.condition import Failed, Verdict, get_probe, iterate_leaves
@@ -248,7 +249,17 @@ def _make_report(
         for source in condition.sources()
         if (source.name or (selected and source.selector)) and not source.sink.uids()
     ]
-    findings = gather_evidence(session, condition.scope(), () if failed else missing)
+    # Objects of other kinds have an operator, which may lack rights.
+    operated = [
+        source.namespace
+        for source in condition.sources()
+        if source.namespace and source.resource.qualified not in BUILT_IN
+    ]
+    findings = (
+        gather_evidence(session, condition.scope())
+        if failed
+        else gather_evidence(session, condition.scope(), missing, next(iter(operated), None))
+    )
     reason = failed.reason if failed else evaluator.timeline.last
     reason = name_claim_event(reason, findings.claims)
     if failed is None and (outage := session.availability.describe_outage()):

@@ -104,7 +104,7 @@ def test_a_restarted_operator_goes_on(kwait: Kwait, operator: str, wait_for: Wai
 def test_a_missing_right_is_in_the_message(
     kwait: Kwait, wait_for: Wait, wait_for_deployment_complete: Wait
 ) -> None:
-    """A child that may not be created leaves its owner's status as it was; its log says why."""
+    """A child that may not be created leaves its owner's status as it was; the message says why."""
     manifests = read_manifests(kwait)
     role = pick(manifests, "Role")
     role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["configmaps"]]
@@ -118,7 +118,12 @@ def test_a_missing_right_is_in_the_message(
         mode="poll",
         poll="200ms",
     )
-    with raises(WaitTimeout, "status.text} is not there yet"):
+    with raises(
+        WaitTimeout,
+        "status.text} is not there yet.* refused by the API server, as logs of the namespace's "
+        r'pods say greeter-\S+/operator: configmaps "hello" is forbidden: User .*:greeter" '
+        'cannot patch resource "configmaps"',
+    ):
         wait_for(target, "jsonpath={.status.text}", timeout="2s")
 
 

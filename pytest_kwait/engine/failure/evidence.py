@@ -139,6 +139,11 @@ LOGS = 3
 LOG_RETRY_PAUSE = 0.5
 """Seconds after which a refused log is requested once more."""
 
+SEARCHED_CONTAINERS = 10
+SEARCHED_LINES = 300
+REFUSED_CONTAINERS = 3
+REFUSALS = 3
+
 MISSING = 3
 WORKERS = 5
 
@@ -155,6 +160,7 @@ class _Volume(TypedDict, total=False):
 
 class _Spec(TypedDict, total=False):
     nodeName: str | None
+    serviceAccountName: str | None
     volumes: list[_Volume] | None
 
 
@@ -274,6 +280,7 @@ class Evidence:
         existing: the existing objects of the kind, if the awaited one is missing.
         outlook: how to keep more of a cluster that ends with the run; empty for other clusters.
         claims: the unbound claims that keep pods from being scheduled.
+        refusals: requests that the API server refused to pods of the namespace, by their logs.
     """
 
     namespace: str | None = None
@@ -286,6 +293,7 @@ class Evidence:
     existing: tuple[ExistingObjects, ...] = ()
     outlook: str = ""
     claims: tuple[UnboundClaim, ...] = ()
+    refusals: tuple[LogTail, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values."""
@@ -293,7 +301,10 @@ class Evidence:
 
 
 def gather_evidence(
-    session: Session, scope: EvidenceScope, missing: Sequence[Source] = ()
+    session: Session,
+    scope: EvidenceScope,
+    missing: Sequence[Source] = (),
+    operated: str | None = None,
 ) -> Evidence:
     """Return the evidence about the objects in `scope`, within five seconds.
 
@@ -301,6 +312,8 @@ def gather_evidence(
         session: the session of the requests.
         scope: the scope of the evidence.
         missing: the named sources whose object was not seen.
+        operated: the namespace of objects that an operator works on; the logs of its pods are
+            searched for requests that the API server refused. None to search none.
     """
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
@@ -312,10 +325,14 @@ def gather_evidence(
             pool.submit(_gather_existing, session, source, deadline, errors)
             for source in missing[:MISSING]
         ]
+        searched = pool.submit(_list_searched_containers, session, operated, deadline)
         pods = listing.result()
         learning.result()
         binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
+        search = partial(_find_refusals, session, operated or "", deadline)
+        finding = [pool.submit(search, *names) for names in searched.result()]
         logs = _gather_logs(session, scope, pods, pool, deadline, errors)
+        refusals = [tail for future in finding if (tail := future.result()) is not None]
         existing = tuple(found for future in naming if (found := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
     return Evidence(
@@ -329,6 +346,7 @@ def gather_evidence(
         existing,
         session.outlook,
         binding.result(),
+        tuple(refusals[:REFUSED_CONTAINERS]),
     )
 
 
@@ -597,3 +615,65 @@ def _read_log_tail(
     # Redact before splitting into lines: a private key has many.
     lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
     return LogTail(run.pod, name, previous, lines)
+
+
+_REFUSAL = re.compile(
+    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
+    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
+)
+"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
+
+_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
+"""A line about a refused request, in other words."""
+
+
+def _list_searched_containers(
+    session: Session, namespace: str | None, deadline: Deadline
+) -> list[tuple[str, str]]:
+    """Return the containers whose logs to search, by pod; those with an account of their own first.
+
+    An operator has one. No pods are an answer, if they may not be listed.
+    """
+    if namespace is None:
+        return []
+    try:
+        listed = session.list(PODS, namespace, deadline=deadline, type=_Pod)
+    except (ApiError, DeadlineExceeded):
+        return []
+    pods = [item.object for item in listed.items]
+    accounts = {
+        pod["metadata"]["name"]: (pod.get("spec") or {}).get("serviceAccountName") for pod in pods
+    }
+    reports = sorted(
+        map(_report_pod, pods),
+        key=lambda pod: (accounts[pod.name] in (None, "", "default"), pod.name),
+    )
+    return [
+        (pod.name, container.name)
+        for pod in reports
+        for container in pod.containers
+        if container.state == "running" or container.has_run
+    ][:SEARCHED_CONTAINERS]
+
+
+def _find_refusals(
+    session: Session, namespace: str, deadline: Deadline, pod: str, container: str
+) -> LogTail | None:
+    """Return the last refusals of different requests in a log; None without any."""
+    try:
+        text = session.logs(
+            namespace,
+            pod,
+            container=container,
+            previous=False,
+            tail_lines=SEARCHED_LINES,
+            deadline=deadline,
+        )
+    except (ApiError, DeadlineExceeded):
+        return None
+    # Most operators print the message within JSON.
+    lines = make_redactor(session.credentials())(text).replace('\\"', '"').splitlines()
+    found = [refusal for line in lines for refusal in _REFUSAL.findall(line)]
+    found = found or [line.strip() for line in lines if _REFUSED_LINE.search(line)]
+    last = list(dict.fromkeys(reversed(found)))[:REFUSALS]
+    return LogTail(pod, container, False, tuple(reversed(last))) if last else None

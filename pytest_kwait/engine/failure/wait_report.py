@@ -121,8 +121,8 @@ def render_message(report: WaitReport) -> str:
 
     Its parts, each left out when empty: headline; the awaited state, the elapsed time and the last
     summary of the objects; existing objects; changes of the verdict; pods; unbound claims; Warning
-    events; logs; the last API error; the parts that could not be gathered; the kubectl command for
-    a closer look.
+    events; logs; refusals in logs; the last API error; the parts that could not be gathered; the
+    kubectl command for a closer look.
 
     A long namespace is named once, in the command if there is one. A long text, as of the
     scheduler, is shown once; a warning that only repeats one is left out.
@@ -138,6 +138,7 @@ def render_message(report: WaitReport) -> str:
         _render_claims(report.findings),
         _render_events(report.findings, shown),
         _render_logs(report.findings),
+        _render_refusals(report.findings),
         _render_errors(report),
         _render_command(report.findings),
     )
@@ -187,7 +188,12 @@ def _without_namespace(report: WaitReport) -> WaitReport:
         for each in short.findings.existing
     )
     # Logs are shown as they were written.
-    return replace(short, findings=replace(short.findings, logs=findings.logs, existing=existing))
+    return replace(
+        short,
+        findings=replace(
+            short.findings, logs=findings.logs, refusals=findings.refusals, existing=existing
+        ),
+    )
 
 
 def _strip_namespace(text: str, findings: Evidence) -> str:
@@ -346,6 +352,14 @@ def _render_logs(findings: Evidence) -> Iterator[str]:
                 yield from _wrap("    | ", line, rest="    |   ", lines=2)
             else:
                 yield _join_lines(f"    | {line}")
+
+
+def _render_refusals(findings: Evidence) -> Iterator[str]:
+    if findings.refusals:
+        yield "  refused by the API server, as logs of the namespace's pods say"
+    for tail in findings.refusals:
+        for line in tail.lines:
+            yield from _wrap("    ", f"{tail.pod}/{tail.container}: {line}", rest="      ")
 
 
 def _render_errors(report: WaitReport) -> Iterator[str]:

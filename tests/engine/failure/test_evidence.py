@@ -308,3 +308,71 @@ def test_logs_of_pods_that_are_being_stopped() -> None:
     assert gather_evidence(session, SCOPE).logs == (
         LogTail("a", "main", False, ("still at work",)),
     )
+
+
+def refusal(verb: str, name: str = "") -> str:
+    return (
+        f'configmaps {name}is forbidden: User "system:serviceaccount:ci-1:greeter" cannot {verb} '
+        'resource "configmaps" in API group "" in the namespace "ci-1"'
+    )
+
+
+def operator(name: str, account: str = "default") -> dict[str, Any]:
+    made = crashed(name, state={"running": {}}, ready=True)
+    return {**made, "spec": {"nodeName": "node-1", "serviceAccountName": account}}
+
+
+def test_refusals_in_the_logs_of_an_operated_namespace() -> None:
+    session = FakeSession()
+    for name in ("a", "b", "c"):
+        session.put(PODS, operator(name))
+    session.put(PODS, operator("greeter", "greeter"))
+    session.put(PODS, operator("helper", "helper"))
+    session.put(PODS, pod("pending", "Pending", waiting=("ContainerCreating", "")))
+    quoted = refusal("patch", '"hello" ').replace('"', '\\"')
+    session.log_texts = {
+        "greeter/main": "\n".join(
+            [
+                "starting",
+                f"E 07:00:01 {refusal('list')}",
+                f"E 07:00:02 {refusal('watch')}",
+                f"E 07:00:03 {refusal('get')}",
+                f'(403) Reason: Forbidden: {{"message":"{quoted}","code":403}}',
+                f'(403) Reason: Forbidden: {{"message":"{quoted}","code":403}}',
+                "E 07:00:04 " + refusal("list"),
+            ]
+        ),
+        "a/main": "status: 403\n  Forbidden by a proxy  \n403 items\nforbiddenness\n",
+        "b/main": "nothing\n",
+        "c/main": "ApiException: (403)\n",
+    }
+
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+
+    assert findings.refusals == (
+        LogTail(
+            "greeter",
+            "main",
+            False,
+            (refusal("get"), refusal("patch", '"hello" '), refusal("list")),
+        ),
+        LogTail("a", "main", False, ("status: 403", "Forbidden by a proxy")),
+        LogTail("c", "main", False, ("ApiException: (403)",)),
+    )
+    assert (findings.errors, findings.logs) == ((), ())
+
+
+def test_logs_that_are_searched_are_bounded() -> None:
+    session = FakeSession()
+    for number in range(12):
+        session.put(PODS, operator(f"p-{number:02}"))
+        session.log_texts[f"p-{number:02}/main"] = refusal("list")
+
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+
+    assert [tail.pod for tail in findings.refusals] == ["p-00", "p-01", "p-02"]
+    assert session.count("logs ") == 10
+    session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+    assert (findings.refusals, findings.errors) == ((), ())
+    assert gather_evidence(session, EvidenceScope("ci-1")).refusals == ()

@@ -398,6 +398,24 @@ def test_a_long_line_of_a_log_keeps_its_end() -> None:
     )
 
 
+def test_refusals_follow_the_logs() -> None:
+    refused = (
+        'configmaps "hello" is forbidden: User "system:serviceaccount:ci-1:greeter" cannot patch '
+        'resource "configmaps" in API group "" in the namespace "ci-1"'
+    )
+    findings = Evidence("ci-1", refusals=(LogTail("greeter-a", "operator", False, (refused,)),))
+    rendered = replace(FULL, findings=findings).render()
+    assert (
+        rendered[rendered.index("  refused") : rendered.index("  API error")]
+        == """\
+  refused by the API server, as logs of the namespace's pods say
+    greeter-a/operator: configmaps "hello" is forbidden: User
+      "system:serviceaccount:ci-1:greeter" cannot patch resource "configmaps" in API group
+      "" in the namespace "ci-1"
+"""
+    )
+
+
 def test_a_text_cut_out_of_the_headline_is_shown_below() -> None:
     text = "lookup registry.invalid on 10.0.0.10:53: no such host"
     reason = f"{'one ' * 150}{text} {'two ' * 150}"

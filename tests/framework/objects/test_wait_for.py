@@ -81,6 +81,25 @@ def test_condition_that_does_not_hold(
     assert reason(caught) == text
 
 
+def test_requests_refused_to_an_operator_are_in_the_message(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(WIDGETS, widget(2, None))
+    running = {"name": "main", "ready": True, "state": {"running": {}}}
+    session.put(PODS, pod("operator", containerStatuses=[running]))
+    session.log_texts = {"operator/main": "ApiException: (403)\n"}
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "widget/w", "condition=Wide", timeout=1)
+    (found,) = caught.value.evidence["refusals"]
+    assert (found["pod"], found["lines"]) == ("operator", ("ApiException: (403)",))
+
+    # The kubelet and the cluster's controllers have their rights.
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pod/operator", "condition=Wide", timeout=1)
+    assert caught.value.evidence["refusals"] == ()
+
+
 @pytest.mark.parametrize(
     ("obj", "text"),
     [
