@@ -27,11 +27,11 @@ from pytest_kwait.simulator.kubelet.environment import (
     get_hostname,
     make_environment,
     make_hosts_file,
+    make_kernel_files,
     make_resolver_config,
 )
 from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
-from pytest_kwait.simulator.kubelet.kernel_files import make_kernel_files
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
 from pytest_kwait.simulator.kubelet.program_container import (
     PodPrograms,
