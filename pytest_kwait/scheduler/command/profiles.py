@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.field_errors import (
+from pytest_kwait.apimachinery.validation import (
     FieldError,
     duplicate,
     invalid_value,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.apimachinery.go_values import quote_go
+from pytest_kwait.apimachinery.validation import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.api_errors import invalid
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.field_errors import invalid_value
+from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.config import (
@@ -49,7 +49,7 @@ from pytest_kwait.simulator.validation.scheduling import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.field_errors import FieldError
+    from pytest_kwait.apimachinery.validation import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.field_errors import (
+from pytest_kwait.apimachinery.validation import (
     FieldError,
     aggregate_errors,
     invalid_value,

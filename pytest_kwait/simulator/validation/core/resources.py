@@ -13,9 +13,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered, invalid_value
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
-from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, label_key_texts
+from pytest_kwait.apimachinery.validation import (
+    NEGATIVE,
+    ErrorList,
+    Rendered,
+    dns_label_texts,
+    invalid_value,
+    label_key_texts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.field_errors import (
-    ErrorList,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    render_json,
-    too_many,
-)
 from pytest_kwait.apimachinery.validation import (
+    ErrorList,
     canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
+    forbidden_field,
+    invalid_value,
     label_key_texts,
     label_value_texts,
+    not_supported,
     port_name_texts,
     port_number_texts,
+    render_json,
+    too_many,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
