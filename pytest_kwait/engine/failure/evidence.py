@@ -329,9 +329,9 @@ def gather_evidence(
         pods = listing.result()
         learning.result()
         binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
+        logs = _gather_logs(session, scope, pods, pool, deadline, errors)
         search = partial(_find_refusals, session, operated or "", deadline)
         finding = [pool.submit(search, *names) for names in searched.result()]
-        logs = _gather_logs(session, scope, pods, pool, deadline, errors)
         refusals = [tail for future in finding if (tail := future.result()) is not None]
         existing = tuple(found for future in naming if (found := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
