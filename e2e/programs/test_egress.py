@@ -157,6 +157,23 @@ def test_first_question_for_a_name_outside_is_an_event(
         ]
 
 
+@pytest.mark.parametrize("spec", [{"dnsPolicy": "Default"}, {"hostNetwork": True}])
+def test_pods_that_ask_the_dns_server_of_nodes(
+    kwait: Kwait, wait_for_pod_success: Wait, spec: dict[str, Any]
+) -> None:
+    """They know allowed names, and no services."""
+    code = (
+        "import socket\n"
+        "print(socket.gethostbyname('nothing.invalid').rpartition('.')[0])\n"
+        "try: socket.gethostbyname('kubernetes.default.svc.cluster.local')\n"
+        "except OSError as error: print(error.errno == socket.EAI_NONAME)"
+    )
+    asker = {"name": "main", "image": "kwait.test/shop/shell:1", "command": [sys.executable, "-c"]}
+    kwait.create(pod("asker", {**asker, "args": [code]}, restartPolicy="Never", **spec))
+    wait_for_pod_success("asker")
+    assert kwait.logs("asker").split() == ["198.18.0", "True"]
+
+
 def test_target_that_the_machine_does_not_reach_is_an_event(
     kwait: Kwait, wait_for_pod_ready: Wait
 ) -> None:

@@ -19,7 +19,11 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.simulator.busybox.os.files import Directory, File, GeneratedFile
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
-from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS, CLUSTER_DOMAIN
+from pytest_kwait.simulator.network.cluster_names import (
+    CLUSTER_DNS_ADDRESS,
+    CLUSTER_DOMAIN,
+    NODE_DNS_ADDRESS,
+)
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -106,7 +110,6 @@ def _make_variables(service: Obj, address: str) -> dict[str, str]:
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_HOSTNAME = 63
 _MAX_QUALIFIED_HOSTNAME = 64
-_NODE_DNS_ADDRESS = "172.30.0.1"
 _MAX_NAMESERVERS = 3
 _HOSTS_HEADER = "# Kubernetes-managed hosts file.\n"
 _HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
@@ -195,7 +198,7 @@ def make_resolver_config(pod: Obj) -> str:
     policy, config = spec.get("dnsPolicy") or "ClusterFirst", spec.get("dnsConfig") or {}
     if policy == "ClusterFirst" and spec.get("hostNetwork"):
         policy = "Default"
-    servers, search, options = [_NODE_DNS_ADDRESS], [], {}
+    servers, search, options = [NODE_DNS_ADDRESS], [], {}
     if policy == "None":
         servers = []
     elif policy != "Default":

@@ -21,14 +21,14 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from pytest_kwait.simulator.network.cluster_names import CLUSTER_DOMAIN, ClusterNames
+from pytest_kwait.simulator.network.cluster_names import CLUSTER_DOMAIN
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter
 
 if TYPE_CHECKING:
     import socket
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.network.cluster_names import Record
+    from pytest_kwait.simulator.network.cluster_names import ClusterNames, Record
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["DnsServer", "answer_query"]
@@ -135,11 +135,12 @@ class _Answers:
 
     Args:
         api: the cluster.
+        names: its records.
     """
 
-    def __init__(self, api: Cluster) -> None:
+    def __init__(self, api: Cluster, names: ClusterNames) -> None:
         self._api = api
-        self._names = ClusterNames(api)
+        self._names = names
         self._kept: dict[tuple[bytes, bool], tuple[bytes, str]] = {}
         self._stops = [api.subscribe(resource, self._on_change) for resource in _NAMED_RESOURCES]
         self._stops.append(api.egress.subscribe(self._kept.clear))
@@ -178,10 +179,11 @@ class DnsServer:
 
     Args:
         api: the cluster.
+        names: its records.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._answers = _Answers(api)
+    def __init__(self, api: Cluster, names: ClusterNames) -> None:
+        self._answers = _Answers(api, names)
         self._datagrams: list[asyncio.DatagramTransport] = []
         self._servers: list[asyncio.Server] = []
 

@@ -23,6 +23,7 @@ __all__ = [
     "CLUSTER_DNS_ADDRESS",
     "CLUSTER_DOMAIN",
     "KUBERNETES_SERVICE",
+    "NODE_DNS_ADDRESS",
     "NODE_NETWORK",
     "POD_NETWORK",
     "SERVICE_NETWORK",
@@ -35,6 +36,9 @@ __all__ = [
 CLUSTER_DOMAIN = "cluster.local"
 CLUSTER_DNS_ADDRESS = "10.0.0.10"
 """The address of the cluster's DNS server."""
+
+NODE_DNS_ADDRESS = "172.30.0.1"
+"""The address of the nodes' DNS server, which knows no services."""
 
 POD_NETWORK = "10.244.0.0/14"
 SERVICE_NETWORK = "10.0.0.0/16"
@@ -94,10 +98,16 @@ class _Target(NamedTuple):
 
 
 class ClusterNames:
-    """The DNS records of a cluster."""
+    """The DNS records of a cluster.
 
-    def __init__(self, api: Cluster) -> None:
+    Args:
+        api: the cluster.
+        has_services: whether names within its domain exist; nodes know none.
+    """
+
+    def __init__(self, api: Cluster, *, has_services: bool = True) -> None:
         self._api = api
+        self._has_services = has_services
 
     def lookup(self, name: str, kind: str) -> list[Record] | None:
         """Return the records that answer a question; None for a name that does not exist.
@@ -107,7 +117,9 @@ class ClusterNames:
             kind: the type of the wanted records, for example `A`.
         """
         name = name.lower().rstrip(".")
-        if name.endswith(_REVERSE_DOMAIN):
+        if not self._has_services:
+            found = self._find_outside(name)
+        elif name.endswith(_REVERSE_DOMAIN):
             found = self._find_pointers(name)
         elif name == CLUSTER_DOMAIN or name.endswith(f".{CLUSTER_DOMAIN}"):
             found = self._find_records(name, aliases=0)

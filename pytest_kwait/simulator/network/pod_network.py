@@ -11,7 +11,11 @@ import logging
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.network.cluster_names import (
+    CLUSTER_DNS_ADDRESS,
+    NODE_DNS_ADDRESS,
+    ClusterNames,
+)
 from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
 from pytest_kwait.simulator.network.relay import SessionEnd, SocketEnd
@@ -63,7 +67,7 @@ class PodNetwork:
         self._proxy = ServiceProxy(api, sockets, find_network, server)
         self._host_ports = HostPorts(api, self._proxy)
         self._egress = EgressProxy(api, sockets)
-        self._dns: DnsServer | None = None
+        self._dns: list[DnsServer] = []
         self._ports: dict[str, _SimulatedPorts] = {}
         self._starting = asyncio.ensure_future(self._serve_names())
 
@@ -71,17 +75,14 @@ class PodNetwork:
         # Loaded with the first program: no other cluster needs a DNS server.
         from pytest_kwait.simulator.network.cluster_dns import DnsServer
 
-        server = DnsServer(self._api)
-        try:
-            await server.serve_datagrams(
-                await self.sockets.listen(CLUSTER_DNS_ADDRESS, _DNS_PORT, "udp")
-            )
-            await server.serve_streams(
-                await self.sockets.listen(CLUSTER_DNS_ADDRESS, _DNS_PORT, "tcp")
-            )
-        except OSError as error:
-            _log.warning("no DNS server at %s: %s", CLUSTER_DNS_ADDRESS, error)
-        self._dns = server
+        for address, has_services in ((CLUSTER_DNS_ADDRESS, True), (NODE_DNS_ADDRESS, False)):
+            server = DnsServer(self._api, ClusterNames(self._api, has_services=has_services))
+            self._dns.append(server)
+            try:
+                await server.serve_datagrams(await self.sockets.listen(address, _DNS_PORT, "udp"))
+                await server.serve_streams(await self.sockets.listen(address, _DNS_PORT, "tcp"))
+            except OSError as error:
+                _log.warning("no DNS server at %s: %s", address, error)
 
     def follow_simulated(self, address: str, network: Network) -> None:
         """Let programs reach the ports of a simulated pod."""
@@ -103,8 +104,8 @@ class PodNetwork:
             self.forget_simulated(address)
         self._starting.cancel()
         await asyncio.gather(self._starting, return_exceptions=True)
-        if self._dns is not None:
-            self._dns.close()
+        for server in self._dns:
+            server.close()
 
 
 class _SimulatedPorts:

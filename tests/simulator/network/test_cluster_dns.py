@@ -116,7 +116,7 @@ def test_server_answers_datagrams_and_streams() -> None:
 
     async def run() -> tuple[bytes, list[bytes]]:
         loop, api = asyncio.get_running_loop(), make_api()
-        server = DnsServer(api)
+        server = DnsServer(api, ClusterNames(api))
         datagrams, stream = _bind(socket.SOCK_DGRAM), _bind(socket.SOCK_STREAM)
         stream.listen()
         await server.serve_datagrams(datagrams)
@@ -148,7 +148,7 @@ def test_server_answers_datagrams_and_streams() -> None:
 
 def test_change_of_a_service_changes_its_answer() -> None:
     api = make_api()
-    answers = _Answers(api)
+    answers = _Answers(api, ClusterNames(api))
 
     def resolve(number: int) -> list[str]:
         query = dns.message.make_query(WEB, "A", id=number)
@@ -167,7 +167,7 @@ def test_change_of_a_service_changes_its_answer() -> None:
 def test_names_outside_are_answered_while_they_are_allowed() -> None:
     """Questions for others are events of the pod that asked, also of kept answers."""
     api = make_api()
-    answers = _Answers(api)
+    answers = _Answers(api, ClusterNames(api))
     add_pod(api)
     add_pod(api, "q", "10.244.1.5")
 

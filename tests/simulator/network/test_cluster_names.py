@@ -108,6 +108,15 @@ def test_allowed_names_outside_have_an_address(names: ClusterNames) -> None:
     assert names.resolve("outside.default.svc.cluster.local") == ["198.18.0.1"]
 
 
+def test_nodes_know_no_services(names: ClusterNames) -> None:
+    api = names._api
+    api.egress.add(EgressTarget("db.example.com", 5432))
+    of_nodes = ClusterNames(api, has_services=False)
+    assert of_nodes.resolve("db.example.com") == ["198.18.0.1"]
+    assert of_nodes.lookup(WEB, "A") is None
+    assert of_nodes.find_unresolved(WEB) == ""
+
+
 @pytest.mark.parametrize(
     ("name", "unresolved"),
     [
