@@ -149,7 +149,7 @@ class Evaluator:
             case Failed():
                 evaluation = self._evaluate_failed(verdict, now, fresh)
             case Pending():
-                due = math.inf if self._timed is None else self._timed.due
+                due = self._timed_due
                 check_at = math.inf
                 for check in self._deferred_checks:
                     if check.lists_first:
@@ -165,6 +165,11 @@ class Evaluator:
         if not isinstance(verdict, Failed):
             self._terminal_since = self._permanent_since = None
         return evaluation
+
+    @property
+    def _timed_due(self) -> float:
+        """The time at which a part of the condition may change without an event."""
+        return math.inf if self._timed is None else self._timed.due
 
     def record_last(self) -> None:
         """Record the last verdict if it was evaluated in passing; call before the next change."""
@@ -196,13 +201,12 @@ class Evaluator:
         why = "" if verdict.settled else ", as another number may follow"
         self._record(now, f"met, and must hold for {held}{why}")
         # Part of the condition may change with time before that.
-        due = due if self._timed is None else min(due, self._timed.due)
-        return Evaluation(verdict, final=False, due=due)
+        return Evaluation(verdict, final=False, due=min(due, self._timed_due))
 
     def _evaluate_failed(self, verdict: Failed, now: float, fresh: bool) -> Evaluation:
         if not self.settings.fail_fast:
             self._record(now, verdict.reason)
-            return Evaluation(verdict, final=False)
+            return Evaluation(verdict, final=False, due=self._timed_due)
         if verdict.grace is Grace.NONE:
             self._record(now, verdict.reason)
             return Evaluation(verdict, final=True)
@@ -212,7 +216,7 @@ class Evaluator:
             return Evaluation(verdict, final=True)
         grace = self._grace(verdict.grace)
         self._record(now, f"{HELD_FAILURE}{format_duration(grace)}: {verdict.reason}")
-        return Evaluation(verdict, final=False, due=due)
+        return Evaluation(verdict, final=False, due=min(due, self._timed_due))
 
     def _end_of_grace(self, verdict: Failed, now: float) -> float:
         if self._terminal_since is None:

@@ -191,8 +191,9 @@ class AllConditions:
         """Decide by the worst verdict of the parts."""
         pending = []
         absent, settled = False, True
-        for part in self.parts:
-            verdict = part.verdict()
+        # Each part is evaluated, so that no timer of a later one stays due.
+        verdicts = [part.verdict() for part in self.parts]
+        for part, verdict in zip(self.parts, verdicts, strict=True):
             if isinstance(verdict, Failed):
                 reason = f"{part.subject}: {verdict.reason}"
                 return Failed(reason, verdict.grace, verdict.since)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.client.resource import CONFIG_MAPS, PODS, SECRETS
@@ -116,6 +116,21 @@ def test_whichever_comes_first(session: FakeSession, mode: Any) -> None:
     session.at(5, session.put, PODS, state(True))
     wait(session, any_of(stable_for(20, IS_READY), RUNS), mode)
     assert session.clock.monotonic() == 15.0
+
+
+@MODES
+def test_a_time_ends_while_another_object_may_fail(session: FakeSession, mode: Any) -> None:
+    """Both are listed once more for it, at the end of the grace, and one for the message."""
+    session.put(PODS, pod("b", "Pending"))
+    session.put(PODS, state(True, name="a"))
+    session.at(1, session.put, PODS, pod("b", "Pending", waiting=("InvalidImageName", "no")))
+
+    with pytest.raises(WaitFailed, match="InvalidImageName"):
+        wait(session, all_of(stable_for(2, IS_READY), "create"), mode, target=["pod/b", "pod/a"])
+
+    assert session.clock.monotonic() == 6.0
+    if mode == "watch":
+        assert session.count("list pods") == 7
 
 
 @MODES
@@ -344,6 +359,7 @@ def outcome(
 
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, TROUBLES, st.sampled_from(sorted(CONDITIONS)), st.booleans())
+@example([("a", "ready"), ("b", "pending"), ("a", "pending"), ("b", "gone")], [], "steady", True)
 def test_both_modes_come_to_the_same(
     history: list[tuple[str, str]], troubles: list[Any], name: str, many: bool
 ) -> None:
