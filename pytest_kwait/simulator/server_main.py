@@ -77,10 +77,8 @@ from pytest_kwait.simulator.fake_metrics import USAGE
 from pytest_kwait.simulator.image_mapping import ImageMappings, read_image_mapping
 from pytest_kwait.simulator.kubelet.kubelet import Kubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
-from pytest_kwait.simulator.network.cluster_names import (
-    CLUSTER_DNS_ADDRESS,
-    is_kubernetes_service,
-)
+from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service
 from pytest_kwait.simulator.network.egress import EgressTargets, read_egress_list
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
 from pytest_kwait.simulator.request_info import User

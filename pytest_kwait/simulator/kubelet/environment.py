@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.simulator.busybox.os.files import Directory, File, GeneratedFile
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
-from pytest_kwait.simulator.network.cluster_names import (
+from pytest_kwait.simulator.network.addresses import (
     CLUSTER_DNS_ADDRESS,
     CLUSTER_DOMAIN,
     NODE_DNS_ADDRESS,

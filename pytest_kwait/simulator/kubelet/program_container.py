@@ -54,7 +54,7 @@ from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
 from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
 from pytest_kwait.simulator.kubelet.volume_folders import PodVolumeFolders
 from pytest_kwait.simulator.kubelet_api import StartError
-from pytest_kwait.simulator.network.cluster_names import NODE_NETWORK, POD_NETWORK
+from pytest_kwait.simulator.network.addresses import NODE_NETWORK, POD_NETWORK
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 from pytest_kwait.temp_dir import TempDir

@@ -21,7 +21,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from pytest_kwait.simulator.network.cluster_names import CLUSTER_DOMAIN
+from pytest_kwait.simulator.network.addresses import CLUSTER_DOMAIN
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.network.addresses import CLUSTER_DOMAIN
 from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -20,29 +21,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "CLUSTER_DNS_ADDRESS",
-    "CLUSTER_DOMAIN",
     "KUBERNETES_SERVICE",
-    "NODE_DNS_ADDRESS",
-    "NODE_NETWORK",
-    "POD_NETWORK",
-    "SERVICE_NETWORK",
     "ClusterNames",
     "Record",
     "is_kubernetes_service",
     "list_endpoints",
 ]
-
-CLUSTER_DOMAIN = "cluster.local"
-CLUSTER_DNS_ADDRESS = "10.0.0.10"
-"""The address of the cluster's DNS server."""
-
-NODE_DNS_ADDRESS = "172.30.0.1"
-"""The address of the nodes' DNS server, which knows no services."""
-
-POD_NETWORK = "10.244.0.0/14"
-SERVICE_NETWORK = "10.0.0.0/16"
-NODE_NETWORK = "172.30.0.0/16"
 
 KUBERNETES_SERVICE = "kubernetes"
 """The name of the API server's service, its endpoints and the default ServiceCIDR."""

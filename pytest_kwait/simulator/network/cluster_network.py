@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.network import Connecting
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import (
-    CLUSTER_DNS_ADDRESS,
     ClusterNames,
     is_kubernetes_service,
     list_endpoints,

@@ -11,11 +11,8 @@ import logging
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.network.cluster_names import (
-    CLUSTER_DNS_ADDRESS,
-    NODE_DNS_ADDRESS,
-    ClusterNames,
-)
+from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS, NODE_DNS_ADDRESS
+from pytest_kwait.simulator.network.cluster_names import ClusterNames
 from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
 from pytest_kwait.simulator.network.relay import SessionEnd, SocketEnd

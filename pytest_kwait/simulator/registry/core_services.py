@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
-from pytest_kwait.simulator.network.cluster_names import SERVICE_NETWORK
+from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.programs.inetutils import PipeSink
-from pytest_kwait.simulator.network.cluster_names import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.network.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
