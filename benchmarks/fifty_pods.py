@@ -4,7 +4,8 @@ Run it as `python -m tools.controlplane run -- python -m benchmarks.fifty_pods [
 root and Go.
 
 Bar: the embedded cluster takes at most 0.3 of the real kubelet's time, in the same run. Both run
-the same program of one image mapping, with a readiness probe, and start each round without pods.
+the same program of one image mapping, with a readiness probe, and start each round without pods,
+once what removes the other's has come to rest.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from benchmarks.pairs import measure, seconds
 from pytest_kwait import wait_for, wait_for_pods_with_label_running_ready
 from pytest_kwait.client.resource import DEPLOYMENTS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import Session
-from pytest_kwait.clock import Deadline
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.image_mapping import make_image_mapping
 from tools.controlplane.cluster import FOLDER_VARIABLE
+from tools.controlplane.polling import poll_until
 from tools.controlplane.program_images import import_images
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ RATIO = 0.3
 NAMESPACE = "default"
 TIMEOUT = 600
 _LABELS = {"app": "fifty"}
+_IDLE = 0.85
+_PATIENCE = 60.0
 _ROOT = Path(__file__).parents[1]
 
 
@@ -57,6 +61,23 @@ def _deployment() -> dict[str, Any]:
     }
 
 
+def _is_machine_idle() -> bool:
+    """Return whether its processors had little to do for a second."""
+    before = _read_processor_times()
+    SYSTEM_CLOCK.sleep(1)
+    idle, total = (after - one for one, after in zip(before, _read_processor_times(), strict=True))
+    return idle > _IDLE * total
+
+
+def _read_processor_times() -> tuple[int, int]:
+    """Return the time of all processors without work, and altogether.
+
+    Source: proc_stat(5), the first line.
+    """
+    times = [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return times[3] + times[4], sum(times)
+
+
 def _starter(kubeconfig: str) -> Callable[[], float]:
     """Return a function that starts the pods, and ends them before it returns the seconds."""
     api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
@@ -69,6 +90,8 @@ def _starter(kubeconfig: str) -> Callable[[], float]:
         wait_for_pods_with_label_running_ready(api, NAMESPACE, _LABELS, COUNT, timeout=TIMEOUT)
 
     def run() -> float:
+        if not poll_until(_is_machine_idle, _PATIENCE):
+            print("  the machine does not come to rest", flush=True)
         took = seconds(start)
         print(f"  {took:.1f} s on {api.configuration.host}", flush=True)
         session.delete(DEPLOYMENTS, "fifty", NAMESPACE, deadline=Deadline.after(TIMEOUT))
