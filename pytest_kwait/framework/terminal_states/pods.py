@@ -140,19 +140,24 @@ CRASH_LOOP_RESTARTS = 3
 """The minimum restarts of a crash loop; fewer are a slow start (a database not there yet)."""
 
 
-def detect_crash_loop(status: dict[str, Any]) -> TerminalState | None:
+def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalState | None:
     """Return the terminal state of a container in crash loop back-off; else None.
 
     The kubelet's pauses are 10, 20, 40 and 80 seconds. The pause must outlast the grace as well, so
     a container that crashes twice and then runs never fails the wait. Since Kubernetes 1.33 a
-    kubelet may report a pause only at its end; until then the container is terminated with an
-    error.
+    kubelet may report a pause only at its end; until then the container is terminated, with exit
+    code 0 too if it is restarted all the same.
+
+    Args:
+        pod: the pod.
+        status: the container's status.
     """
     state, facts = get_current_state(status)
     restarts = status.get("restartCount") or 0
     if restarts < CRASH_LOOP_RESTARTS:
         return None
-    if state == "terminated" and facts.get("exitCode") not in (None, 0):
+    failed = facts.get("exitCode") not in (None, 0)
+    if state == "terminated" and (failed or will_restart(pod, status.get("name") or "", facts)):
         last = facts
     elif state == "waiting" and facts.get("reason") == "CrashLoopBackOff":
         last = (status.get("lastState") or {}).get("terminated") or {}
@@ -227,7 +232,7 @@ def detect_init_container_failure(pod: dict[str, Any]) -> TerminalState | None:
         if failed and will_restart(pod, name, facts) is False:
             text = f"init container {name} ended with {describe_exit(facts)}, to stay so"
             return TerminalState(text, Grace.SHORT)
-        if (terminal := detect_crash_loop(container)) is not None:
+        if (terminal := detect_crash_loop(pod, container)) is not None:
             return TerminalState(
                 terminal.reason.replace("container", "init container", 1), terminal.grace
             )
@@ -371,7 +376,7 @@ def detect_not_staying_up(
     if terminal is not None or status.get("phase") in ("Succeeded", "Failed"):
         return terminal
     for container in _container_statuses(status):
-        if (terminal := detect_crash_loop(container)) is not None:
+        if (terminal := detect_crash_loop(pod, container)) is not None:
             return terminal
     return None
 

@@ -155,6 +155,13 @@ def test_a_pause_that_the_kubelet_does_not_name_yet() -> None:
     )
     container["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
     assert detect_not_staying_up(ended, None) is None
+    spec = {"containers": [{"name": "main"}]}
+    finished = {**ended, "spec": {**spec, "restartPolicy": "OnFailure"}}
+    assert detect_not_staying_up(finished, None) is None
+    restarted = {**ended, "spec": {**spec, "restartPolicy": "Always"}}
+    assert detect_not_staying_up(restarted, None) == TerminalState(
+        "CrashLoopBackOff: container main was restarted 3 times, exit code 0", LONG
+    )
     container["state"] = {"running": {}}
     assert detect_not_staying_up(ended, None) is None
 
