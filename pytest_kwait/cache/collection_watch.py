@@ -439,7 +439,7 @@ class CollectionWatch:
                 listed = self._listed
             for subscription in listed:
                 subscription.subscriber.on_list(answer.items, answer.resource_version, requested_at)
-        except BaseException:
+        except BaseException:  # on an interrupt too, the next call lists again
             self._outdated.set()
             raise
         self._relist_at = self._clock.monotonic() + self._relist_interval

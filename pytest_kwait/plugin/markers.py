@@ -236,7 +236,7 @@ def _marker_errors(mark: pytest.Mark, node: Any) -> Iterator[None]:
 def _format_error(error: Exception) -> str:
     try:
         return str(error).strip().partition("\n")[0]
-    except Exception:
+    except Exception:  # the `__str__` of a user's class may raise anything
         return ""
 
 

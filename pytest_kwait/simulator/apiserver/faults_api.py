@@ -313,7 +313,7 @@ _LOCAL_KINDS = {
     "image": "images are mapped to programs",
     "egress": "egress is allowed",
 }
-"""What only clients on the machine may ask for: it is done in the machine's name."""
+"""Kinds that only clients on the machine may create, as the server acts in its name."""
 
 
 def _fault_object(record: ActiveFault) -> Obj:

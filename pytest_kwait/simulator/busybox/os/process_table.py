@@ -300,7 +300,7 @@ class ProcessTable:
             while task.stack:
                 try:
                     task.stack.pop().close()
-                except Exception:
+                except Exception:  # a program may raise anything as it ends; others go on
                     _log.exception("%s (process %d) of a container", task.name, task.pid)
             self._finish(task, code)
 
