@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clusters.cluster import ClusterRequest
 from pytest_kwait.clusters.provider import choose_provider
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value
 from pytest_kwait.suite.report.files import read_report
@@ -58,7 +59,7 @@ def main() -> None:
     provider = (
         choose_provider("embedded")
         if kubeconfig == "-"
-        else choose_provider("existing", kubeconfig=Path(kubeconfig))
+        else choose_provider("existing", ClusterRequest(Path(kubeconfig)))
     )
     cluster = provider.start()
     print(f"{JOBS} jobs of {WORKERS} workers, {TESTS} tests, on the {cluster.provider} cluster")

@@ -11,8 +11,6 @@ import re
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
-from pytest_kwait.framework.registry import WAITS
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -106,12 +104,6 @@ def add_docstrings(text: str) -> str:
     return "".join(written)
 
 
-def add_signatures(text: str) -> str:
-    """Add what autodoc knows of each wait."""
-    directives = "\n".join(_directive("pytest_kwait", name) for name in WAITS)
-    return f"{text}\n## Functions\n\n```{{eval-rst}}\n{directives}\n```\n"
-
-
 _DOCUMENTED: dict[int, str] = {}
 
 
@@ -135,8 +127,6 @@ def read_source(_app: Sphinx, page: str, source: list[str]) -> None:
     )
     if page == "index":
         text = add_contents(text)
-    if page == "waits":
-        text = add_signatures(text)
     source[0] = add_docstrings(text)
 
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["begin", "run"]
 
 
-def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int, str]:
+def run(folder: Path, kubeconfig: Path | None, suite: str, *options: str) -> tuple[int, str]:
     """Run a suite; return its status and output.
 
     Args:
         folder: where it is written to.
-        kubeconfig: the cluster and the user.
+        kubeconfig: the cluster and the user; None for an embedded cluster of its own.
         suite: the code of its tests.
         options: for pytest.
     """
@@ -31,12 +31,17 @@ def run(folder: Path, kubeconfig: Path, suite: str, *options: str) -> tuple[int,
     return process.returncode, said
 
 
-def begin(folder: Path, kubeconfig: Path, suite: str, *options: str) -> subprocess.Popen[str]:
+def begin(
+    folder: Path, kubeconfig: Path | None, suite: str, *options: str
+) -> subprocess.Popen[str]:
     """Start to run a suite; arguments as for `run`."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_suite.py").write_text(suite)
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += [f"--kwait-kubeconfig={kubeconfig}", "--kwait-janitor=false", *options]
+    cluster = (
+        "--kwait-cluster=embedded" if kubeconfig is None else f"--kwait-kubeconfig={kubeconfig}"
+    )
+    command += [cluster, "--kwait-no-janitor", *options]
     environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
     return subprocess.Popen(
         command,

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from kubernetes.client import CoreV1Api
+from kubernetes.config import new_client_from_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kubernetes.client import ApiClient
+
     from pytest_kwait import Kwait
 
-__all__ = ["bind", "kubeconfig_of_default", "user_name"]
+__all__ = ["bind", "client_of_default", "kubeconfig_of_default", "user_name"]
 
 
 def kubeconfig_of_default(kwait: Kwait, folder: Path) -> Path:
@@ -53,3 +56,11 @@ def bind(kwait: Kwait, role: str, *, everywhere: bool = False) -> None:
             ],
         }
     )
+
+
+def client_of_default(kwait: Kwait, folder: Path) -> ApiClient:
+    """Return a client that is that service account."""
+    path = kubeconfig_of_default(kwait, folder)
+    read: Any = new_client_from_config
+    client: ApiClient = read(str(path), context=kwait.cluster.context)
+    return client

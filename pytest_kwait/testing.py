@@ -119,7 +119,7 @@ class FakeClock:
         finally:
             with self._moved:
                 self._blocked -= 1
-        raise AssertionError(f"nobody moved the clock on within {_REAL_TIMEOUT:g} s")
+        raise AssertionError(f"the clock was not moved on within {_REAL_TIMEOUT:g} s")
 
     def _next_call(self) -> int | None:
         with self._moved:
@@ -145,6 +145,6 @@ def _wait_for_thread(event: threading.Event) -> bool:
     """Wait in real time: with no limit and nothing planned, only another thread can set `event`."""
     if not event.wait(_REAL_TIMEOUT):
         raise AssertionError(
-            f"a wait without limit: nobody set the event within {_REAL_TIMEOUT:g} s"
+            f"a wait without limit: the event was not set within {_REAL_TIMEOUT:g} s"
         )
     return True

@@ -12,7 +12,7 @@ import pytest
 import pytest_kwait
 from pytest_kwait import Kwait, cache, leaderelection, wait
 from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS, TIMEOUTS
+from pytest_kwait.suite.config.options import OPTIONS
 from tests.test_links import ROOT, read_prose
 from tools.documentation import PAGES
 
@@ -20,7 +20,7 @@ GUIDES = ["docs/which-wait.md", "docs/port-go.md", "docs/move.md"]
 """Pages whose tables are calls."""
 
 ATTRIBUTES = {"client", "cluster", "informers", "namespace"}
-OPTIONS = {each.flag for each in (*SETTING_DEFINITIONS.values(), TIMEOUTS) if each.option}
+FLAGS = {flag for each in OPTIONS for flag in each.flags}
 MODULES = {"wait": wait, "cache": cache, "leaderelection": leaderelection}
 ELSEWHERE = {"wait_for_events", *wait.__all__, *cache.__all__}
 """A method of informers, and functions of the ported packages."""
@@ -47,7 +47,7 @@ def test_waits_in_prose_exist(page: str) -> None:
 def test_options_in_prose_exist(page: str) -> None:
     named = {name for code in read_code(page) for name in re.findall(r"--kwait(?:-[a-z]+)+", code)}
 
-    assert named - OPTIONS == set()
+    assert named - FLAGS == set()
 
 
 @pytest.mark.parametrize("page", GUIDES)

@@ -9,7 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 
 
 def read_prose(page: Path) -> str:
@@ -33,14 +37,14 @@ def read_anchors(page: Path) -> set[str]:
     return anchors
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in read_links(page) if not link.startswith("https:")]
 
     assert [each for each in links if not (page.parent / each.partition("#")[0]).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_to_headings_lead_to_one(page: Path) -> None:
     links = [link.partition("#") for link in read_links(page) if not link.startswith("https:")]
     targets = [
@@ -54,7 +58,7 @@ def test_links_to_headings_lead_to_one(page: Path) -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_to_other_sites_are_well_formed(page: Path) -> None:
     links = [urlsplit(link) for link in read_links(page) if re.match(r"[a-z]+:", link)]
 
@@ -64,9 +68,10 @@ def test_links_to_other_sites_are_well_formed(page: Path) -> None:
 
 
 def test_the_index_lists_every_page_once() -> None:
-    index = ROOT / "docs" / "index.md"
+    folder = ROOT / "docs"
+    index = folder / "index.md"
     listed = re.findall(r"^- \[[^]]+\]\(([^)]+)\)", read_prose(index), re.M)
 
     assert sorted(listed) == sorted(
-        page.name for page in (ROOT / "docs").glob("*.md") if page != index
+        page.relative_to(folder).as_posix() for page in folder.rglob("*.md") if page != index
     )

@@ -10,6 +10,7 @@ import pytest
 import pytest_kwait
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.framework.wait_names import WAIT_MODULES
+from tools.wait_methods import protocol_name
 
 COSTLY = (
     "aiohttp",
@@ -28,7 +29,7 @@ COSTLY = (
 def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
     value = getattr(pytest_kwait, name)
     assert vars(pytest_kwait)[name] is value
-    if callable(value) and not name.startswith("Verdict"):
+    if callable(value) and name not in ("Mode", "Verdict"):
         assert value.__doc__
 
 
@@ -54,7 +55,8 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == pytest_kwait._HOME_OF | WAIT_MODULES
+    protocols = {protocol_name(name): "framework.wait_protocols" for name in WAIT_MODULES}
+    assert seen == pytest_kwait._HOME_OF | WAIT_MODULES | protocols
     assert sorted(seen) == sorted(pytest_kwait.__all__)
 
 

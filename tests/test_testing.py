@@ -93,7 +93,7 @@ def test_a_wait_that_nothing_can_end_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(testing, "_REAL_TIMEOUT", 0.01)
     with pytest.raises(AssertionError) as caught:
         FakeClock().wait(threading.Event())
-    assert str(caught.value) == "a wait without limit: nobody set the event within 0.01 s"
+    assert str(caught.value) == "a wait without limit: the event was not set within 0.01 s"
 
 
 def test_by_hand_a_sleeper_is_held_until_its_time() -> None:
@@ -135,7 +135,7 @@ def test_by_hand_forgetting_to_move_the_clock_is_an_error(monkeypatch: pytest.Mo
     monkeypatch.setattr(testing, "_REAL_TIMEOUT", 0.01)
     with pytest.raises(AssertionError) as caught:
         FakeClock(auto=False).sleep(1)
-    assert str(caught.value) == "nobody moved the clock on within 0.01 s"
+    assert str(caught.value) == "the clock was not moved on within 0.01 s"
 
 
 def test_waiting_for_threads_that_never_come_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

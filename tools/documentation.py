@@ -4,19 +4,35 @@ A comment in the line above a block says what its language does not:
 
 - `<!-- file: NAME -->`: the content of this file, beside the tests of the page;
 - `<!-- not run: REASON -->`: no test runs it, and why.
+
+`python -m tools.documentation FOLDER` writes the annotated tests to files, for type checkers.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["PAGES", "ROOT", "Block", "Kind", "matches", "page_path", "read_blocks", "read_session"]
+__all__ = [
+    "PAGES",
+    "ROOT",
+    "Block",
+    "Kind",
+    "matches",
+    "page_path",
+    "read_blocks",
+    "read_session",
+    "write_annotated",
+]
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", *(f"docs/{path.name}" for path in sorted(ROOT.glob("docs/*.md"))))
+PAGES = (
+    "README.md",
+    *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md"))),
+)
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<comment>[^\n]*) -->\n)?```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^```$",
     re.M | re.S,
@@ -119,8 +135,25 @@ def matches(shown: str, output: str) -> bool:
     return re.fullmatch(pattern, output.rstrip("\n") + "\n") is not None
 
 
+def write_annotated(folder: Path) -> list[Path]:
+    """Write each block of annotated tests to a file; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for page in PAGES:
+        for block in read_blocks(page):
+            if block.language == "python" and "kwait: Kwait" in block.code:
+                path = folder / f"{Path(page).stem.lower().replace('-', '_')}_{block.line}.py"
+                path.write_text(block.code)
+                written.append(path)
+    return written
+
+
 def _line_pattern(line: str) -> str:
     if line == "…":
         return r"(?:.*\n)*?"
     pattern = re.sub(r"={5,}", "={3,}", re.escape(line).replace("…", ".*"))
     return re.sub(r"\d+\\\.\d+s", r"[\\d.]+m?s(?: \\(.*\\))?", pattern) + r"[ \t]*\n"
+
+
+if __name__ == "__main__":
+    write_annotated(Path(sys.argv[1]))

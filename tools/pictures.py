@@ -32,31 +32,33 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 
-COLUMNS = 100
+COLUMNS = 80
 ROWS = 60
 LIMIT = 150_000
 """The maximum size of a picture in bytes."""
-
-SUITE = '''
-import pytest
 
 JOB = """
 apiVersion: batch/v1
 kind: Job
 metadata: {name: sleepers}
 spec:
+  parallelism: 3
+  completions: 3
   template:
     spec:
       restartPolicy: Never
       containers:
       - {name: main, image: "registry.invalid/sleeper:latst"}
 """
+SUITE = """
+from pytest_kwait import Kwait
 
 
-@pytest.mark.manifests(JOB)
-def test_workers_start(kwait, wait_for_job_pods_running):
-    wait_for_job_pods_running("sleepers", 1)
-'''
+def test_workers_start(kwait: Kwait) -> None:
+    kwait.apply("sleepers.yaml")
+    pods = kwait.wait_for_job_pods_running("sleepers", 3)
+    assert all(pod["status"]["podIP"] for pod in pods)
+"""
 
 # Makes room below the cursor and writes one line there; see pytest_kwait/plugin/live_status.py.
 _LIVE = re.compile(r"\x1bD\x1b\[A\x1b7\r+\n\x1b\[2K(.*?)\x1b8")
@@ -78,7 +80,7 @@ _PAGE = """<!doctype html><meta charset="utf-8"><style>
 body { margin: 0; background: #0d1117; color: #e6edf3; display: inline-block; }
 pre {
   margin: 0; padding: 14px 18px; font: 13px/1.4 "DejaVu Sans Mono", monospace;
-  width: 100.5ch; white-space: pre-wrap; word-break: break-all;
+  width: %.1fch; white-space: pre-wrap; word-break: break-all;
 }
 </style><pre>%s</pre>
 """
@@ -89,6 +91,7 @@ def terminal_run() -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_workers.py").write_text(SUITE)
+        (folder / "sleepers.yaml").write_text(JOB)
         (folder / "pytest.ini").write_text("[pytest]\n")
         near, far = pty.openpty()
         fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -102,7 +105,7 @@ def terminal_run() -> str:
             filter(None, (str(root), environment.get("PYTHONPATH")))
         )
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pytest", "--kwait-run-id=demo", "-p", "no:cacheprovider"],
+            [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider"],
             cwd=folder,
             env=environment,
             stdin=far,
@@ -138,7 +141,9 @@ def screens(output: str) -> tuple[str, str]:
 
 
 def _plain(output: str) -> str:
-    return _LIVE.sub("", output).replace("\x1b[J", "").replace("\r", "").strip("\n")
+    lines = _LIVE.sub("", output).replace("\x1b[J", "").replace("\r\n", "\n")
+    # What follows a carriage return overwrites the line.
+    return re.sub(r"[^\n]*\r(?=[^\n])", "", lines).replace("\r", "").strip("\n")
 
 
 def as_html(screen: str) -> str:
@@ -156,7 +161,7 @@ def as_html(screen: str) -> str:
                 style += "font-weight:bold;"
             elif code in _COLOURS:
                 style += f"color:{_COLOURS[code]};"
-    return _PAGE % "".join(pieces)
+    return _PAGE % (COLUMNS + 0.5, "".join(pieces))
 
 
 def save(page: Page, name: str) -> None:

@@ -35,7 +35,12 @@ _PULL_ERROR = (
 )
 
 
-def night(waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7) -> RunReport:
+_STEPS = (("create the shop", "create the shop > scale it"), ("create the shop", "check it"))
+
+
+def night(
+    waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7, *, steps: bool = False
+) -> RunReport:
     """Return a report of shards that ran beside each other, in which a few tests failed.
 
     Args:
@@ -43,6 +48,7 @@ def night(waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7) ->
         shards: the number of shards.
         workers: the number of workers per shard.
         seed: the seed of the random choices.
+        steps: whether the waits are in steps of their tests.
     """
     chance = random.Random(seed)
     runs = [
@@ -67,6 +73,8 @@ def night(waits: int = 240, shards: int = 2, workers: int = 2, seed: int = 7) ->
         outcome, start = "passed", clocks[run.id, worker]
         for each in (number, number + 1):
             record = _wait(chance, each, run, f"gw{worker}", test, clocks[run.id, worker])
+            if steps:
+                record.step = _STEPS[number // 2 % 2][each - number]
             records.append(record)
             clocks[run.id, worker] = record.started + record.seconds + chance.uniform(0.05, 0.8)
             if record.outcome not in ("met", "interrupted"):

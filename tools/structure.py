@@ -106,10 +106,14 @@ def circles(graph: Graph) -> list[list[str]]:
             if len(group) > 1:
                 found.append(sorted(group))
 
+    limit = sys.getrecursionlimit()
     sys.setrecursionlimit(10_000)
-    for name in sorted(graph):
-        if name not in index:
-            visit(name)
+    try:
+        for name in sorted(graph):
+            if name not in index:
+                visit(name)
+    finally:
+        sys.setrecursionlimit(limit)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Generate the tables of docs/ from the code: `python -m tools.tables`.
+"""Generate the tables and sections of docs/ from the code: `python -m tools.tables`.
 
 A test keeps them current.
 """
@@ -10,6 +10,7 @@ import ast
 import inspect
 import os
 from collections import Counter
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,23 @@ from e2e.faults.cluster_families import CLUSTER_FAMILIES
 from e2e.faults.core_families import CORE_FAMILIES
 from e2e.faults.storage_families import STORAGE_FAMILIES
 from e2e.faults.workload_families import WORKLOAD_FAMILIES
+from pytest_kwait import Kwait
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS
-from pytest_kwait.suite.config.settings import TIMEOUTS as TIMEOUT_SETTING
+from pytest_kwait.suite.config.options import OPTION_GROUPS
 from tools.fault_proxy.faults import ALL_FAULTS
+from tools.reference import (
+    RESULTS,
+    VERBS,
+    WAIT_PAGES,
+    result_section,
+    verb_section,
+    wait_section,
+    waits_of,
+)
 from tools.upstream_suite.results import count_tests, get_sig, read_not_passing
+from tools.wait_methods import protocol_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,13 +55,51 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def waits() -> str:
-    """Return the table of waits."""
+def wait_index() -> str:
+    """Return the waits of each page, with links to their sections."""
+    rows = []
+    for page in WAIT_PAGES:
+        path = f"reference/{page}.md"
+        title = (FOLDER / path).read_text().partition("\n")[0].removeprefix("# Waits for ")
+        links = (f"[{wait.name}]({path}#{wait.name})" for wait in waits_of(page))
+        rows.append((f"[{title}]({path})", ", ".join(links)))
+    return table(("waits for", "names"), rows)
+
+
+def waits(page: str) -> str:
+    """Return the table of the waits of a page."""
     rows = [
-        (f"`{wait.name}({wait.usage})`", wait.summary, f"`{wait.timeout}`")
-        for wait in WAITS.values()
+        (f"[`{wait.name}`](#{wait.name})", wait.summary, f"`{wait.timeout}`")
+        for wait in waits_of(page)
     ]
     return table(("wait", "waits for", "default limit"), rows)
+
+
+def wait_sections(page: str) -> str:
+    """Return the sections of the waits of a page."""
+    return "\n\n".join(wait_section(wait) for wait in waits_of(page))
+
+
+def verbs() -> str:
+    """Return the table of verbs."""
+    rows = [
+        (f"[`{name}`](#{name})", _first_sentence(inspect.getdoc(getattr(Kwait, name)) or ""))
+        for names in VERBS.values()
+        for name in names
+    ]
+    return table(("verb", "what it does"), rows)
+
+
+def verb_sections() -> str:
+    """Return the sections of the verbs, in groups."""
+    return "\n\n".join(
+        "\n\n".join((f"## {title}", *map(verb_section, names))) for title, names in VERBS.items()
+    )
+
+
+def results() -> str:
+    """Return the types of what verbs return."""
+    return "\n\n".join(map(result_section, RESULTS))
 
 
 def timeouts() -> str:
@@ -63,16 +112,18 @@ def timeouts() -> str:
 
 
 def settings() -> str:
-    """Return the settings by their options."""
-    rows = [
-        (
-            f"`{each.flag} {each.metavar}`".replace("|", "\\|"),
-            "test" if each.scope == "test" else "run",
-            each.help,
-        )
-        for each in (*SETTING_DEFINITIONS.values(), TIMEOUT_SETTING)
-        if each.option
-    ]
+    """Return the settings by their options, in the groups of `pytest --help`."""
+    rows: list[tuple[str, str, str]] = []
+    for title, definitions in OPTION_GROUPS:
+        rows.append((f"**{title}**", "", ""))
+        rows += [
+            (
+                f"`{each.usage}`".replace("|", "\\|"),
+                "test" if each.scope == "test" else "run",
+                "; ".join(filter(None, (each.help, each.details))),
+            )
+            for each in definitions
+        ]
     return table(("option", "per", "meaning"), rows)
 
 
@@ -99,12 +150,23 @@ def fixtures() -> str:
     """Return the fixtures that are no waits."""
     functions = ast.parse((PLUGIN / "fixtures.py").read_text()).body
     rows = [
-        (f"`{each.name}`", scope, _first_sentence(ast.get_docstring(each) or ""))
+        (
+            f"`{each.name}`",
+            f"`{_given_type(each)}`",
+            scope,
+            _first_sentence(ast.get_docstring(each) or ""),
+        )
         for each in functions
         if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
         if (scope := _fixture_scope(each))
     ]
-    return table(("fixture", "scope", "what it does"), rows)
+    return table(("fixture", "type", "scope", "what it does"), rows)
+
+
+def _given_type(function: ast.FunctionDef) -> str:
+    """Return the type of what a fixture gives."""
+    text = ast.unparse(function.returns) if function.returns else ""
+    return text.removeprefix("Iterator[").removesuffix("]") if "Iterator[" in text else text
 
 
 def _fixture_scope(function: ast.FunctionDef) -> str:
@@ -135,14 +197,14 @@ def markers() -> str:
 
 
 def api(module_name: str) -> str:
-    """Return the public classes and functions of a module that are no waits."""
+    """Return the public classes and functions of a module that are no waits or types of these."""
     module = import_module(module_name)
-    values = {name: getattr(module, name) for name in module.__all__}
+    left_out = {*WAITS, *map(protocol_name, WAITS)} if module_name == "pytest_kwait" else set()
+    values = {name: getattr(module, name) for name in module.__all__ if name not in left_out}
     rows = [
         (f"`{name}`", _first_sentence(inspect.getdoc(value) or ""))
         for name, value in values.items()
         if inspect.isclass(value) or inspect.isfunction(value)
-        if not (module_name == "pytest_kwait" and name in WAITS)
     ]
     return table(("name", "what it is"), rows)
 
@@ -210,7 +272,7 @@ def not_passing() -> str:
     return table(("test", "why"), rows)
 
 
-TABLES = {
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "conformance.md": {"conformance": conformance, "not passing": not_passing},
     "api.md": {"autodoc: pytest_kwait": _api_table("pytest_kwait")},
     "api-modules.md": {
@@ -218,11 +280,19 @@ TABLES = {
     },
     "commands.md": {
         f"kwait {name}": _command_table(name)
-        for name in ("up", "down", "shards run", "janitor", "report merge")
+        for name in ("up", "down", "shards run", "janitor", "report merge", "replay")
     },
     "fixtures.md": {"fixtures": fixtures, "markers": markers},
     "faults.md": {"faults": faults, "families": families},
-    "waits.md": {"waits": waits},
+    "waits.md": {"index": wait_index},
+    **{
+        f"reference/{page}.md": {
+            f"waits: {page}": partial(waits, page),
+            f"sections: {page}": partial(wait_sections, page),
+        }
+        for page in WAIT_PAGES
+    },
+    "reference/verbs.md": {"verbs": verbs, "verb sections": verb_sections, "results": results},
     "settings.md": {"settings": settings, "timeouts": timeouts},
 }
 

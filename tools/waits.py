@@ -1,7 +1,8 @@
 """Generate code from the declarations of waits: `python -m tools.waits`.
 
-Written are the names in `pytest_kwait.framework.wait_names`, and the imports for type checkers and
-`__all__` of `pytest_kwait`. A test keeps both current.
+Written are the names in `pytest_kwait.framework.wait_names`, the methods of `Kwait` and
+`AsyncKwait`, the protocols of fixtures, and the imports for type checkers and `__all__` of
+`pytest_kwait`. A test keeps them current.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from typing import TYPE_CHECKING
 import pytest_kwait
 from pytest_kwait import framework
 from pytest_kwait.framework.registry import DECLARED
+from tools.wait_methods import protocol_name, render_async, render_methods, render_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NAMES = Path(framework.__file__).with_name("wait_names.py")
 PACKAGE = Path(pytest_kwait.__file__)
+METHODS = PACKAGE.parent / "suite" / "wait_methods.py"
+ASYNC_METHODS = METHODS.with_name("async_methods.py")
+PROTOCOLS = NAMES.with_name("wait_protocols.py")
 START = "# Written by `python -m tools.waits` from _HOMES and the declared waits.\n"
 END = "# End of the written part.\n"
 
@@ -50,11 +55,16 @@ def render_package() -> str:
     """Return the text of `pytest_kwait/__init__.py`."""
     before, _, rest = PACKAGE.read_text().partition(START)
     after = rest.partition(END)[2]
-    homes = dict(pytest_kwait._HOME_OF) | modules()[0]
+    waits = modules()[0]
+    protocols = {protocol_name(name): "framework.wait_protocols" for name in waits}
+    homes = dict(pytest_kwait._HOME_OF) | waits | protocols
     by_module: dict[str, list[str]] = {}
     for name, module in homes.items():
         by_module.setdefault(f"pytest_kwait.{module}", []).append(name)
-    imports = [_import(module, sort_names(by_module[module])) for module in sorted(by_module)]
+    imports = [
+        _import(module, sort_names(by_module[module], imported=True))
+        for module in sorted(by_module)
+    ]
     names = "".join(f'    "{name}",\n' for name in sort_names(homes))
     written = f"if TYPE_CHECKING:\n{''.join(imports)}\n__all__ = [\n{names}]\n"
     return before + START + written + END + after
@@ -63,7 +73,8 @@ def render_package() -> str:
 def modules() -> tuple[dict[str, str], dict[str, str]]:
     """Return the modules of all waits and of all verbs, by name, in the order of the docs."""
     for found in pkgutil.walk_packages(framework.__path__, f"{framework.__name__}."):
-        import_module(found.name)
+        if not found.name.endswith(PROTOCOLS.stem):
+            import_module(found.name)
     places = {
         wait.name: wait.module.removeprefix("pytest_kwait.")
         for wait in sorted(DECLARED.values(), key=lambda wait: wait.module)
@@ -72,9 +83,18 @@ def modules() -> tuple[dict[str, str], dict[str, str]]:
     return {name: places[name] for name in places if name not in verbs}, verbs
 
 
-def sort_names(names: Iterable[str]) -> list[str]:
-    """Return names as ruff sorts them: constants, classes, functions."""
-    return sorted(names, key=lambda name: (name[0].islower(), not name.isupper(), name))
+def sort_names(names: Iterable[str], *, imported: bool = False) -> list[str]:
+    """Return names as ruff sorts them in `__all__`: constants, classes, functions.
+
+    Args:
+        names: the names.
+        imported: as in an import, where case does not count otherwise.
+    """
+
+    def place(name: str) -> tuple[bool, bool, str, str]:
+        return name[0].islower(), not name.isupper(), name.lower() if imported else "", name
+
+    return sorted(names, key=place)
 
 
 def _table(rows: Mapping[str, str]) -> str:
@@ -91,9 +111,12 @@ def _import(module: str, names: list[str]) -> str:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     NAMES.write_text(render_names())
     PACKAGE.write_text(render_package())
+    METHODS.write_text(render_methods())
+    ASYNC_METHODS.write_text(render_async())
+    PROTOCOLS.write_text(render_protocols())
 
 
 if __name__ == "__main__":

@@ -18,11 +18,8 @@ from e2e.pods.manifest import container, pod
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 READER = """
 apiVersion: v1
@@ -60,11 +57,11 @@ def is_nobody(user: CoreV1Api, namespace: str) -> bool:
     return False
 
 
-def test_a_service_account_with_a_role(kwait: Kwait, wait_for_authorization_update: Wait) -> None:
+def test_a_service_account_with_a_role(kwait: Kwait) -> None:
     """The account's roles determine the rights of its requested token."""
     kwait.apply(READER)
     user = f"system:serviceaccount:{kwait.namespace}:reader"
-    wait_for_authorization_update(user, "list", "pods", timeout="4m")
+    kwait.wait_for_authorization_update(user, "list", "pods", timeout="4m")
     request: Any = {"spec": {"expirationSeconds": 600}}
     answer: Any = CoreV1Api(kwait.client).create_namespaced_service_account_token(
         "reader", kwait.namespace, request
@@ -107,11 +104,11 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Kwait) -> None:
     wait.poll_immediate(0.1, 240, lambda: is_nobody(reader, kwait.namespace))
 
 
-def test_the_token_that_is_mounted_into_a_pod(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_the_token_that_is_mounted_into_a_pod(kwait: Kwait) -> None:
     """Its review names the account, the pod and the node."""
     script = "cat /var/run/secrets/kubernetes.io/serviceaccount/token"
     kwait.create(pod("p", container(script=script)))
-    found = wait_for_pod_success("p")
+    found = kwait.wait_for_pod_success("p")
     token = kwait.logs("p")
 
     request: Any = {"spec": {"token": token.strip()}}

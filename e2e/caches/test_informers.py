@@ -10,8 +10,7 @@ from pytest_kwait import cache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Kwait
-    from pytest_kwait.suite.informers import RecordedInformers
+    from pytest_kwait import InformersFactory, Kwait
 
 
 def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
@@ -19,7 +18,7 @@ def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def test_informer_history(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
+def test_informer_history(kwait: Kwait, kwait_informers: InformersFactory) -> None:
     """The history has each replica's creation and deletion."""
     informers = kwait_informers("replicasets", "pods", label_selector="app=web")
     labels = {"app": "web"}
@@ -62,7 +61,7 @@ def test_informer_history(kwait: Kwait, kwait_informers: Callable[..., RecordedI
     assert informers["pods"].store.list() == []
 
 
-def test_informer_lister(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
+def test_informer_lister(kwait: Kwait, kwait_informers: InformersFactory) -> None:
     """Reads of the local copy send no request and return copies."""
     kwait.create(config("a", a="1"), config("b", app="db"))
     configs = kwait_informers("configmaps", all_namespaces=True)["configmaps"].lister()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -77,19 +77,15 @@ def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, pl
         theirs = other.informer_for("configmaps")
         with other, ThreadPoolExecutor(3) as pool:
             cache.wait_for_cache_sync(other, timeout=LIMIT)
-            where = (trial.client, place.namespace)
-            waits = [
-                pool.submit(wait_for, *where, "configmap/a", "create", timeout=LIMIT),
+            wait = partial(wait_for, trial.client, place.namespace, timeout=LIMIT)
+            waits: list[Future[Any]] = [
+                pool.submit(wait, "configmap/a", "create"),
+                pool.submit(wait, "configmaps", "create", selector="app=web"),
                 pool.submit(
-                    wait_for, *where, "configmaps", "create", selector="app=web", timeout=LIMIT
-                ),
-                pool.submit(
-                    wait_for,
-                    *where,
+                    wait,
                     "configmaps",
                     lambda found: [c["metadata"]["name"] for c in found] == ["b"],
                     selector="app in (web,api)",
-                    timeout=LIMIT,
                 ),
             ]
             trial.proxy.wait_until_received(2 + 1 + len(waits))
@@ -97,7 +93,7 @@ def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, pl
             b["metadata"]["labels"] = {"app": "web"}
             for obj in (config_map("a"), b):
                 place.create(CONFIG_MAPS, obj)
-            found: list[Any] = [wait.result(LIMIT) for wait in waits]
+            found = [each.result(LIMIT) for each in waits]
             for informer in (configs, theirs):
                 has_b = partial(contains, informer.store.list_keys, f"{place.namespace}/b")
                 cache.wait_for_cache_sync(has_b, timeout=LIMIT)
@@ -198,7 +194,7 @@ def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
                 )
                 trial.proxy.wait_until_received(before + 1)
                 SYSTEM_CLOCK.sleep(UNDER_WAY)
-                pod = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
+                pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
                 pod["spec"]["schedulerName"] = "one-watch"
                 place.create(PODS, pod)
                 found: Any = wait.result(LIMIT)

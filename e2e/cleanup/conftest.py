@@ -120,7 +120,7 @@ class Runs:
         command = [*_python("pytest"), "-q", "-p", "no:cacheprovider", f"--rootdir={self._folder}"]
         command += [f"--kwait-kubeconfig={self._cluster.kubeconfig}", "--kwait-heartbeat=1s"]
         command += [f"--kwait-run-id={self.id}", f"--kwait-shard={number + 1}/{PARTS}"]
-        command += ["--kwait-janitor=false", "--kwait-deletion-wait=0", *options]
+        command += ["--kwait-no-janitor", "--kwait-deletion-wait=0", *options]
         if self._cluster.context:
             command.append(f"--kwait-context={self._cluster.context}")
         process = subprocess.Popen(

@@ -74,7 +74,7 @@ def test_run_deletes_objects_of_its_killed_worker(runs: Runs) -> None:
     assert (status, runs.left()) == (0, []), said
 
 
-@pytest.mark.slow
+@pytest.mark.kwait_slow
 def test_runs_killed_at_random_times(kwait: Kwait, runs: Runs) -> None:
     """A run killed between its first and last request leaves no objects."""
     first = runs.start()

@@ -14,15 +14,13 @@ from e2e.pods.manifest import container, pod
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait import Kwait
     from pytest_kwait.clusters import Cluster
-
-    Wait = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +45,12 @@ def talker() -> dict[str, Any]:
 
 
 @pytest.fixture
-def group(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[str]:
+def group(kwait: Kwait) -> Iterator[str]:
     """The group of the served custom kind `Greeting`."""
     group = group_name()
     definition = greetings(group)
     kwait.apply(definition)
-    wait_for_crd_established(definition["metadata"]["name"])
+    kwait.wait_for_crd_established(definition["metadata"]["name"])
     # A real server lists the group with a delay.
     wait.poll_immediate(0.05, 60, lambda: _is_told_of(kwait.client, group))
     yield group

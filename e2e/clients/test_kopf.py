@@ -6,18 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("kopf", reason="kopf is not installed")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def operator(
 
 
 def test_an_operator_reconciles(
-    operator: subprocess.Popen[bytes], kwait: Kwait, wait_for: Wait, group: str
+    operator: subprocess.Popen[bytes], kwait: Kwait, group: str
 ) -> None:
     kwait.create(
         {
@@ -60,7 +58,7 @@ def test_an_operator_reconciles(
     )
     greeting = f"greetings.{group}/hello"
     condition = "jsonpath={.status.write.written}=hello"
-    assert wait_for(greeting, condition, timeout="4m")["metadata"]["finalizers"] == [
+    assert kwait.wait_for(greeting, condition, timeout="4m")["metadata"]["finalizers"] == [
         f"{group}/said"
     ]
     written = kwait.get("configmap/hello")
@@ -76,12 +74,12 @@ def test_an_operator_reconciles(
             "spec": {"text": "bye", "copies": 1},
         }
     )
-    wait_for("configmap/hello", "jsonpath={.data.text}=bye", timeout="4m")
+    kwait.wait_for("configmap/hello", "jsonpath={.data.text}=bye", timeout="4m")
     assert kwait.get(greeting)["metadata"]["generation"] == changed["metadata"]["generation"] + 1
 
     # The operator's finalizer holds it until the goodbye is said; its map goes with it.
     kwait.delete(greeting)
-    wait_for("configmap/hello-goodbye", "create", timeout="4m")
-    wait_for(greeting, "delete", timeout="4m")
-    wait_for("configmap/hello", "delete", timeout="4m")
+    kwait.wait_for("configmap/hello-goodbye", "create", timeout="4m")
+    kwait.wait_for(greeting, "delete", timeout="4m")
+    kwait.wait_for("configmap/hello", "delete", timeout="4m")
     assert operator.poll() is None

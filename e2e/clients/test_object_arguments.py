@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kubernetes.client
 
@@ -11,28 +11,22 @@ from e2e.raising import raises
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
-
-def test_pods_as_models_and_dicts(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for: Wait, wait_for_pod_not_found: Wait
-) -> None:
+def test_pods_as_models_and_dicts(kwait: Kwait) -> None:
     (made,) = kwait.create(pod("web", labels={"app": "web"}))
     core = kubernetes.client.CoreV1Api(kwait.client)
 
-    assert wait_for_pod_ready(made)["metadata"]["uid"] == made["metadata"]["uid"]
+    assert kwait.wait_for_pod_ready(made)["metadata"]["uid"] == made["metadata"]["uid"]
     model = core.read_namespaced_pod("web", kwait.namespace)
-    assert wait_for_pod_ready(model)["metadata"]["name"] == "web"
+    assert kwait.wait_for_pod_ready(model)["metadata"]["name"] == "web"
     listed = core.list_namespaced_pod(kwait.namespace)
-    assert len(wait_for(listed, "condition=Ready")) == 1
+    assert len(kwait.wait_for(listed, "condition=Ready")) == 1
     with raises(InvalidArgument, "its namespace is .*, and namespace='default' is given"):
-        wait_for_pod_ready(model, namespace="default")
+        kwait.wait_for_pod_ready(model, namespace="default")
 
     kwait.delete("pod/web")
     again = kwait.create(pod("web"))[0]
-    assert wait_for_pod_not_found(model) is None
-    assert wait_for_pod_ready(again)["metadata"]["uid"] != made["metadata"]["uid"]
+    kwait.wait_for_pod_not_found(model)
+    assert kwait.wait_for_pod_ready(again)["metadata"]["uid"] != made["metadata"]["uid"]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.raising import times_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, WaitForAuthorizationUpdate, WaitForAuthzUpdate
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 READER = """
 apiVersion: rbac.authorization.k8s.io/v1
@@ -31,25 +28,26 @@ subjects:
 """
 
 
-def test_wait_for_granted_and_revoked_permissions(
-    kwait: Kwait, wait_for_authorization_update: Wait, wait_for_named_authorization_update: Wait
-) -> None:
-    wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
+def test_wait_for_granted_and_revoked_permissions(kwait: Kwait) -> None:
+    kwait.wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
     kwait.apply(READER)
 
-    review = wait_for_authorization_update("jane", "list", "pods", timeout="4m")
+    review = kwait.wait_for_authorization_update("jane", "list", "pods", timeout="4m")
     assert "reader" in review["status"]["reason"]
-    wait_for_authorization_update("jane", "get", "pods/log", timeout="4m")
-    wait_for_authorization_update("joe", "get", "po", groups=["readers"], timeout="4m")
-    wait_for_named_authorization_update("jane", "get", "deployments", "web", timeout="4m")
-    wait_for_named_authorization_update("jane", "get", "deployments", "db", False, timeout="4m")
+    kwait.wait_for_authorization_update("jane", "get", "pods/log", timeout="4m")
+    kwait.wait_for_authorization_update("joe", "get", "po", groups=["readers"], timeout="4m")
+    kwait.wait_for_named_authorization_update("jane", "get", "deployments", "web", timeout="4m")
+    kwait.wait_for_named_authorization_update(
+        "jane", "get", "deployments", "db", False, timeout="4m"
+    )
 
     kwait.delete("rolebinding/reader")
-    wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
+    kwait.wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
 
 
 def test_wait_for_cluster_wide_permissions(
-    wait_for_authorization_update: Wait, wait_for_authz_update: Wait
+    wait_for_authorization_update: WaitForAuthorizationUpdate,
+    wait_for_authz_update: WaitForAuthzUpdate,
 ) -> None:
     """Members of `system:masters` may do everything."""
     masters = ["system:masters"]
@@ -62,7 +60,9 @@ def test_wait_for_cluster_wide_permissions(
     wait_for_authz_update("root", everything, groups=masters, timeout="4m")
 
 
-def test_missing_permissions_time_out(wait_for_authorization_update: Wait) -> None:
+def test_missing_permissions_time_out(
+    wait_for_authorization_update: WaitForAuthorizationUpdate,
+) -> None:
     times_out(
         "user jane did not become allowed to list pods",
         wait_for_authorization_update,

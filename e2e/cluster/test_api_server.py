@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import secrets
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
+    from pytest_kwait import Kwait, WaitForApiServerHealthy, WaitForApiServiceAvailable
 
 
-def test_a_healthy_server(wait_for_api_server_healthy: Wait) -> None:
+def test_a_healthy_server(wait_for_api_server_healthy: WaitForApiServerHealthy) -> None:
     """With `stable_for`, one answer is not enough."""
-    assert wait_for_api_server_healthy(timeout="4m") is None
-    assert wait_for_api_server_healthy(timeout="4m", stable_for="300ms") is None
-    assert wait_for_api_server_healthy(timeout="4m", mode="poll") is None
+    wait_for_api_server_healthy(timeout="4m")
+    wait_for_api_server_healthy(timeout="4m", stable_for="300ms")
+    wait_for_api_server_healthy(timeout="4m", mode="poll")
 
 
 def test_the_servers_own_service(kwait: Kwait) -> None:
@@ -41,14 +37,16 @@ def test_the_servers_own_service(kwait: Kwait) -> None:
     assert [one["addresses"] for one in slice_["endpoints"]] == [addresses]
 
 
-def test_the_default_range_of_services(kwait: Kwait, wait_for: Wait) -> None:
-    found = wait_for("servicecidr/kubernetes", "condition=Ready", timeout="1m")
+def test_the_default_range_of_services(kwait: Kwait) -> None:
+    found = kwait.wait_for("servicecidr/kubernetes", "condition=Ready", timeout="1m")
     (network,) = [ip_network(cidr) for cidr in found["spec"]["cidrs"]]
     service = kwait.get("service/kubernetes", namespace="default")
     assert ip_address(service["spec"]["clusterIP"]) in network
 
 
-def test_built_in_group_is_available(wait_for_api_service_available: Wait) -> None:
+def test_built_in_group_is_available(
+    wait_for_api_service_available: WaitForApiServiceAvailable,
+) -> None:
     for name in ("v1.apps", "v1."):
         assert wait_for_api_service_available(name, timeout="4m")["kind"] == "APIService"
     times_out(
@@ -58,9 +56,7 @@ def test_built_in_group_is_available(wait_for_api_service_available: Wait) -> No
     )
 
 
-def test_a_group_whose_service_is_missing(
-    kwait: Kwait, wait_for_api_service_available: Wait
-) -> None:
+def test_a_group_whose_service_is_missing(kwait: Kwait) -> None:
     """Final after `grace`. The broken group exists only briefly, as all discovery sees it."""
     group = f"g{secrets.token_hex(4)}.example"
     name = f"v1.{group}"
@@ -81,7 +77,7 @@ def test_a_group_whose_service_is_missing(
     )
     try:
         with raises(WaitFailed, 'Available is False: ServiceNotFound: service/nowhere in "'):
-            wait_for_api_service_available(name, timeout="4m", grace="1s")
+            kwait.wait_for_api_service_available(name, timeout="4m", grace="1s")
     finally:
         kwait.delete(f"apiservice/{name}")
 

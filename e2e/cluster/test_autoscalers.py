@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.raising import raises
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 AUTOSCALER = """
 apiVersion: autoscaling/v2
@@ -40,17 +37,17 @@ spec:
 """
 
 
-def test_an_autoscaler_that_never_gets_there(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_that_never_gets_there(kwait: Kwait) -> None:
     kwait.create(AUTOSCALER % "nowhere")
 
     with raises(WaitFailed, "it keeps 2 to 4 replicas"):
-        wait_for_hpa_replicas("web", 5, timeout="4m", grace="500ms")
+        kwait.wait_for_hpa_replicas("web", 5, timeout="4m", grace="500ms")
 
 
-def test_an_autoscaler_that_scales(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_that_scales(kwait: Kwait) -> None:
     """It looks at its target every 15 s; up to its minimum it scales without metrics."""
     kwait.create(AUTOSCALER % "web", WEB)
 
-    hpa = wait_for_hpa_replicas("web", 2, timeout="4m")
+    hpa = kwait.wait_for_hpa_replicas("web", 2, timeout="4m")
 
     assert hpa["status"]["desiredReplicas"] == 2

@@ -28,7 +28,7 @@ def run(folder: Path, cluster: Cluster, *options: str) -> subprocess.CompletedPr
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", f"--kwait-kubeconfig={cluster.kubeconfig}"]
-    command.append("--kwait-janitor=false")
+    command.append("--kwait-no-janitor")
     if cluster.context:
         command.append(f"--kwait-context={cluster.context}")
     return subprocess.run(

@@ -12,12 +12,11 @@ from e2e.cluster.webhook_server import Server, serving
 from tools.raw_api import RawClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pytest_kwait import Kwait
     from tools.raw_api import RawResponse
 
-    Wait = Callable[..., Any]
 
 Obj = dict[str, Any]
 
@@ -121,11 +120,11 @@ class Servers:
 
 
 @pytest.fixture
-def servers(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[Servers]:
+def servers(kwait: Kwait) -> Iterator[Servers]:
     group = f"{kwait.namespace}.example.com"
     with serving(Server(convert)) as server:
         kwait.create(definition(server, group))
-        wait_for_crd_established(f"servers.{group}", timeout="30s")
+        kwait.wait_for_crd_established(f"servers.{group}", timeout="30s")
         yield Servers(kwait, group)
         kwait.delete(f"crd/servers.{group}")
 

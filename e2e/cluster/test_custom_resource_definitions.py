@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.cluster.definition import definition
 from e2e.raising import raises, times_out
 from pytest_kwait import InvalidArgument, WaitFailed
+from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
+    from pytest_kwait import Kwait, Mode, WaitForCrdEstablished
 
 
 @pytest.fixture
@@ -26,12 +24,10 @@ def group() -> str:
     return f"g{secrets.token_hex(4)}.example.com"
 
 
-def test_objects_can_be_made_at_once(
-    kwait: Kwait, group: str, wait_for_crd_established: Wait
-) -> None:
+def test_objects_can_be_made_at_once(kwait: Kwait, group: str) -> None:
     kwait.create(definition(group))
 
-    crd = wait_for_crd_established(f"widgets.{group}", timeout="4m")
+    crd = kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
 
     assert crd["status"]["acceptedNames"]["kind"] == "Widget"
     for served in ("v1", "v2"):
@@ -48,29 +44,54 @@ def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Kwait, group: st
     assert [each["metadata"]["name"] for each in kwait.list(f"widgets.{group}")] == ["early"]
 
 
-def test_names_that_another_definition_has(
-    kwait: Kwait, group: str, wait_for_crd_established: Wait
-) -> None:
+def test_names_that_another_definition_has(kwait: Kwait, group: str) -> None:
     """Conflicting names fail the wait after `grace`."""
     kwait.create(definition(group))
-    wait_for_crd_established(f"widgets.{group}", timeout="4m")
+    kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
     kwait.create(definition(group, "gadgets", "Widget"))
 
     with raises(WaitFailed, "its names are not accepted: .*Conflict"):
-        wait_for_crd_established(f"gadgets.{group}", timeout="4m", grace="500ms")
+        kwait.wait_for_crd_established(f"gadgets.{group}", timeout="4m", grace="500ms")
 
 
-def test_a_definition_that_is_not_there(wait_for_crd_established: Wait) -> None:
+def test_a_definition_that_is_not_there(wait_for_crd_established: WaitForCrdEstablished) -> None:
     reason = "no.such.kind did not get established and served within LIMIT: not found yet"
     times_out(reason, wait_for_crd_established, "no.such.kind")
     with pytest.raises(InvalidArgument, match=re.escape("use <plural>.<group>")):
         wait_for_crd_established("widgets")
 
 
-def test_deleted_definition(kwait: Kwait, group: str, wait_for_crd_established: Wait) -> None:
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_waits_for_objects_of_a_deleted_definition(kwait: Kwait, group: str, mode: Mode) -> None:
+    """They end with it, and name it."""
+    kwait.create(definition(group))
+    kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
+    kwait.apply({"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "there"}})
+
+    def wait(name: str) -> str:
+        target = f"widgets.v1.{group}/{name}"
+        try:
+            kwait.wait_for(target, "condition=Ready", timeout="2m", mode=mode, poll="200ms")
+        except WaitFailed as error:
+            return str(error.evidence["reason"])
+        return "met"
+
+    with ThreadPoolExecutor() as threads:
+        waits = [threads.submit(wait, name) for name in ("there", "missing")]
+        # Both have begun.
+        SYSTEM_CLOCK.sleep(1)
+        kwait.delete(f"crd/widgets.{group}")
+        reasons = [each.result() for each in waits]
+
+    definition_text = rf"the CustomResourceDefinition widgets\.{group} (was|is being) deleted$"
+    for reason in reasons:
+        assert re.search(definition_text, reason), reasons
+
+
+def test_deleted_definition(kwait: Kwait, group: str) -> None:
     """A definition held by finalizers accepts no new objects."""
     kwait.create(definition(group))
-    wait_for_crd_established(f"widgets.{group}", timeout="4m")
+    kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
     held = {
         "apiVersion": f"{group}/v1",
         "kind": "Widget",
@@ -80,6 +101,6 @@ def test_deleted_definition(kwait: Kwait, group: str, wait_for_crd_established: 
     kwait.delete(f"crd/widgets.{group}")
     try:
         with raises(WaitFailed, "the customresourcedefinition is being deleted"):
-            wait_for_crd_established(f"widgets.{group}", timeout="4m", grace="500ms")
+            kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m", grace="500ms")
     finally:
         kwait.apply({**held, "metadata": {"name": "held", "finalizers": []}})

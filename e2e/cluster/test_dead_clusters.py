@@ -49,7 +49,7 @@ def addons(kwait_factory):
         yield made
 
 
-@pytest.mark.manifests(POD)
+@pytest.mark.kwait_manifests(POD)
 @pytest.mark.wait_for_pod_running("sleeper")
 def test_watch(kwait, addons, wait_for_pod_success):
     Path("waits").touch()
@@ -61,7 +61,7 @@ def test_poll(kwait, wait_for_pod_success):
     wait_for_pod_success("sleeper", mode="poll", poll="10m", fail_fast=False)
 
 
-@pytest.mark.manifests(POD)
+@pytest.mark.kwait_manifests(POD)
 @pytest.mark.wait_for_pod_running("sleeper")
 def test_exec(kwait):
     kwait.exec("sleeper", "sleep", "600")
@@ -74,7 +74,7 @@ def test_caches(kwait, kwait_informers, wait_for_cache_sync):
         kwait.delete("pod/sleeper")
 
 
-@pytest.mark.serial
+@pytest.mark.kwait_serial
 def test_serial(kwait):
     kwait.apply(POD)
 

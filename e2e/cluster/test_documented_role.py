@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -15,8 +15,6 @@ from e2e.inner_runs import run
 from e2e.service_accounts import bind, kubeconfig_of_default, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
 DOCS = Path(__file__).parents[2] / "docs" / "namespaces.md"
@@ -30,9 +28,7 @@ def test_fails(wait_for_pod_running):
 """
 
 
-def test_a_run_with_the_documented_role_lacks_nothing(
-    kwait: Kwait, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
-) -> None:
+def test_a_run_with_the_documented_role_lacks_nothing(kwait: Kwait, tmp_path: Path) -> None:
     """Workers, evidence of failures and the janitor need no more."""
     documented = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)
     assert documented is not None
@@ -41,7 +37,7 @@ def test_a_run_with_the_documented_role_lacks_nothing(
     kwait.create(role)
     bind(kwait, kwait.namespace, everywhere=True)
     path = kubeconfig_of_default(kwait, tmp_path)
-    wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="4m")
+    kwait.wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="4m")
 
     run_id = f"role-{kwait.namespace[-8:]}"
     options = [f"--kwait-run-id={run_id}", "--kwait-keep=failed", "--kwait-deletion-wait=0", "-n1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,34 +11,30 @@ from e2e.raising import times_out
 from pytest_kwait import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
-
-def test_an_event_of_a_pod(kwait: Kwait, wait_for_event: Wait) -> None:
+def test_an_event_of_a_pod(kwait: Kwait) -> None:
     """Selected by object, reason and text of the message; past events count."""
     kwait.create(pod("web"), pod("other"))
 
-    scheduled = wait_for_event("Scheduled", about="pod/web", timeout="4m")
-    started = wait_for_event(message="ontainer", about="pod/web", type="Normal", timeout="4m")
+    scheduled = kwait.wait_for_event("Scheduled", about="pod/web", timeout="4m")
+    started = kwait.wait_for_event(message="ontainer", about="pod/web", type="Normal", timeout="4m")
 
     assert scheduled["involvedObject"]["name"] == "web"
     assert scheduled["kind"] == started["kind"] == "Event"
 
 
-def test_wait_for_a_warning_event(kwait: Kwait, wait_for_event: Wait) -> None:
+def test_wait_for_a_warning_event(kwait: Kwait) -> None:
     broken = container(image="no such image")
     kwait.create(pod("broken", broken))
 
-    event = wait_for_event(about="pod", type="Warning", timeout="4m")
+    event = kwait.wait_for_event(about="pod", type="Warning", timeout="4m")
 
     assert event["involvedObject"]["name"] == "broken"
 
 
-def test_events_of_the_later_api(kwait: Kwait, wait_for_event: Wait) -> None:
+def test_events_of_the_later_api(kwait: Kwait) -> None:
     """Events written as `events.k8s.io` are found too."""
     kwait.create(
         {
@@ -61,28 +57,28 @@ def test_events_of_the_later_api(kwait: Kwait, wait_for_event: Wait) -> None:
         }
     )
 
-    event = wait_for_event("Told", "upon a time", about="widget/w", timeout="4m")
+    event = kwait.wait_for_event("Told", "upon a time", about="widget/w", timeout="4m")
 
     assert event["involvedObject"]["kind"] == "Widget"
 
 
-def test_timeout_lists_the_other_events(kwait: Kwait, wait_for_event: Wait) -> None:
+def test_timeout_lists_the_other_events(kwait: Kwait) -> None:
     """The timeout lists the events of the object."""
     kwait.create(pod("web"))
-    wait_for_event("Started", about="pod/web", timeout="4m")
+    kwait.wait_for_event("Started", about="pod/web", timeout="4m")
 
     times_out(
         "did not have an event with reason Evicted .*seen .*1 Scheduled",
-        wait_for_event,
+        kwait.wait_for_event,
         "Evicted",
         about="pod/web",
     )
     times_out(
         "Scheduled came with another message: Successfully assigned",
-        wait_for_event,
+        kwait.wait_for_event,
         "Scheduled",
         "by hand",
         about="pod/web",
     )
     with pytest.raises(InvalidArgument, match="give a reason, a message or what it is about"):
-        wait_for_event()
+        kwait.wait_for_event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,11 +10,15 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from pytest_kwait import Kwait
+    from pytest_kwait import (
+        Kwait,
+        WaitForDefaultServiceAccount,
+        WaitForKubeRootCa,
+        WaitForNamespacesDeleted,
+    )
 
-    Wait = Callable[..., Any]
 
 NAMESPACE = {
     "apiVersion": "v1",
@@ -49,7 +53,9 @@ def held(kwait: Kwait, namespace: str) -> Iterator[str]:
 
 
 def test_default_objects_of_a_namespace(
-    namespace: str, wait_for_default_service_account: Wait, wait_for_kube_root_ca: Wait
+    namespace: str,
+    wait_for_default_service_account: WaitForDefaultServiceAccount,
+    wait_for_kube_root_ca: WaitForKubeRootCa,
 ) -> None:
     """Pods need the service account and the root CA."""
     account = wait_for_default_service_account(namespace=namespace, timeout="4m")
@@ -66,38 +72,38 @@ def test_marker(kwait: Kwait) -> None:
     assert kwait.get("serviceaccount/default")
 
 
-def test_deleted_and_kept_namespaces(
-    kwait: Kwait, held: str, wait_for: Wait, wait_for_namespaces_deleted: Wait
-) -> None:
+def test_deleted_and_kept_namespaces(kwait: Kwait, held: str) -> None:
     """By name, or with UIDs; the message names the finalizers."""
     first, second = kwait.create(NAMESPACE, NAMESPACE)
     names = [first["metadata"]["name"], second["metadata"]["name"]]
     for name in (held, *names):
         kwait.delete(f"namespace/{name}")
 
-    wait_for_namespaces_deleted([first, names[1]], timeout="4m")
+    kwait.wait_for_namespaces_deleted([first, names[1]], timeout="4m")
 
     assert not set(names) & {each["metadata"]["name"] for each in kwait.list("namespaces")}
-    wait_for_namespaces_deleted(names[0], timeout="4m")
-    wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="4m")
+    kwait.wait_for_namespaces_deleted(names[0], timeout="4m")
+    kwait.wait_for(f"namespace/{held}", "condition=NamespaceFinalizersRemaining", timeout="4m")
     reason = "being deleted: 1 configmaps left; held by example.com/hold on 1 object"
-    times_out(reason, wait_for_namespaces_deleted, [held])
+    times_out(reason, kwait.wait_for_namespaces_deleted, [held])
 
 
-def test_terminating_namespace_fails_waits_early(
-    kwait: Kwait, held: str, wait_for_pod_running: Wait, wait_for: Wait
-) -> None:
+def test_terminating_namespace_fails_waits_early(kwait: Kwait, held: str) -> None:
     """Waits for objects that do not exist fail early."""
     kwait.delete(f"namespace/{held}")
 
     reason = f"namespace {held} is being deleted: nothing can be created in it"
     with raises(WaitFailed, f"pod late can no longer .*: {reason}"):
-        wait_for_pod_running("late", namespace=held, timeout="4m", grace="500ms")
+        kwait.wait_for_pod_running("late", namespace=held, timeout="4m", grace="500ms")
     with raises(WaitFailed, reason):
-        wait_for(["cm/held", "job/late"], "create", namespace=held, timeout="4m", grace="500ms")
+        kwait.wait_for(
+            ["cm/held", "job/late"], "create", namespace=held, timeout="4m", grace="500ms"
+        )
 
 
-def test_namespace_without_a_deletion(namespace: str, wait_for_namespaces_deleted: Wait) -> None:
+def test_namespace_without_a_deletion(
+    namespace: str, wait_for_namespaces_deleted: WaitForNamespacesDeleted
+) -> None:
     times_out(
         "did not get deleted within LIMIT: still there, not being deleted",
         wait_for_namespaces_deleted,

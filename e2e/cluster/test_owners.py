@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 
 def config_map(name: str) -> dict[str, Any]:
@@ -19,7 +15,7 @@ def config_map(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("block", [True, False])
-def test_a_circle_of_owners_is_deleted(kwait: Kwait, wait_for: Wait, *, block: bool) -> None:
+def test_a_circle_of_owners_is_deleted(kwait: Kwait, *, block: bool) -> None:
     """Deletion in the foreground waits for dependents, but not for ever."""
     made = kwait.create(config_map("a"), config_map("b"), config_map("c"))
     for owner, dependent in zip(made, [*made[1:], made[0]], strict=True):
@@ -38,4 +34,4 @@ def test_a_circle_of_owners_is_deleted(kwait: Kwait, wait_for: Wait, *, block: b
     kwait.delete("configmap/a", propagation="Foreground")
 
     for name in ("a", "b", "c"):
-        wait_for(f"configmap/{name}", "delete", timeout="2m")
+        kwait.wait_for(f"configmap/{name}", "delete", timeout="2m")

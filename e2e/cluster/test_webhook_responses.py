@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 ASKED = 'failed calling webhook "sunday.example.com": '
 
@@ -75,12 +74,12 @@ class Speaker:
         return answer.status, answer.body
 
 
-def test_webhook_patches(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
+def test_webhook_patches(kwait: Kwait) -> None:
     """Invalid patches are refused with a reason."""
     with serving(Server(answer(MUTATING))) as server:
         kwait.create(webhook(server, kwait.namespace, mutating=True, failure_policy="Fail"))
         name = f"mutatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
+        kwait.wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         speaker = Speaker(kwait)
 
         status, made = speaker.say("add")
@@ -91,12 +90,12 @@ def test_webhook_patches(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
             assert refusal["message"] == f"Internal error occurred: {why}"
 
 
-def test_webhook_denials(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
+def test_webhook_denials(kwait: Kwait) -> None:
     """A refusal has the webhook's own code, and never less than 400."""
     with serving(Server(answer(VALIDATING))) as server:
         kwait.create(webhook(server, kwait.namespace, failure_policy="Fail"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
+        kwait.wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         speaker = Speaker(kwait)
 
         for said, (code, why) in DENIED.items():
@@ -107,19 +106,17 @@ def test_webhook_denials(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
         assert re.search('expected response.uid="[-0-9a-f]{36}", got "mine"$', refusal["message"])
 
 
-def test_pods_denied_by_a_webhook(
-    kwait: Kwait, wait_for_webhook_ready: Wait, wait_for_deployment_complete: Wait
-) -> None:
+def test_pods_denied_by_a_webhook(kwait: Kwait) -> None:
     """The controller reports the refusal in an event, and continues without it."""
     with serving(Server(answer({}))) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
+        kwait.wait_for_webhook_ready(name, denial="not on a Sunday", timeout="4m")
         kwait.create(deployment("web"))
 
         refusal = 'FailedCreate: admission webhook "sunday.example.com" denied .*: not on a Sunday'
         with raises(WaitFailed, f"replicaset web-.*: {refusal}"):
-            wait_for_deployment_complete("web", timeout="4m", grace="500ms")
+            kwait.wait_for_deployment_complete("web", timeout="4m", grace="500ms")
 
         kwait.delete(name)
         kwait.wait_for("deployment/web", "condition=Available", timeout="4m", fail_fast=False)

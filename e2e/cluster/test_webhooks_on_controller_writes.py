@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 from e2e.cluster.webhook_server import Answer, Server, deny, serving, webhook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 
 def web(replicas: int) -> dict[str, Any]:
@@ -30,9 +26,7 @@ def web(replicas: int) -> dict[str, Any]:
     }
 
 
-def test_a_webhook_that_reads_and_writes_the_cluster(
-    kwait: Kwait, wait_for_webhook_ready: Wait
-) -> None:
+def test_a_webhook_that_reads_and_writes_the_cluster(kwait: Kwait) -> None:
     """Before it lets a pod in it looks around in the cluster, and leaves a note there."""
     asked: list[dict[str, Any]] = []
 
@@ -51,7 +45,7 @@ def test_a_webhook_that_reads_and_writes_the_cluster(
             webhook(server, kwait.namespace, plural="pods", failure_policy="Fail", seconds=20)
         )
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        wait_for_webhook_ready(name, timeout="30s")
+        kwait.wait_for_webhook_ready(name, timeout="30s")
         kwait.create(web(3))
         kwait.wait_for("pod", "create", selector="app=web", count=3, timeout="60s")
     assert len(asked) == 3
@@ -59,10 +53,12 @@ def test_a_webhook_that_reads_and_writes_the_cluster(
     assert [json.loads(one["data"]["seen"]) for one in notes] == [["web"]] * 3
 
 
-def test_a_denied_pod_is_reported_by_its_owner(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
+def test_a_denied_pod_is_reported_by_its_owner(kwait: Kwait) -> None:
     with serving(Server(deny)) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods", failure_policy="Fail"))
-        wait_for_webhook_ready(f"validatingwebhookconfiguration/{kwait.namespace}", timeout="30s")
+        kwait.wait_for_webhook_ready(
+            f"validatingwebhookconfiguration/{kwait.namespace}", timeout="30s"
+        )
         kwait.create(web(2))
         condition = "jsonpath={.status.conditions[0].reason}=FailedCreate"
         found = kwait.wait_for("rs/web", condition, timeout="60s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,7 @@ from pytest_kwait import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, WaitFor
 
 CONFIG = """
 apiVersion: v1
@@ -41,7 +39,7 @@ def _applied(kwait: Kwait) -> None:
     kwait.apply(CONFIG)
 
 
-def test_wait_for_jsonpath(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_jsonpath(wait_for: WaitFor) -> None:
     """Paths are those of kubectl, with a value or without."""
     found = wait_for("cm/settings", "jsonpath={.data.colour}=blue")
 
@@ -52,7 +50,7 @@ def test_wait_for_jsonpath(wait_for: Callable[..., Any]) -> None:
     assert phase["kind"] == "Namespace"
 
 
-def test_wait_for_combined_conditions(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_combined_conditions(wait_for: WaitFor) -> None:
     """Conditions are made of conditions; a callable is one too."""
     blue = all_of("create", lambda obj: obj["data"]["colour"] == "blue")
 
@@ -61,20 +59,20 @@ def test_wait_for_combined_conditions(wait_for: Callable[..., Any]) -> None:
     assert wait_for("cm/nowhere", any_of("create", "delete")) is None
 
 
-def test_wait_for_stable_condition(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
+def test_wait_for_stable_condition(kwait: Kwait) -> None:
     """`stable_for` waits until it has held; `consistently` fails at the first violation."""
-    wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
-    wait_for("cm/settings", consistently("2s", not_("delete")))
+    kwait.wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
+    kwait.wait_for("cm/settings", consistently("2s", not_("delete")))
 
     steady_and_blue = all_of(stable_for("1s", "create"), "jsonpath={.data.colour}=blue")
-    wait_for("cm/settings", steady_and_blue)
-    assert len(wait_for("cm", all_of(stable_for("1s", "create")), selector="app=shop")) == 2
+    kwait.wait_for("cm/settings", steady_and_blue)
+    assert len(kwait.wait_for("cm", all_of(stable_for("1s", "create")), selector="app=shop")) == 2
 
     with raises(WaitFailed, "it does not hold to begin with"):
-        wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
+        kwait.wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
 
 
-def test_wait_for_several_objects(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_several_objects(wait_for: WaitFor) -> None:
     """Several objects share one limit; a selection is counted."""
     both = wait_for(["cm/settings", "cm/extras"], "create")
 
@@ -82,7 +80,7 @@ def test_wait_for_several_objects(wait_for: Callable[..., Any]) -> None:
     assert len(wait_for("cm", "create", selector="app=shop", count=at_least(1))) == 2
 
 
-def test_failed_waits_for_conditions(wait_for: Callable[..., Any]) -> None:
+def test_failed_waits_for_conditions(wait_for: WaitFor) -> None:
     """Invalid conditions are refused at once; timeouts name the reason."""
     with raises(InvalidArgument, "a bracket is not closed"):
         wait_for("cm/settings", "jsonpath={.data[}")

@@ -18,9 +18,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Candidate, Candidates, Kwait
+    from pytest_kwait import Candidate, Candidates, Kwait, LeaderElectionFactory
     from pytest_kwait.wait import Context
 
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
@@ -48,7 +46,7 @@ def lost(candidate: Candidate) -> bool:
 
 
 def test_a_killed_leader_is_followed_within_lease_and_retry(
-    kwait_leader_election: Callable[..., Candidates],
+    kwait_leader_election: LeaderElectionFactory,
 ) -> None:
     """A killed leader does not release its lease; the others wait for its expiry."""
     for _ in range(TRIES):
@@ -67,9 +65,7 @@ def test_a_killed_leader_is_followed_within_lease_and_retry(
     pytest.fail(f"none of {TRIES} followed in time")
 
 
-def test_a_frozen_leader_wakes_as_none(
-    kwait_leader_election: Callable[..., Candidates],
-) -> None:
+def test_a_frozen_leader_wakes_as_none(kwait_leader_election: LeaderElectionFactory) -> None:
     """A leader stopped past its lease does not act before it has acquired it again."""
     election = kwait_leader_election(2)
     frozen = election.leader()
@@ -90,9 +86,7 @@ def test_a_frozen_leader_wakes_as_none(
     assert never_two(election)
 
 
-def test_a_stolen_lease_ends_the_leadership(
-    kwait_leader_election: Callable[..., Candidates],
-) -> None:
+def test_a_stolen_lease_ends_the_leadership(kwait_leader_election: LeaderElectionFactory) -> None:
     """The leader detects another holder at its next renewal."""
     election = kwait_leader_election(1)
     leader = election.leader()
@@ -109,7 +103,7 @@ def test_a_stolen_lease_ends_the_leadership(
 
 
 def test_a_leader_that_is_cut_off_stops_within_its_renew_deadline(
-    kwait_leader_election: Callable[..., Candidates],
+    kwait_leader_election: LeaderElectionFactory,
 ) -> None:
     """Its connections stay open without data, detected only by timeouts."""
     election = kwait_leader_election(2)
@@ -129,7 +123,7 @@ def test_a_leader_that_is_cut_off_stops_within_its_renew_deadline(
 
 
 def test_leader_in_the_test_process_loses_its_lease(
-    kwait: Kwait, kwait_leader_election: Callable[..., Candidates]
+    kwait: Kwait, kwait_leader_election: LeaderElectionFactory
 ) -> None:
     """An operator competes with a candidate: it waits, leads, and stops on request."""
     election = kwait_leader_election(1, lease="operator")

@@ -67,7 +67,7 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     # Each worker of this run with a test of this module runs the suite.
     run = f"evidence-{uuid.uuid4().hex[:8]}"
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", f"--kwait-run-id={run}"]
-    command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-janitor=false"]
+    command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-no-janitor"]
     command += [f"--kwait-kubeconfig={kwait_cluster.kubeconfig}"]
     if kwait_cluster.context:
         command.append(f"--kwait-context={kwait_cluster.context}")

@@ -379,5 +379,12 @@ LOOPING = (
         "CrashLoopBackOff: init container first was restarted",
         LONG,
     ),
+    FailingPod(
+        "a container that must run and ends with exit code 0",
+        [pod("done-loop", container(script="exit 0", readinessProbe=_NO), restartPolicy="Always")],
+        _ready("done-loop"),
+        "CrashLoopBackOff: container main was restarted",
+        LONG,
+    ),
 )
 """States that the kubelet reports after more than a minute."""

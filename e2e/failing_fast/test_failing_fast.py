@@ -10,8 +10,6 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
 
@@ -38,14 +36,12 @@ def job(
     }
 
 
-def test_a_failed_job_never_completes(
-    kwait: Kwait, wait_for_job_complete: Callable[..., Any]
-) -> None:
+def test_a_failed_job_never_completes(kwait: Kwait) -> None:
     """The message has the reason, the pod's exit code and its last words."""
     kwait.create(job("broken", script="echo cannot go on; exit 3"))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_job_complete("broken", timeout="4m")
+        kwait.wait_for_job_complete("broken", timeout="4m")
 
     text = str(caught.value)
     assert "BackoffLimitExceeded" in text
@@ -53,60 +49,48 @@ def test_a_failed_job_never_completes(
     assert "cannot go on" in text
 
 
-def test_an_image_that_does_not_exist(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+def test_an_image_that_does_not_exist(kwait: Kwait) -> None:
     """The name alone tells that no retry will help; no need to wait for the whole limit."""
     kwait.create(job("typo", image="Busybox:not a tag"))
 
     with raises(WaitFailed, "InvalidImageName"):
-        wait_for_job_pods_running("typo", 1, timeout="4m")
+        kwait.wait_for_job_pods_running("typo", 1, timeout="4m")
 
 
-def test_pods_that_ended_will_not_run(
-    kwait: Kwait,
-    wait_for_job_pods_running: Callable[..., Any],
-    wait_for_job_finish: Callable[..., Any],
-) -> None:
+def test_pods_that_ended_will_not_run(kwait: Kwait) -> None:
     """Running is awaited, but the job is over."""
     kwait.create(job("over", script="true"))
-    wait_for_job_finish("over")
+    kwait.wait_for_job_finish("over")
 
     with raises(WaitFailed, "over"):
-        wait_for_job_pods_running("over", 1, timeout="4m")
+        kwait.wait_for_job_pods_running("over", 1, timeout="4m")
 
 
-def test_a_job_deleted_while_it_is_awaited(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+def test_a_job_deleted_while_it_is_awaited(kwait: Kwait) -> None:
     """Gone is gone: after it has been seen, a missing object is an answer."""
     kwait.create(job("short-lived"))
-    wait_for_job_pods_running("short-lived", 1)
+    kwait.wait_for_job_pods_running("short-lived", 1)
     kwait.delete("job/short-lived", propagation="Background")
     kwait.wait_for("job/short-lived", "delete")
 
-    times_out("short-lived", wait_for_job_pods_running, "short-lived", 1)
+    times_out("short-lived", kwait.wait_for_job_pods_running, "short-lived", 1)
 
 
-def test_a_timeout_reports_the_last_state(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+def test_a_timeout_reports_the_last_state(kwait: Kwait) -> None:
     """At the limit the message tells what was awaited and what was there instead."""
     kwait.create(job("one", parallelism=1))
-    wait_for_job_pods_running("one", 1)
+    kwait.wait_for_job_pods_running("one", 1)
 
     with pytest.raises(WaitTimeout) as caught:
-        wait_for_job_pods_running("one", 2, timeout="1s")
+        kwait.wait_for_job_pods_running("one", 2, timeout="1s")
 
     assert "one" in str(caught.value)
     assert "2" in str(caught.value)
 
 
-def test_failing_fast_is_a_setting(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+def test_failing_fast_is_a_setting(kwait: Kwait) -> None:
     """`fail_fast=False` waits to the limit whatever the signs are."""
     kwait.create(job("typo", image="Busybox:not a tag"))
 
     with pytest.raises(WaitTimeout):
-        wait_for_job_pods_running("typo", 1, timeout="2s", fail_fast=False)
+        kwait.wait_for_job_pods_running("typo", 1, timeout="2s", fail_fast=False)

@@ -15,11 +15,8 @@ from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.clusters.provider import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
 
@@ -31,13 +28,13 @@ def _last_line(kwait: Kwait) -> str:
     return "  try: kubectl --kubeconfig "
 
 
-def test_order_of_message_sections(kwait: Kwait, wait_for_job_complete: Wait) -> None:
+def test_order_of_message_sections(kwait: Kwait) -> None:
     """From the one reason down to the command to look further."""
     script = "echo no database; sleep 1; exit 3"
     kwait.create(job("broken", container(script=script), backoffLimit=0))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_job_complete("broken", timeout="4m")
+        kwait.wait_for_job_complete("broken", timeout="4m")
 
     text, evidence = str(caught.value), caught.value.evidence
     parts = (
@@ -64,39 +61,35 @@ def test_order_of_message_sections(kwait: Kwait, wait_for_job_complete: Wait) ->
     assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
 
 
-def test_warnings_are_grouped(
-    kwait: Kwait, wait_for_event: Wait, wait_for_pods_running: Wait
-) -> None:
+def test_warnings_are_grouped(kwait: Kwait) -> None:
     """The same trouble of two pods is one line."""
     missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
     kwait.create(*(pod(f"web-{n}", container(env=missing), labels={"app": "web"}) for n in "01"))
 
     for name in ("web-0", "web-1"):
-        wait_for_event("Failed", about=f"pod/{name}", timeout="4m")
+        kwait.wait_for_event("Failed", about=f"pod/{name}", timeout="4m")
     times_out(
         r'warnings \d+x Failed \(pod/web-\d and 1 more\): .*"no" not found',
-        wait_for_pods_running,
+        kwait.wait_for_pods_running,
         2,
         selector="app=web",
         fail_fast=False,
     )
 
 
-def test_a_warning_that_repeats_the_headline_is_left_out(
-    kwait: Kwait, wait_for_event: Wait, wait_for_pod_running: Wait
-) -> None:
+def test_a_warning_that_repeats_the_headline_is_left_out(kwait: Kwait) -> None:
     """The scheduler's text is in the headline; its event says no more."""
     kwait.create(pod("web", nodeSelector={"disk": "none"}))
-    wait_for_event("FailedScheduling", about="pod/web", timeout="4m")
+    kwait.wait_for_event("FailedScheduling", about="pod/web", timeout="4m")
 
     with pytest.raises(WaitFailed, match="Unschedulable: ") as caught:
-        wait_for_pod_running("web", grace="1s", timeout="4m")
+        kwait.wait_for_pod_running("web", grace="1s", timeout="4m")
 
     assert "FailedScheduling" not in str(caught.value)
     assert caught.value.evidence["events"][0]["reason"] == "FailedScheduling"
 
 
-def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_the_log_of_the_run_before(kwait: Kwait) -> None:
     """A container that runs again and is not ready has two logs, that of its last run first."""
     script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'
     late = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "key"}}}]
@@ -127,25 +120,27 @@ def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> No
     kwait.wait_for("pod/web", runs_again)
 
     with pytest.raises(WaitTimeout) as caught:
-        wait_for_pod_ready("web", timeout="1s")
+        kwait.wait_for_pod_ready("web", timeout="1s")
 
     tails = [(tail["previous"], tail["lines"]) for tail in caught.value.evidence["logs"]]
     assert tails == [(True, ("run with no",)), (False, ("run with yes",))]
 
 
-def test_the_log_of_a_container_that_is_not_ready(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_the_log_of_a_container_that_is_not_ready(kwait: Kwait) -> None:
     """It runs, and its log says what it waits for."""
     script = "echo waiting for the database; sleep 300"
     kwait.create(pod("web", container(script=script, readinessProbe=NO)))
 
-    times_out(r"log of web/main \| waiting for the database (look|try):", wait_for_pod_ready, "web")
+    times_out(
+        r"log of web/main \| waiting for the database (look|try):", kwait.wait_for_pod_ready, "web"
+    )
 
 
-def test_an_empty_log_is_named(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_an_empty_log_is_named(kwait: Kwait) -> None:
     """A container that has printed nothing is not left out."""
     kwait.create(pod("web", container(script="sleep 300", readinessProbe=NO)))
 
-    times_out("main: running .*log of web/main: empty", wait_for_pod_ready, "web")
+    times_out("main: running .*log of web/main: empty", kwait.wait_for_pod_ready, "web")
 
 
 def runs_again(pod: dict[str, Any]) -> bool:
@@ -157,14 +152,14 @@ def has_ended(pod: dict[str, Any]) -> bool:
     return bool((statuses[0].get("lastState") or {}).get("terminated"))
 
 
-def test_secrets_are_redacted(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_secrets_are_redacted(kwait: Kwait) -> None:
     """Of what a container gives away in its log, and of the data of a Secret."""
     script = "echo Authorization: Bearer s3cr3t-t0ken; echo password=hunter2; exit 1"
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     kwait.create(pod("careless", container(script=script)), {**secret, "stringData": {"a": "b"}})
 
     with pytest.raises(WaitFailed) as failed:
-        wait_for_pod_success("careless", timeout="4m")
+        kwait.wait_for_pod_success("careless", timeout="4m")
     with pytest.raises(WaitTimeout) as late:
         kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="2s")
 
@@ -174,12 +169,12 @@ def test_secrets_are_redacted(kwait: Kwait, wait_for_pod_success: Wait) -> None:
     assert [word for word in ("s3cr3t", "hunter2", "Yg==", "Yw==") if word in output] == []
 
 
-def test_message_lists_existing_names(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_message_lists_existing_names(kwait: Kwait) -> None:
     """The nearest name first."""
     kwait.create(pod("database"), pod("web-0"))
 
     end = _last_line(kwait).strip().partition(" ")[0]
-    times_out(rf"there are pods: web-0, database {end}", wait_for_pod_ready, "wbe-0")
+    times_out(rf"there are pods: web-0, database {end}", kwait.wait_for_pod_ready, "wbe-0")
     times_out(rf"there are no jobs.batch {end}", kwait.wait_for, "job/pi", "create")
     with raises(InvalidArgument, r"kind='pdo' is not valid: .* near: pods \(v1\)"):
         kwait.wait_for("pdo/web-0", "condition=Ready")
@@ -195,9 +190,7 @@ def test_a_read_that_is_forbidden(kwait: Kwait, mode: Any) -> None:
         pytest_kwait.wait_for_pod_ready(client, kwait.namespace, "web", timeout="4m", mode=mode)
 
 
-def test_a_stuck_pod_fails_only_waits_that_need_it(
-    kwait: Kwait, wait_for_pods_running: Wait
-) -> None:
+def test_a_stuck_pod_fails_only_waits_that_need_it(kwait: Kwait) -> None:
     """Two of three come, in more time than it takes to be sure of the third."""
     late = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
     script = "sleep 7; touch /tmp/up; sleep 300"
@@ -209,8 +202,8 @@ def test_a_stuck_pod_fails_only_waits_that_need_it(
         pod("slow-1", slow, labels=labels),
     )
 
-    ready = wait_for_pods_running(2, selector="app=web", timeout="4m")
+    ready = kwait.wait_for_pods_running(2, selector="app=web", timeout="4m")
 
     assert [each["metadata"]["name"] for each in ready] == ["slow-0", "slow-1"]
     with raises(WaitFailed, "pod stuck: InvalidImageName"):
-        wait_for_pods_running(3, selector="app=web", timeout="4m")
+        kwait.wait_for_pods_running(3, selector="app=web", timeout="4m")

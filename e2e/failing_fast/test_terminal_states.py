@@ -83,7 +83,7 @@ def test_transient_failures(kwait: Kwait) -> None:
     assert complaints(kwait, LASTING) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.kwait_slow
 def test_crash_loops(kwait: Kwait) -> None:
     """After the third restart, once the backoff exceeds the grace: about 90 seconds."""
     assert complaints(kwait, LOOPING) == {}

@@ -13,13 +13,13 @@ from pytest_kwait import WaitFailed, WaitTimeout, all_of, stable_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, WaitOptions
 
     Wait = Callable[..., Any]
 
 LABELS = {"app": "web"}
 MISSING = "no-such-class"
-GRACE = {"grace": "2s", "timeout": "1m"}
+GRACE: WaitOptions = {"grace": "2s", "timeout": "1m"}
 
 
 def template(app: str, **spec: Any) -> dict[str, Any]:
@@ -74,20 +74,11 @@ def end_of(wait: Wait, *args: Any, **options: Any) -> str:
     return "came true"
 
 
-def test_controllers_whose_pods_use_an_unbound_claim(
-    kwait: Kwait,
-    wait_for: Wait,
-    wait_for_deployment_complete: Wait,
-    wait_for_stateful_set_running_and_ready: Wait,
-    wait_for_ready_replica_set: Wait,
-    wait_for_daemon_set_status: Wait,
-    wait_for_rc_pods_running: Wait,
-    wait_for_job_complete: Wait,
-) -> None:
+def test_controllers_whose_pods_use_an_unbound_claim(kwait: Kwait) -> None:
     """In general waits as in those of their kinds, alone, held, combined and selected."""
     made = kwait.create(claim("data", MISSING), *controllers())
     # What every node is to have is known once the controller has looked.
-    nodes = wait_for(
+    nodes = kwait.wait_for(
         "daemonset/daemonset", lambda obj: obj["status"]["desiredNumberScheduled"] > 0, **GRACE
     )
     ready = f"jsonpath={{.status.numberReady}}={nodes['status']['desiredNumberScheduled']}"
@@ -95,21 +86,22 @@ def test_controllers_whose_pods_use_an_unbound_claim(
     available = "condition=Available"
     waits: dict[str, tuple[Any, ...]] = {
         **{
-            f"general {name}": (wait_for, f"{name}/{name}", conditions[name]) for name in conditions
+            f"general {name}": (kwait.wait_for, f"{name}/{name}", conditions[name])
+            for name in conditions
         },
-        "held": (wait_for, "deployment/deployment", stable_for("1s", available)),
-        "combined": (wait_for, "deployment/deployment", all_of(available, lambda obj: True)),
-        "complete": (wait_for_deployment_complete, "deployment"),
-        "running": (wait_for_stateful_set_running_and_ready, "statefulset", 1),
-        "ready": (wait_for_ready_replica_set, "replicaset"),
-        "on nodes": (wait_for_daemon_set_status, "daemonset"),
-        "rc": (wait_for_rc_pods_running, "replicationcontroller", 1),
-        "complete job": (wait_for_job_complete, "job"),
+        "held": (kwait.wait_for, "deployment/deployment", stable_for("1s", available)),
+        "combined": (kwait.wait_for, "deployment/deployment", all_of(available, lambda obj: True)),
+        "complete": (kwait.wait_for_deployment_complete, "deployment"),
+        "running": (kwait.wait_for_stateful_set_running_and_ready, "statefulset", 1),
+        "ready": (kwait.wait_for_ready_replica_set, "replicaset"),
+        "on nodes": (kwait.wait_for_daemon_set_status, "daemonset"),
+        "rc": (kwait.wait_for_rc_pods_running, "replicationcontroller", 1),
+        "complete job": (kwait.wait_for_job_complete, "job"),
     }
     with ThreadPoolExecutor(len(waits) + 1) as pool:
         futures = {title: pool.submit(end_of, *call) for title, call in waits.items()}
         selected = pool.submit(
-            end_of, wait_for, "deployments", available, selector="app=deployment", count=1
+            end_of, kwait.wait_for, "deployments", available, selector="app=deployment", count=1
         )
         ends = {title: each.result() for title, each in futures.items()}
         ends["selected"] = selected.result()
@@ -122,7 +114,7 @@ def test_controllers_whose_pods_use_an_unbound_claim(
     assert late == {}
 
 
-def test_selected_claims_with_a_missing_class(kwait: Kwait, wait_for: Wait) -> None:
+def test_selected_claims_with_a_missing_class(kwait: Kwait) -> None:
     made = claim("data", MISSING)
     made["metadata"]["labels"] = LABELS
     kwait.create(made)
@@ -131,16 +123,16 @@ def test_selected_claims_with_a_missing_class(kwait: Kwait, wait_for: Wait) -> N
     missing = f'data: ProvisioningFailed: storageclass.storage.k8s.io "{MISSING}" not found'
     for condition in (bound, stable_for("1s", bound)):
         with raises(WaitFailed, missing):
-            wait_for("pvc", condition, selector="app=web", **GRACE)
+            kwait.wait_for("pvc", condition, selector="app=web", **GRACE)
     with raises(WaitFailed, missing):
-        wait_for("pvc", bound, selector="app=web", count=1, **GRACE)
+        kwait.wait_for("pvc", bound, selector="app=web", count=1, **GRACE)
 
 
-def test_selected_pods_that_wait_for_a_config_map(kwait: Kwait, wait_for: Wait) -> None:
+def test_selected_pods_that_wait_for_a_config_map(kwait: Kwait) -> None:
     """Also where a number of them is awaited, and a callable decides beside."""
     env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "missing", "key": "a"}}}]
     kwait.create(pod("good", labels=LABELS), pod("waits", container(env=env), labels=LABELS))
     missing = 'waits: CreateContainerConfigError: configmap "missing" not found'
     for condition in ("condition=Ready", all_of("condition=Ready", lambda obj: True)):
         with raises(WaitFailed, missing):
-            wait_for("pods", condition, selector="app=web", count=2, **GRACE)
+            kwait.wait_for("pods", condition, selector="app=web", count=2, **GRACE)

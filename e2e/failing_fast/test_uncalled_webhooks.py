@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
-from pytest_kwait import WaitFailed, wait
+from pytest_kwait import WaitFailed, create_and_wait, wait
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -79,6 +79,14 @@ def test_a_webhook_without_pods(kwait: Kwait, guard: str, verb: str) -> None:
     server, manifest = caught.value.__notes__
     assert 'failed calling webhook "guard.example.com"' in server
     assert manifest == "configmap/goods of manifest 1"
+
+
+def test_the_function_fails_early_too(kwait: Kwait, guard: str) -> None:
+    down = f"{guard} can no longer be called: service .*guard has no ready endpoint"
+    with raises(WaitFailed, down) as caught:
+        create_and_wait(kwait.client, kwait.namespace, GOODS, "create", grace="2s", timeout="4m")
+    (server,) = caught.value.__notes__
+    assert 'failed calling webhook "guard.example.com"' in server
 
 
 @pytest.mark.kwait(grace="8s")

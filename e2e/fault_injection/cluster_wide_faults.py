@@ -12,12 +12,9 @@ from pytest_kwait import WaitFailed
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
     from pytest_kwait.clusters.faults import Faults
 
-    Wait = Callable[..., Any]
 
 WEB = """
 apiVersion: apps/v1
@@ -63,7 +60,7 @@ spec:
 """
 
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 @pytest.mark.parametrize("resource", ["disk", "memory"])
 def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: Any) -> None:
     running(kwait, nodeName=NODE)
@@ -76,7 +73,7 @@ def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: An
     kwait.wait_for(f"node/{NODE}", f"condition={kind}=False")
 
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 @pytest.mark.parametrize("way", ["partition_node", "stop_kubelet"])
 def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults, way: str) -> None:
     kwait.create(pod("sleep 2", nodeName=NODE, restartPolicy="Never"))
@@ -91,7 +88,7 @@ def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults,
     kwait.wait_for("pod/p", "jsonpath={.status.phase}=Succeeded")
 
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> None:
     stamps = []
     with faults.jump_clock("2h"):
@@ -101,18 +98,18 @@ def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> N
     assert ahead > now
 
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 def test_a_clock_that_jumps_fires_a_cron_job(kwait: Kwait, faults: Faults) -> None:
     kwait.apply(CRON_JOB)
     with faults.jump_clock("6m"):
         kwait.wait_for("cronjob/c", "jsonpath={.status.lastSuccessfulTime}", timeout="1m")
 
 
-def test_an_autoscaler_follows_the_usage_of_pods(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_follows_the_usage_of_pods(kwait: Kwait) -> None:
     """The first pod with scripted usage enables `metrics.k8s.io` cluster-wide."""
     kwait.apply(WEB % "100m", AUTOSCALER)
-    assert wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4
+    assert kwait.wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4
     kwait.wait_for("deployment/web", "jsonpath={.status.readyReplicas}=4")
     kwait.apply(WEB % "5m")
-    assert wait_for_hpa_replicas("web", 1)["status"]["desiredReplicas"] == 1
+    assert kwait.wait_for_hpa_replicas("web", 1)["status"]["desiredReplicas"] == 1
     kwait.wait_for("deployment/web", "jsonpath={.status.replicas}=1")

@@ -333,7 +333,14 @@ class AutoscalerWait(Family):
     def wait(self, client: ApiClient, timeout: float) -> Any:
         """Wait for two replicas."""
         return wait_for_hpa_replicas(
-            client, self.place.namespace, self.name, 2, timeout=timeout, poll=POLL
+            client,
+            self.place.namespace,
+            self.name,
+            2,
+            timeout=timeout,
+            poll=POLL,
+            # The target that is not there is a failure once the grace is over.
+            fail_fast=False,
         )
 
     def fulfill(self) -> None:

@@ -61,12 +61,12 @@ def test_it(kwait):
 """
     path = kwait.cluster.kubeconfig
     status, said = run(tmp_path, path, suite, "--kwait-deletion-wait=3s", "-s")
-    found = re.search(r"namespace (kwait-\S+)", said)
+    found = re.search(r"namespace (t-\S+)", said)
     assert found is not None, said
     try:
         assert status == 0, said
         assert "kwait: 1 namespace is not gone after 3s; the server is still deleting" in said
-        assert re.search(rf"  {found[1]}: .*example\.com/hold", said), said
+        assert re.search(rf"  {found[1]} .*: .*example\.com/hold", said), said
     finally:
         core: Any = CoreV1Api(kwait.client)
         core.patch_namespaced_config_map("held", found[1], {"metadata": {"finalizers": None}})

@@ -11,12 +11,10 @@ from e2e.raising import raises
 from pytest_kwait import WaitTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, Mode, WaitForJobFinish, WaitForJobPodsRunning
 
 
-def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]) -> None:
+def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: WaitForJobPodsRunning) -> None:
     """The fixture knows the test's cluster, namespace and settings."""
     kwait.apply("sleepers.yaml")
 
@@ -27,16 +25,14 @@ def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_fewer_pods_on_the_way_to_all_do_not_count(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any], mode: str
-) -> None:
+def test_fewer_pods_on_the_way_to_all_do_not_count(kwait: Kwait, mode: Mode) -> None:
     kwait.apply("sleepers.yaml")
 
     with raises(WaitTimeout, "3 pods Running, 1 more than awaited"):
-        wait_for_job_pods_running("sleepers", 2, mode=mode, timeout="8s")
+        kwait.wait_for_job_pods_running("sleepers", 2, mode=mode, timeout="8s")
 
 
-@pytest.mark.manifests("sleepers.yaml")
+@pytest.mark.kwait_manifests("sleepers.yaml")
 @pytest.mark.wait_for_job_pods_running("sleepers", 3, timeout="4m")
 def test_job_marker(kwait: Kwait) -> None:
     """The marker is a precondition: the body starts when it holds."""
@@ -45,7 +41,7 @@ def test_job_marker(kwait: Kwait) -> None:
     assert job["status"]["active"] == 3
 
 
-@pytest.mark.manifests("sleepers.yaml")
+@pytest.mark.kwait_manifests("sleepers.yaml")
 def test_job_function(kwait: Kwait) -> None:
     """The function takes any client of the official library."""
     pods = pytest_kwait.wait_for_job_pods_running(
@@ -55,13 +51,11 @@ def test_job_function(kwait: Kwait) -> None:
     assert len({pod["metadata"]["uid"] for pod in pods}) == 3
 
 
-@pytest.mark.manifests("sleepers.yaml")
-def test_poll_mode_has_the_same_result(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+@pytest.mark.kwait_manifests("sleepers.yaml")
+def test_poll_mode_has_the_same_result(kwait: Kwait) -> None:
     """`mode="poll"` lists every `poll` interval, as the Kubernetes framework does."""
-    polled = wait_for_job_pods_running("sleepers", 3, mode="poll", poll="200ms")
-    watched = wait_for_job_pods_running("sleepers", 3, mode="watch")
+    polled = kwait.wait_for_job_pods_running("sleepers", 3, mode="poll", poll="200ms")
+    watched = kwait.wait_for_job_pods_running("sleepers", 3, mode="watch")
 
     def uids(pods: list[dict[str, Any]]) -> set[str]:
         return {pod["metadata"]["uid"] for pod in pods}
@@ -69,22 +63,18 @@ def test_poll_mode_has_the_same_result(
     assert uids(polled) == uids(watched)
 
 
-@pytest.mark.manifests("greeting.yaml")
-def test_job_complete(
-    kwait: Kwait,
-    wait_for_job_complete: Callable[..., Any],
-    wait_for_job_pods_succeeded: Callable[..., Any],
-) -> None:
+@pytest.mark.kwait_manifests("greeting.yaml")
+def test_job_complete(kwait: Kwait) -> None:
     """Status, pods and logs of a finished Job."""
-    job = wait_for_job_complete("greeting", completions=2)
-    pods = wait_for_job_pods_succeeded("greeting", 2)
+    job = kwait.wait_for_job_complete("greeting", completions=2)
+    pods = kwait.wait_for_job_pods_succeeded("greeting", 2)
 
     assert job["status"]["succeeded"] == 2
     assert [kwait.logs(pod["metadata"]["name"]) for pod in pods] == ["hello from a job\n"] * 2
 
 
-@pytest.mark.manifests("greeting.yaml", "hopeless.yaml")
-def test_job_finished(wait_for_job_finish: Callable[..., Any]) -> None:
+@pytest.mark.kwait_manifests("greeting.yaml", "hopeless.yaml")
+def test_job_finished(wait_for_job_finish: WaitForJobFinish) -> None:
     """`wait_for_job_finish` takes success and failure alike."""
 
     def ends(job: dict[str, Any]) -> set[str]:
@@ -94,32 +84,30 @@ def test_job_finished(wait_for_job_finish: Callable[..., Any]) -> None:
     assert "Failed" in ends(wait_for_job_finish("hopeless"))
 
 
-@pytest.mark.manifests("hopeless.yaml")
-def test_job_failed(kwait: Kwait, wait_for_job_failed: Callable[..., Any]) -> None:
+@pytest.mark.kwait_manifests("hopeless.yaml")
+def test_job_failed(kwait: Kwait) -> None:
     """A test of a Job's failure."""
-    job = wait_for_job_failed("hopeless")
+    job = kwait.wait_for_job_failed("hopeless")
 
     assert job["status"]["failed"] == 1
 
 
-def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
-    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
-) -> None:
+def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(kwait: Kwait) -> None:
     """Pods are found by the Job's UID, without those of an earlier Job."""
     kwait.apply("sleepers.yaml")
-    before = wait_for_job_pods_running("sleepers", 3)
+    before = kwait.wait_for_job_pods_running("sleepers", 3)
     kwait.delete("job/sleepers", propagation="Orphan")
     kwait.wait_for("job/sleepers", "delete")
     kwait.apply("sleepers.yaml")
 
-    after = wait_for_job_pods_running("sleepers", 3)
+    after = kwait.wait_for_job_pods_running("sleepers", 3)
 
     assert {p["metadata"]["uid"] for p in before}.isdisjoint(p["metadata"]["uid"] for p in after)
 
 
-@pytest.mark.manifests("sleepers.yaml")
-def test_get_job_pods(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]) -> None:
+@pytest.mark.kwait_manifests("sleepers.yaml")
+def test_get_job_pods(kwait: Kwait) -> None:
     """`get_job_pods` is one look without waiting."""
-    wait_for_job_pods_running("sleepers", 3)
+    kwait.wait_for_job_pods_running("sleepers", 3)
 
     assert len(pytest_kwait.get_job_pods(kwait.client, kwait.namespace, "sleepers")) == 3

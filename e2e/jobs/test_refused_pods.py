@@ -11,11 +11,7 @@ from e2e.workloads.manifest import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 
 def of_account(name: str, account: str) -> dict[str, Any]:
@@ -24,7 +20,7 @@ def of_account(name: str, account: str) -> dict[str, Any]:
     return made
 
 
-def test_job_pods_rejected_by_pod_security(kwait: Kwait, wait_for_job_pods_running: Wait) -> None:
+def test_job_pods_rejected_by_pod_security(kwait: Kwait) -> None:
     """The message has the refusal's text."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": kwait.namespace, "labels": enforce}
@@ -32,34 +28,30 @@ def test_job_pods_rejected_by_pod_security(kwait: Kwait, wait_for_job_pods_runni
     kwait.create(job("root"))
 
     with raises(WaitFailed, 'FailedCreate: pods "root-\\S+" is forbidden: violates PodSecurity "r'):
-        wait_for_job_pods_running("root", 1, timeout="4m", grace="500ms")
+        kwait.wait_for_job_pods_running("root", 1, timeout="4m", grace="500ms")
 
 
-def test_job_pods_rejected_by_quota(
-    kwait: Kwait, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
-) -> None:
+def test_job_pods_rejected_by_quota(kwait: Kwait) -> None:
     """The quota rejects further pods until it is freed."""
     hold_to_quota(kwait, pods="1")
     kwait.create(job("two", parallelism=2, completions=2))
 
-    assert len(wait_for_job_pods_running("two", 1)) == 1
+    assert len(kwait.wait_for_job_pods_running("two", 1)) == 1
     with raises(WaitFailed, 'FailedCreate: pods "two-\\S+" is forbidden: exceeded quota: few'):
-        wait_for_job_complete("two", timeout="4m", grace="500ms")
+        kwait.wait_for_job_complete("two", timeout="4m", grace="500ms")
 
     freed = threading.Timer(1.0, kwait.delete, ["resourcequota/few"])
     freed.start()
-    assert len(wait_for_job_pods_running("two", 2)) == 2
+    assert len(kwait.wait_for_job_pods_running("two", 2)) == 2
     freed.join()
 
 
-def test_job_waits_for_its_service_account(
-    kwait: Kwait, wait_for_job_ready: Wait, wait_for_job_finish: Wait
-) -> None:
+def test_job_waits_for_its_service_account(kwait: Kwait) -> None:
     """A temporary refusal is tolerated for the grace."""
     kwait.create(of_account("late", "late"))
 
     with raises(WaitFailed, 'FailedCreate: .*serviceaccount "late" not found'):
-        wait_for_job_finish("late", timeout="4m", grace="500ms")
+        kwait.wait_for_job_finish("late", timeout="4m", grace="500ms")
 
     kwait.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}})
-    assert wait_for_job_ready("late", 1)["status"]["ready"] == 1
+    assert kwait.wait_for_job_ready("late", 1)["status"]["ready"] == 1

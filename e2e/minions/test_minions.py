@@ -13,28 +13,25 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 import pytest_kwait
+from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, WaitForPodsOnMinions
 
-    from pytest_kwait import Kwait
-
-pytestmark = pytest.mark.manifests("controllers.yaml")
+pytestmark = pytest.mark.kwait_manifests("controllers.yaml")
 
 
 @pytest.mark.parametrize(("controller", "count"), [("rc/web", 3), ("deployment/api", 2)])
-def test_pods_of_a_controller(
-    kwait: Kwait, wait_for_pods_on_minions: Callable[..., Any], controller: str, count: int
-) -> None:
+def test_pods_of_a_controller(kwait: Kwait, controller: str, count: int) -> None:
     """The selector is read from the controller; the kubelet of each pod lists it."""
-    pods = wait_for_pods_on_minions(controller)
+    pods = kwait.wait_for_pods_on_minions(controller)
 
     assert len(pods) == count
     assert {pod["spec"]["nodeName"] for pod in pods} <= set(kwait.cluster.nodes)
 
 
-def test_pods_of_a_selector(wait_for_pods_on_minions: Callable[..., Any]) -> None:
+def test_pods_of_a_selector(wait_for_pods_on_minions: WaitForPodsOnMinions) -> None:
     """A label selector is allowed, as text or mapping; it does not know the number of pods."""
     wait_for_pods_on_minions("rc/web")
 
@@ -46,6 +43,18 @@ def test_pods_of_a_selector(wait_for_pods_on_minions: Callable[..., Any]) -> Non
 def test_minions_marker(kwait: Kwait) -> None:
     """As a precondition."""
     assert all(pod["spec"]["nodeName"] for pod in kwait.list("pods", selector="app=web"))
+
+
+def test_a_condition_for_a_loop(kwait: Kwait) -> None:
+    """As in `Poll(1s, 10, podsOnMinions(…))`."""
+    arrived = pytest_kwait.pods_on_minions(kwait.client, kwait.namespace, "rc/web")
+
+    wait.poll_immediate("200ms", "4m", arrived)
+
+    assert arrived()
+    kwait.delete_and_wait("rc/web", grace_period=0)
+    with pytest.raises(pytest_kwait.WaitFailed):
+        wait.poll_immediate("200ms", "1m", arrived)
 
 
 def test_pods_as_a_list(kwait: Kwait) -> None:
@@ -90,19 +99,17 @@ def test_a_pod_info_may_fail_or_hang(kwait: Kwait) -> None:
         released.set()
 
 
-def test_pods_of_the_official_client(
-    kwait: Kwait, wait_for_pods_on_minions: Callable[..., Any]
-) -> None:
+def test_pods_of_the_official_client(kwait: Kwait) -> None:
     """Lists and models of it, one of them, and a list as the API returns it are taken too."""
-    wait_for_pods_on_minions("rc/web")
+    kwait.wait_for_pods_on_minions("rc/web")
     api = CoreV1Api(kwait.client)
     listed: Any = api.list_namespaced_pod(kwait.namespace, label_selector="app=web")
     names = sorted(pod.metadata.name for pod in listed.items)
 
     client: Any = kwait.client
     for pods in (listed, listed.items, client.sanitize_for_serialization(listed)):
-        found = wait_for_pods_on_minions(pods=pods)
+        found = kwait.wait_for_pods_on_minions(pods=pods)
         assert [pod["metadata"]["name"] for pod in found] == names
     for pod in (listed.items[0], listed.items[0].metadata.name):
-        (one,) = wait_for_pods_on_minions(pods=pod)
+        (one,) = kwait.wait_for_pods_on_minions(pods=pod)
         assert one["metadata"]["name"] == listed.items[0].metadata.name

@@ -11,11 +11,17 @@ from e2e.pods.manifest import pod
 from e2e.raising import times_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
+    from pytest_kwait import (
+        Kwait,
+        WaitForAllNodesSchedulable,
+        WaitForNodeCondition,
+        WaitForNodeHeartbeatAfter,
+        WaitForNodeNotReady,
+        WaitForNodeReady,
+        WaitForNodeSchedulable,
+        WaitForNodesReady,
+        WaitForTotalHealthy,
+    )
 
 
 @pytest.fixture
@@ -30,9 +36,9 @@ def names(nodes: list[dict[str, Any]]) -> set[str]:
 
 def test_node_by_name(
     node: str,
-    wait_for_node_ready: Wait,
-    wait_for_node_schedulable: Wait,
-    wait_for_node_condition: Wait,
+    wait_for_node_ready: WaitForNodeReady,
+    wait_for_node_schedulable: WaitForNodeSchedulable,
+    wait_for_node_condition: WaitForNodeCondition,
 ) -> None:
     """Waits on nodes take no namespace."""
     assert wait_for_node_ready(node)["metadata"]["name"] == node
@@ -40,7 +46,7 @@ def test_node_by_name(
     assert wait_for_node_condition(node, "DiskPressure", False)["metadata"]["name"] == node
 
 
-def test_a_heartbeat(node: str, wait_for_node_heartbeat_after: Wait) -> None:
+def test_a_heartbeat(node: str, wait_for_node_heartbeat_after: WaitForNodeHeartbeatAfter) -> None:
     moment = datetime(2020, 1, 1, tzinfo=UTC)
 
     assert wait_for_node_heartbeat_after(node, moment)["metadata"]["name"] == node
@@ -51,7 +57,7 @@ def test_a_heartbeat(node: str, wait_for_node_heartbeat_after: Wait) -> None:
 
 
 def test_a_node_that_is_ready_is_not_not_ready(
-    node: str, wait_for_node_not_ready: Wait, wait_for_node_ready: Wait
+    node: str, wait_for_node_not_ready: WaitForNodeNotReady, wait_for_node_ready: WaitForNodeReady
 ) -> None:
     times_out("did not become not ready within LIMIT: Ready is True", wait_for_node_not_ready, node)
     times_out(
@@ -61,9 +67,9 @@ def test_a_node_that_is_ready_is_not_not_ready(
 
 def test_all_nodes(
     kubelets: tuple[str, ...],
-    wait_for_all_nodes_schedulable: Wait,
-    wait_for_nodes_ready: Wait,
-    wait_for_total_healthy: Wait,
+    wait_for_all_nodes_schedulable: WaitForAllNodesSchedulable,
+    wait_for_nodes_ready: WaitForNodesReady,
+    wait_for_total_healthy: WaitForTotalHealthy,
 ) -> None:
     """Other tests may have made nodes for themselves meanwhile."""
     count = len(kubelets)
@@ -81,18 +87,13 @@ def test_nodes_marker(kwait: Kwait) -> None:
     assert kwait.list("nodes")
 
 
-def test_pods_that_kubelets_run(
-    kwait: Kwait,
-    kubelets: tuple[str, ...],
-    wait_for_pods_running_on_nodes: Wait,
-    wait_for_number_of_pods: Wait,
-) -> None:
+def test_pods_that_kubelets_run(kwait: Kwait, kubelets: tuple[str, ...]) -> None:
     """The kubelets' own account, before and after pods are deleted."""
     kwait.create(pod("web-a"), pod("web-b"), pod("other"))
 
-    running = wait_for_pods_running_on_nodes(kubelets, 2, "web-", timeout="4m", poll="2s")
+    running = kwait.wait_for_pods_running_on_nodes(kubelets, 2, "web-", timeout="4m", poll="2s")
     assert [each["metadata"]["name"] for each in running] == ["web-a", "web-b"]
     for name in ("web-a", "web-b"):
         kwait.delete(f"pod/{name}")
-    wait_for_number_of_pods(1)
-    assert wait_for_pods_running_on_nodes(kubelets, 0, "web-", timeout="4m", poll="2s") == []
+    kwait.wait_for_number_of_pods(1)
+    assert kwait.wait_for_pods_running_on_nodes(kubelets, 0, "web-", timeout="4m", poll="2s") == []

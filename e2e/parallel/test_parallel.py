@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, KwaitFactory
 
 GREETER = {
     "apiVersion": "batch/v1",
@@ -29,19 +27,18 @@ GREETER = {
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_same_name_in_each_test(
-    kwait: Kwait, wait_for_job_complete: Callable[..., Any], number: int
-) -> None:
+def test_same_name_in_each_test(kwait: Kwait, number: int) -> None:
     """A Job of one name in each of several tests: none sees another's."""
     assert kwait.list("jobs") == []
     kwait.create(GREETER)
 
     assert (
-        wait_for_job_complete("greeter", completions=1)["metadata"]["namespace"] == kwait.namespace
+        kwait.wait_for_job_complete("greeter", completions=1)["metadata"]["namespace"]
+        == kwait.namespace
     )
 
 
-def test_further_kwait_object(kwait: Kwait, kwait_factory: Callable[..., Any]) -> None:
+def test_further_kwait_object(kwait: Kwait, kwait_factory: KwaitFactory) -> None:
     """`kwait_factory` makes further namespaces, and removes them."""
     with kwait_factory("second") as second:
         assert second.namespace != kwait.namespace

@@ -45,7 +45,7 @@ def test_ordinary(kwait_namespace, number):
         time.sleep(0.3)
 
 
-@pytest.mark.serial
+@pytest.mark.kwait_serial
 @pytest.mark.timeout(2)
 @pytest.mark.parametrize("number", range(2))
 def test_serial(kwait_namespace, number):
@@ -53,7 +53,7 @@ def test_serial(kwait_namespace, number):
         time.sleep(0.3)
 
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 def test_long(kwait_namespace):
     with noted("long"):
         time.sleep(60)
@@ -81,7 +81,7 @@ class Jobs:
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += [f"--kwait-kubeconfig={cluster.kubeconfig}", f"--kwait-run-id={name}"]
         command += [f"--kwait-namespace={self._kwait.namespace}", "--kwait-heartbeat=2s"]
-        command += ["--kwait-janitor=false", *options]
+        command += ["--kwait-no-janitor", *options]
         if cluster.context:
             command.append(f"--kwait-context={cluster.context}")
         hidden = ("KWAIT_", "PYTEST_")

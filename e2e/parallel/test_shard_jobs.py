@@ -67,7 +67,7 @@ def test_two_pods_share_a_suite(
             *(f"--pod-template={tmp_path}/pod.yaml", f"--command={python}"),
             *(f"--junitxml={tmp_path}/all.xml", f"--output={tmp_path}/out", f"--run-id={name}"),
             f"--report={tmp_path}/all.json",
-            *("--", *suite, *same, "--kwait-janitor=false"),
+            *("--", *suite, *same, "--kwait-no-janitor"),
         ]
     )
 

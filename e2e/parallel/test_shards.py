@@ -32,7 +32,7 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     pytest = [
         *(sys.executable, "-m", "pytest", "-q", f"--kwait-run-id=shards-{uuid.uuid4().hex[:8]}"),
-        "--kwait-janitor=false",
+        "--kwait-no-janitor",
         f"--kwait-kubeconfig={kwait_cluster.kubeconfig}",
         *([f"--kwait-context={kwait_cluster.context}"] if kwait_cluster.context else []),
     ]

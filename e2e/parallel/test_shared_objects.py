@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
@@ -53,10 +54,15 @@ def addons(kwait_factory):
 @pytest.mark.parametrize("number", range(2))
 def test_it(kwait, addons, number):
     if addons:
+        assert kwait.get("namespace/" + kwait.namespace)
+        Path("other").touch()
         wait.poll_immediate("50ms", "2m", Path("left").exists)
         wait.poll_immediate("50ms", "2m", lambda: "WAITS" == "" or Path("over").exists())
         assert kwait.get("configmap/note", namespace=addons)["metadata"]["uid"]
         assert kwait.get(f"priorityclass/{NAME}")["value"] == 1
+    elif "WAITS":
+        # A run that has not come to the cluster yet counts for nobody.
+        wait.poll_immediate("50ms", "2m", Path("other").exists)
 """
 
 
@@ -107,15 +113,18 @@ def test_worker_leaves_them_to_the_others(shared: Shared) -> None:
 
 def test_shard_leaves_them_to_the_last(shared: Shared) -> None:
     kubeconfig = shared.cluster.kubeconfig
-    jobs = [
-        begin(shared.folder, kubeconfig, shared.suite, *shared.options, f"--kwait-shard={shard}")
-        for shard in ("1/2", "2/2")
-    ]
-    # Either may be the first.
-    wait.poll_immediate("100ms", "4m", lambda: any(job.poll() is not None for job in jobs))
-    assert shared.has_class()
-    (shared.folder / "over").touch()
-    output = [job.communicate(timeout=240)[0] for job in jobs]
+    with contextlib.ExitStack() as stack:
+        jobs = []
+        for shard in ("1/2", "2/2"):
+            options = (*shared.options, f"--kwait-shard={shard}")
+            jobs.append(begin(shared.folder, kubeconfig, shared.suite, *options))
+            stack.enter_context(jobs[-1])
+            stack.callback(jobs[-1].kill)
+        # Either may be the first.
+        wait.poll_immediate("100ms", "4m", lambda: any(job.poll() is not None for job in jobs))
+        assert shared.has_class()
+        (shared.folder / "over").touch()
+        output = [job.communicate(timeout=240)[0] for job in jobs]
 
     assert [job.returncode for job in jobs] == [0, 0], "\n".join(output)
     assert shared.left() == []

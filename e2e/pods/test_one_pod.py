@@ -13,11 +13,8 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, Mode
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 UNREADY = {"exec": {"command": ["false"]}}
 FROM_NOWHERE = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
@@ -31,44 +28,40 @@ def release(kwait: Kwait, name: str) -> None:
     )
 
 
-def test_running_and_ready(
-    kwait: Kwait, wait_for_pod_running: Wait, wait_for_pod_ready: Wait
-) -> None:
+def test_running_and_ready(kwait: Kwait) -> None:
     kwait.create(pod("web"))
 
-    assert wait_for_pod_running("web")["status"]["phase"] == "Running"
-    ready = wait_for_pod_ready("web")
+    assert kwait.wait_for_pod_running("web")["status"]["phase"] == "Running"
+    ready = kwait.wait_for_pod_ready("web")
 
     assert {"Ready": "True"}.items() <= {
         each["type"]: each["status"] for each in ready["status"]["conditions"]
     }.items()
 
 
-def test_a_readiness_probe_that_comes_late(kwait: Kwait, wait_for_pod_running_ready: Wait) -> None:
+def test_a_readiness_probe_that_comes_late(kwait: Kwait) -> None:
     probe = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
     kwait.create(
         pod("web", container(script="sleep 2; touch /tmp/up; sleep 300", readinessProbe=probe))
     )
 
-    assert wait_for_pod_running_ready("web", timeout="4m")["metadata"]["name"] == "web"
+    assert kwait.wait_for_pod_running_ready("web", timeout="4m")["metadata"]["name"] == "web"
 
 
-def test_pod_success_and_its_log(
-    kwait: Kwait, wait_for_pod_success: Wait, wait_for_pod_no_longer_running: Wait
-) -> None:
+def test_pod_success_and_its_log(kwait: Kwait) -> None:
     kwait.create(pod("greeter", container(script="echo hello")))
 
-    assert wait_for_pod_success("greeter")["status"]["phase"] == "Succeeded"
-    assert wait_for_pod_no_longer_running("greeter")["status"]["phase"] == "Succeeded"
+    assert kwait.wait_for_pod_success("greeter")["status"]["phase"] == "Succeeded"
+    assert kwait.wait_for_pod_no_longer_running("greeter")["status"]["phase"] == "Succeeded"
     assert kwait.logs("greeter") == "hello\n"
 
 
-def test_a_failed_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_a_failed_pod_never_succeeds(kwait: Kwait) -> None:
     """The message has the exit code and the end of the log."""
     kwait.create(pod("broken", container(script="echo no database; exit 3")))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_pod_success("broken", timeout="4m")
+        kwait.wait_for_pod_success("broken", timeout="4m")
 
     (headline,) = caught.value.args
     assert headline.endswith(
@@ -78,11 +71,9 @@ def test_a_failed_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -
 
 
 @pytest.mark.parametrize("awaited", ["running", "ready", "running_ready"])
-def test_a_pod_that_has_ended_will_not_run(
-    kwait: Kwait, wait_for_pod_success: Wait, awaited: str
-) -> None:
+def test_a_pod_that_has_ended_will_not_run(kwait: Kwait, awaited: str) -> None:
     kwait.create(pod("over", container(script="true")))
-    wait_for_pod_success("over")
+    kwait.wait_for_pod_success("over")
 
     with raises(WaitFailed, "the pod has succeeded"):
         getattr(pytest_kwait, f"wait_for_pod_{awaited}")(
@@ -90,91 +81,86 @@ def test_a_pod_that_has_ended_will_not_run(
         )
 
 
-def test_an_always_restarted_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_an_always_restarted_pod_never_succeeds(kwait: Kwait) -> None:
     kwait.create(pod("server", restartPolicy="Always"))
 
     with raises(WaitFailed, "restart policy is Always"):
-        wait_for_pod_success("server", timeout="4m")
+        kwait.wait_for_pod_success("server", timeout="4m")
 
 
-def test_terminated_by_its_deadline(kwait: Kwait, wait_for_pod_terminated: Wait) -> None:
+def test_terminated_by_its_deadline(kwait: Kwait) -> None:
     """The kubelet sets a reason, here for the pod's deadline."""
     kwait.create(pod("late", activeDeadlineSeconds=1))
 
-    late = wait_for_pod_terminated("late", "DeadlineExceeded", timeout="4m")
+    late = kwait.wait_for_pod_terminated("late", "DeadlineExceeded", timeout="4m")
 
     assert late["status"]["phase"] == "Failed"
     with raises(WaitFailed, "DeadlineExceeded"):
         pytest_kwait.wait_for_pod_failed_reason(kwait.client, kwait.namespace, "late", "Evicted")
 
 
-def test_scheduled_and_unschedulable(
-    kwait: Kwait, wait_for_pod_scheduled: Wait, wait_for_pod_unschedulable: Wait
-) -> None:
+def test_scheduled_and_unschedulable(kwait: Kwait) -> None:
     kwait.create(pod("small"), pod("huge", container(resources=HUGE)))
 
-    assert wait_for_pod_scheduled("small")["spec"]["nodeName"] in kwait.cluster.nodes
-    assert wait_for_pod_unschedulable("huge")["status"]["phase"] == "Pending"
+    assert kwait.wait_for_pod_scheduled("small")["spec"]["nodeName"] in kwait.cluster.nodes
+    assert kwait.wait_for_pod_unschedulable("huge")["status"]["phase"] == "Pending"
     with raises(WaitFailed, "the pod was scheduled to "):
-        wait_for_pod_unschedulable("small")
+        kwait.wait_for_pod_unschedulable("small")
     with raises(WaitFailed, r"Unschedulable: .*Insufficient cpu"):
-        wait_for_pod_scheduled("huge", grace="1s")
+        kwait.wait_for_pod_scheduled("huge", grace="1s")
 
 
-def test_pod_not_pending(kwait: Kwait, wait_for_pod_not_pending: Wait) -> None:
+def test_pod_not_pending(kwait: Kwait) -> None:
     kwait.create(pod("web"))
 
-    assert wait_for_pod_not_pending("web")["status"]["phase"] == "Running"
+    assert kwait.wait_for_pod_not_pending("web")["status"]["phase"] == "Running"
 
 
-def test_terminating_then_not_found(
-    kwait: Kwait,
-    wait_for_pod_running: Wait,
-    wait_for_pod_terminating: Wait,
-    wait_for_pod_not_found: Wait,
-) -> None:
+def test_terminating_then_not_found(kwait: Kwait) -> None:
     """By UID: a recreated pod of the same name ends the wait."""
     held = pod("held")
     held["metadata"]["finalizers"] = ["kwait.example/held"]
     kwait.create(held)
-    uid = wait_for_pod_running("held")["metadata"]["uid"]
+    uid = kwait.wait_for_pod_running("held")["metadata"]["uid"]
     kwait.delete("pod/held")
 
-    assert wait_for_pod_terminating("held")["metadata"]["uid"] == uid
-    times_out(r"held by kwait\.example/held", wait_for_pod_not_found, "held", uid)
+    assert kwait.wait_for_pod_terminating("held")["metadata"]["uid"] == uid
+    times_out(r"held by kwait\.example/held", kwait.wait_for_pod_not_found, "held", uid)
     release(kwait, "held")
     held["metadata"].pop("finalizers")
-    assert wait_for_pod_not_found("held", uid) is None
+    kwait.wait_for_pod_not_found("held", uid)
 
     kwait.create(held)
-    assert wait_for_pod_not_found("held", uid, timeout="5s") is None
+    kwait.wait_for_pod_not_found("held", uid, timeout="5s")
 
 
-def test_observed_generation(kwait: Kwait, wait_for_pod_observed_generation: Wait) -> None:
+def test_observed_generation(kwait: Kwait) -> None:
     kwait.create(pod("web"))
 
-    web = wait_for_pod_observed_generation("web", 1, timeout="4m")
+    web = kwait.wait_for_pod_observed_generation("web", 1, timeout="4m")
 
     assert web["status"]["observedGeneration"] == 1
 
 
-def test_pod_condition(kwait: Kwait, wait_for_pod_condition: Wait) -> None:
+def test_pod_condition(kwait: Kwait) -> None:
     """The condition is a callable, with a name for messages."""
     kwait.create(pod("web"))
 
-    web = wait_for_pod_condition("web", "with an address", lambda each: "podIP" in each["status"])
+    web = kwait.wait_for_pod_condition(
+        "web", "with an address", lambda each: "podIP" in each["status"]
+    )
 
     assert web["status"]["podIP"]
     times_out(
         "did not become blue within LIMIT",
-        wait_for_pod_condition,
+        kwait.wait_for_pod_condition,
         "web",
         "blue",
         lambda each: False,
     )
 
 
-def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_pod_deleted_while_awaited(kwait: Kwait) -> None:
     """The deletion is named, whether the kubelet has failed the pod by then or not."""
     held = pod("held", container(image="Busybox:not a tag"))
     held["metadata"]["finalizers"] = ["kwait.example/held"]
@@ -182,7 +168,7 @@ def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> No
     kwait.delete("pod/held")
 
     with raises(WaitFailed, "the pod is being deleted"):
-        wait_for_pod_ready("held", timeout="4m")
+        kwait.wait_for_pod_ready("held", timeout="4m")
     release(kwait, "held")
 
 
@@ -215,20 +201,18 @@ def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> No
     ids=["image", "config", "mount", "unschedulable", "init", "ended"],
 )
 def test_failing_pods_fail_the_wait_early(
-    kwait: Kwait, wait_for_pod_ready: Wait, containers: Any, spec: Any, reason: str
+    kwait: Kwait, containers: Any, spec: Any, reason: str
 ) -> None:
     kwait.create(pod("hopeless", *containers, **spec))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_pod_ready("hopeless", timeout="4m", grace="2s")
+        kwait.wait_for_pod_ready("hopeless", timeout="4m", grace="2s")
 
     assert reason in str(caught.value.evidence["reason"])
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_pod_waits_in_watch_and_poll_mode(
-    kwait: Kwait, wait_for_pod_ready: Wait, mode: str
-) -> None:
+def test_pod_waits_in_watch_and_poll_mode(kwait: Kwait, mode: Mode) -> None:
     kwait.create(pod("web"))
 
-    assert wait_for_pod_ready("web", mode=mode, poll="200ms")["metadata"]["name"] == "web"
+    assert kwait.wait_for_pod_ready("web", mode=mode, poll="200ms")["metadata"]["name"] == "web"

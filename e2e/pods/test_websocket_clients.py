@@ -13,11 +13,8 @@ from kubernetes.stream import stream
 from e2e.pods.manifest import container, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 EXEC = "connect_get_namespaced_pod_exec"
 
@@ -50,10 +47,10 @@ def receive(kwait: Kwait, path: str, *protocols: str) -> list[Any]:
         socket.shutdown()  # type: ignore[no-untyped-call]  # the client has no types here
 
 
-def test_logs_over_websocket(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_logs_over_websocket(kwait: Kwait) -> None:
     """An empty message first, then the log, as bytes or in base64."""
     kwait.create(pod("p", container(script="echo one")))
-    wait_for_pod_success("p")
+    kwait.wait_for_pod_success("p")
     path = f"/api/v1/namespaces/{kwait.namespace}/pods/p/log"
 
     assert receive(kwait, path) == [None, b"", b"one\n", 1000]
@@ -76,10 +73,10 @@ def read_exit_code(kwait: Kwait, *command: str) -> int:
         session.sock.shutdown()
 
 
-def test_exit_codes_of_the_official_client(kwait: Kwait, wait_for_pod_running: Wait) -> None:
+def test_exit_codes_of_the_official_client(kwait: Kwait) -> None:
     """For a command that cannot be started it takes the error's text for the code."""
     kwait.create(pod("p"))
-    wait_for_pod_running("p")
+    kwait.wait_for_pod_running("p")
     assert read_exit_code(kwait, "true") == 0
     assert read_exit_code(kwait, "sh", "-c", "exit 3") == 3
     with pytest.raises(ValueError, match="'Internal error occurred: error executing command in"):

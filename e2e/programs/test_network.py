@@ -19,11 +19,8 @@ from e2e.programs.test_programs import web
 from pytest_kwait import ApiError, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, WaitForPodReady
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 pytestmark = pytest.mark.needs(PROGRAMS)
 
@@ -41,7 +38,7 @@ def service(name: str = "shop", **spec: Any) -> dict[str, Any]:
     }
 
 
-def open_shop(kwait: Kwait, wait_for_pod_ready: Wait, *services: dict[str, Any]) -> None:
+def open_shop(kwait: Kwait, wait_for_pod_ready: WaitForPodReady, *services: dict[str, Any]) -> None:
     """Create the web server's pod with services, and wait until it is ready."""
     kwait.create(pod("web", web(), labels=_LABELS, terminationGracePeriodSeconds=5), *services)
     wait_for_pod_ready("web")
@@ -59,15 +56,13 @@ def run_python(kwait: Kwait, code: str) -> str:
     return found.stdout
 
 
-def test_service_is_reached_by_name_and_address(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_success: Wait
-) -> None:
+def test_service_is_reached_by_name_and_address(kwait: Kwait) -> None:
     """By programs, by interpreted containers and by the test."""
-    open_shop(kwait, wait_for_pod_ready, service(externalIPs=["192.0.2.9"]))
+    open_shop(kwait, kwait.wait_for_pod_ready, service(externalIPs=["192.0.2.9"]))
     script = "until wget -q -O- http://shop/; do sleep 0.1; done"
     shell = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
     kwait.create(pod("customer", shell, restartPolicy="Never"))
-    wait_for_pod_success("customer")
+    kwait.wait_for_pod_success("customer")
     assert "welcome to web" in kwait.logs("customer")
     address = kwait.get("service/shop")["spec"]["clusterIP"]
     hosts = (
@@ -85,7 +80,7 @@ def test_service_is_reached_by_name_and_address(
         assert answer.read() == b"welcome to web"
 
 
-def test_names_of_headless_and_external_services(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_names_of_headless_and_external_services(kwait: Kwait) -> None:
     """As the cluster's DNS server has them."""
     spec = {"clusterIP": "None", "ports": [{"name": "http", "port": 8080}]}
     alias = f"peers.{kwait.namespace}.svc.cluster.local"
@@ -98,7 +93,7 @@ def test_names_of_headless_and_external_services(kwait: Kwait, wait_for_pod_read
         service("peers", **spec),
         external,
     )
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     address = kwait.get("pod/web")["status"]["podIP"]
     code = (
         "import socket\n"
@@ -110,11 +105,9 @@ def test_names_of_headless_and_external_services(kwait: Kwait, wait_for_pod_read
     assert run_python(kwait, code).split() == [address] * 3 + ["True"] * 2
 
 
-def test_api_server_is_reached_with_the_mounted_token(
-    kwait: Kwait, wait_for_pod_ready: Wait
-) -> None:
+def test_api_server_is_reached_with_the_mounted_token(kwait: Kwait) -> None:
     """Its certificate is that of the mounted authority; the token is the pod's account."""
-    open_shop(kwait, wait_for_pod_ready)
+    open_shop(kwait, kwait.wait_for_pod_ready)
     code = (
         "import os, ssl, json, urllib.request as u\n"
         "folder = '/var/run/secrets/kubernetes.io/serviceaccount'\n"
@@ -134,9 +127,7 @@ def test_api_server_is_reached_with_the_mounted_token(
 
 
 @pytest.mark.needs(MAPPINGS)
-def test_pods_keep_their_way_while_others_end(
-    kwait: Kwait, wait_for_pod_success: Wait, wait_for_pod_not_found: Wait
-) -> None:
+def test_pods_keep_their_way_while_others_end(kwait: Kwait) -> None:
     """The hardware address of their gateway, which they remember, never changes."""
     code = (
         "import socket\n"
@@ -147,15 +138,15 @@ def test_pods_keep_their_way_while_others_end(
     for name in ("first", "second", "third"):
         shell = {"name": "main", "image": "kwait.test/shop/shell:1", "command": [sys.executable]}
         kwait.create(pod(name, {**shell, "args": ["-c", code]}))
-        wait_for_pod_success(name)
+        kwait.wait_for_pod_success(name)
         seen.add(kwait.logs(name))
         kwait.delete(f"pod/{name}")
-        wait_for_pod_not_found(name)
+        kwait.wait_for_pod_not_found(name)
     assert len(seen) == 1
     assert ":" in seen.pop()
 
 
-def test_datagrams_reach_a_service(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_datagrams_reach_a_service(kwait: Kwait) -> None:
     """The answer comes from the address that was asked."""
     ports = [{"name": "echo", "port": 7, "protocol": "UDP"}]
     echo = (
@@ -168,7 +159,7 @@ def test_datagrams_reach_a_service(kwait: Kwait, wait_for_pod_ready: Wait) -> No
         pod("web", web(), server, labels=_LABELS, terminationGracePeriodSeconds=1),
         service("echo", ports=ports),
     )
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     code = (
         "import socket\n"
         "while True:\n"
@@ -183,14 +174,14 @@ def test_datagrams_reach_a_service(kwait: Kwait, wait_for_pod_ready: Wait) -> No
     assert (found.stdout, found.exit_code) == ("b'hello'\n", 0)
 
 
-def test_node_port_is_open_on_this_machine(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_node_port_is_open_on_this_machine(kwait: Kwait) -> None:
     """Beside the addresses of the nodes."""
-    open_shop(kwait, wait_for_pod_ready, service(type="NodePort"))
+    open_shop(kwait, kwait.wait_for_pod_ready, service(type="NodePort"))
     port = kwait.get("service/shop")["spec"]["ports"][0]["nodePort"]
     nodes = [
         one["address"]
         for node in kwait.list("nodes")
-        for one in node["status"]["addresses"]
+        for one in node.get("status", {}).get("addresses", ())
         if one["type"] == "InternalIP"
     ]
     code = f"import urllib.request as u\nfor h in {nodes}: print(u.urlopen(f'http://{{h}}:{port}').status)"
@@ -199,19 +190,17 @@ def test_node_port_is_open_on_this_machine(kwait: Kwait, wait_for_pod_ready: Wai
         assert answer.read() == b"welcome to web"
 
 
-def test_server_sees_the_address_of_the_clients_pod(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_success: Wait
-) -> None:
+def test_server_sees_the_address_of_the_clients_pod(kwait: Kwait) -> None:
     """Behind a cluster IP and directly; of programs and of interpreted containers."""
-    open_shop(kwait, wait_for_pod_ready, service())
+    open_shop(kwait, kwait.wait_for_pod_ready, service())
     server = kwait.get("pod/web")["status"]["podIP"]
     script = f"wget -q -O- http://shop/client; echo; wget -q -O- http://{server}:8080/client"
     shell = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
     kwait.create(pod("customer", shell, restartPolicy="Never"), pod("visitor", web()))
-    wait_for_pod_success("customer")
+    kwait.wait_for_pod_success("customer")
     customer = kwait.get("pod/customer")["status"]["podIP"]
     assert kwait.logs("customer").split() == [customer, customer]
-    wait_for_pod_ready("visitor")
+    kwait.wait_for_pod_ready("visitor")
     visitor = kwait.get("pod/visitor")["status"]["podIP"]
     places = ["shop", f"{server}:8080"]
     code = (
@@ -222,15 +211,13 @@ def test_server_sees_the_address_of_the_clients_pod(
     assert (found.stdout.split(), found.exit_code) == ([visitor, visitor], 0)
 
 
-def test_host_port_is_open_on_the_node_and_this_machine(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_success: Wait
-) -> None:
+def test_host_port_is_open_on_the_node_and_this_machine(kwait: Kwait) -> None:
     """While its pod runs; a second pod with it finds no place on the node."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ports = [{"containerPort": 8080, "hostPort": port}]
     kwait.create(pod("web", web(ports=ports), terminationGracePeriodSeconds=5))
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     found = kwait.get("pod/web")
     node = found["status"]["hostIP"]
     assert run_python(
@@ -245,7 +232,7 @@ def test_host_port_is_open_on_the_node_and_this_machine(
         pod("customer", shell, restartPolicy="Never"),
         pod("second", web(ports=ports), nodeSelector=place),
     )
-    wait_for_pod_success("customer")
+    kwait.wait_for_pod_success("customer")
     assert "welcome to web" in kwait.logs("customer")
     kwait.wait_for("pod/second", "condition=PodScheduled=False")
     [condition] = kwait.get("pod/second")["status"]["conditions"]
@@ -253,11 +240,9 @@ def test_host_port_is_open_on_the_node_and_this_machine(
 
 
 @pytest.mark.needs(MAPPINGS)
-def test_network_policy_restricts_nothing_and_says_so(
-    kwait: Kwait, wait_for_pod_ready: Wait
-) -> None:
+def test_network_policy_restricts_nothing_and_says_so(kwait: Kwait) -> None:
     """An event on the policy has the reason."""
-    open_shop(kwait, wait_for_pod_ready, service())
+    open_shop(kwait, kwait.wait_for_pod_ready, service())
     policy = {
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": {"name": "closed"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
@@ -269,9 +254,9 @@ def test_network_policy_restricts_nothing_and_says_so(
     assert [one["reason"] for one in found] == ["NotEnforced"]
 
 
-def test_machine_is_out_of_reach(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_machine_is_out_of_reach(kwait: Kwait) -> None:
     """A program has its own loopback interface, and no way out of the cluster."""
-    open_shop(kwait, wait_for_pod_ready)
+    open_shop(kwait, kwait.wait_for_pod_ready)
     port = kwait.client.configuration.host.rpartition(":")[2]
     code = (
         "import socket\n"
@@ -336,15 +321,13 @@ def price_check(kwait: Kwait) -> list[dict[str, Any]]:
 GOODS: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "goods"}}
 
 
-def test_api_server_calls_a_webhook_in_the_cluster(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_webhook_ready: Wait
-) -> None:
+def test_api_server_calls_a_webhook_in_the_cluster(kwait: Kwait) -> None:
     """Through its service, with the certificate of the configuration."""
     *others, configuration, check = price_check(kwait)
     kwait.create(*others, check)
-    wait_for_pod_ready("check")
+    kwait.wait_for_pod_ready("check")
     kwait.create(configuration)
-    wait_for_webhook_ready(
+    kwait.wait_for_webhook_ready(
         f"validatingwebhookconfiguration/{kwait.namespace}", GOODS, denial="a price is missing"
     )
     with pytest.raises(

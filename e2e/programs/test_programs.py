@@ -16,12 +16,10 @@ from e2e.conftest import PROGRAMS
 from e2e.pods.manifest import pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 pytestmark = pytest.mark.needs(PROGRAMS)
 
@@ -51,19 +49,18 @@ def read(kwait: Kwait, path: str) -> str:
 
 def start(kwait: Kwait, *containers: dict[str, Any], **spec: Any) -> None:
     """Create the pod `web`; its web server ends with its signal."""
-    kwait.create(pod("web", *containers, **{"terminationGracePeriodSeconds": 5, **spec}))
+    made: dict[str, Any] = {"terminationGracePeriodSeconds": 5, **spec}
+    kwait.create(pod("web", *containers, **made))
 
 
-def test_a_web_server_answers_at_the_pods_address(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_not_found: Wait
-) -> None:
+def test_a_web_server_answers_at_the_pods_address(kwait: Kwait) -> None:
     """The mapping's environment and folder are the image's; the manifest overrides them."""
     env = [
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "URL", "value": "http://$(POD_IP):8080"},
     ]
     start(kwait, web(env=env))
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     found = kwait.get("pod/web")
     assert read(kwait, "/") == "welcome to web"
     variables = json.loads(read(kwait, "/env"))
@@ -72,10 +69,10 @@ def test_a_web_server_answers_at_the_pods_address(
     assert kwait.logs("web").startswith("open at 8080 in /srv\n")
     assert found["status"]["podIP"] in read(kwait, "/files/etc/hosts")
     kwait.delete("pod/web")
-    wait_for_pod_not_found("web")
+    kwait.wait_for_pod_not_found("web")
 
 
-def test_volumes_are_folders_of_the_program(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_volumes_are_folders_of_the_program(kwait: Kwait) -> None:
     """Config maps, secrets, fields, tokens and empty folders are where their mounts say."""
     kwait.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "one"}},
@@ -104,7 +101,7 @@ def test_volumes_are_folders_of_the_program(kwait: Kwait, wait_for_pod_ready: Wa
         kwait, web(volumeMounts=mounts), shell, initContainers=[first], volumes=volumes,
         labels={"app": "shop"},
     )  # fmt: skip
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     names = ("config/k", "one", "secret/p", "fields/labels", "shared/init", "shared/file")
     assert [read(kwait, f"/files/{name}") for name in names] == [
         "one", "one", "x", 'app="shop"', "from init", "from the shell\n",
@@ -130,9 +127,7 @@ def _busybox(name: str, script: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "image": "busybox:1.36", "command": command, **more}
 
 
-def test_containers_run_as_the_user_of_their_security_context(
-    kwait: Kwait, wait_for_pod_success: Wait
-) -> None:
+def test_containers_run_as_the_user_of_their_security_context(kwait: Kwait) -> None:
     """A container's own user and group replace those of its pod."""
     own = {"securityContext": {"runAsUser": 1003}}
     kwait.create(
@@ -143,12 +138,12 @@ def test_containers_run_as_the_user_of_their_security_context(
             securityContext={"runAsUser": 1001, "runAsGroup": 2002},
         )
     )  # fmt: skip
-    wait_for_pod_success("users")
+    kwait.wait_for_pod_success("users")
     shown = [kwait.logs("users", container=one) for one in ("program", "own", "box", "ownbox")]
     assert shown == ["1001 2002\n", "1003 2002\n"] * 2
 
 
-def test_a_read_only_root_takes_no_files(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+def test_a_read_only_root_takes_no_files(kwait: Kwait) -> None:
     """Volumes can be written as ever."""
     script = "echo x > /file || echo x > /tmp/file || echo kept > /data/file; cat /data/file"
     script = f"( {script} ) 2>&1"  # one stream, in the order of its lines
@@ -159,7 +154,7 @@ def test_a_read_only_root_takes_no_files(kwait: Kwait, wait_for_pod_success: Wai
     volumes = [{"name": "v", "emptyDir": {}}]
     containers = [_shell("program", script, **more), _busybox("box", script, **more)]
     kwait.create(pod("closed", *containers, volumes=volumes))
-    wait_for_pod_success("closed")
+    kwait.wait_for_pod_success("closed")
     for container in ("program", "box"):
         lines = kwait.logs("closed", container=container).splitlines()
         assert [line.rpartition(": ")[2] for line in lines] == [
@@ -167,9 +162,7 @@ def test_a_read_only_root_takes_no_files(kwait: Kwait, wait_for_pod_success: Wai
         ]  # fmt: skip
 
 
-def test_containers_share_the_processes_of_their_pod(
-    kwait: Kwait, wait_for_pod_success: Wait
-) -> None:
+def test_containers_share_the_processes_of_their_pod(kwait: Kwait) -> None:
     """Where the pod asks for it, a container can signal a program of another one."""
     waiting = "trap 'echo signalled; exit 0' USR1; touch /v/on; while :; do sleep 0.1; done"
     # The brackets keep the pattern from the command line that it is part of.
@@ -182,21 +175,19 @@ def test_containers_share_the_processes_of_their_pod(
     containers = [_shell(name, script, **mounts) for name, script in scripts.items()]
     volumes = [{"name": "v", "emptyDir": {}}]
     kwait.create(pod("shared", *containers, shareProcessNamespace=True, volumes=volumes))
-    wait_for_pod_success("shared")
+    kwait.wait_for_pod_success("shared")
     assert kwait.logs("shared", container="waiting") == "signalled\n"
 
 
-def test_exit_codes_and_messages_are_the_programs(
-    kwait: Kwait, wait_for_pod_no_longer_running: Wait
-) -> None:
+def test_exit_codes_and_messages_are_the_programs(kwait: Kwait) -> None:
     """The status has the code, the reason, and the log's end where the manifest asks for it."""
     fallback = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     kwait.create(
         pod("three", worker("exit", "3")),
         pod("fails", worker("fail", "out of stock", **fallback)),
     )
-    wait_for_pod_no_longer_running("three")
-    wait_for_pod_no_longer_running("fails")
+    kwait.wait_for_pod_no_longer_running("three")
+    kwait.wait_for_pod_no_longer_running("fails")
     three, fails = (_terminated(kwait, name) for name in ("three", "fails"))
     assert (three["exitCode"], three["reason"]) == (3, "Error")
     assert "out of stock\n" in fails["message"]
@@ -208,27 +199,23 @@ def _terminated(kwait: Kwait, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_program_over_its_memory_limit_is_oom_killed(
-    kwait: Kwait, wait_for_pod_no_longer_running: Wait
-) -> None:
+def test_a_program_over_its_memory_limit_is_oom_killed(kwait: Kwait) -> None:
     """The limit of the container holds for the process."""
     limit = {"limits": {"memory": "48Mi"}}
     kwait.create(pod("big", worker("hold", "400", resources=limit)))
-    wait_for_pod_no_longer_running("big")
+    kwait.wait_for_pod_no_longer_running("big")
     found = _terminated(kwait, "big")
     assert (found["exitCode"], found["reason"]) == (137, "OOMKilled")
 
 
-def test_a_resize_changes_the_limit_of_the_process(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_condition: Wait
-) -> None:
+def test_a_resize_changes_the_limit_of_the_process(kwait: Kwait) -> None:
     """More memory is there without a restart."""
     start(kwait, web(resources={"limits": {"memory": "64Mi"}, "requests": {"memory": "64Mi"}}))
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     amounts = {"limits": {"memory": "512Mi"}, "requests": {"memory": "512Mi"}}
     change = {"spec": {"containers": [{"name": "web", "resources": amounts}]}}
     CoreV1Api(kwait.client).patch_namespaced_pod_resize("web", kwait.namespace, change)
-    wait_for_pod_condition(
+    kwait.wait_for_pod_condition(
         "web",
         "resized",
         lambda found: found["status"]["containerStatuses"][0]["resources"] == amounts,
@@ -238,10 +225,10 @@ def test_a_resize_changes_the_limit_of_the_process(
     assert kwait.get("pod/web")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_commands_run_beside_the_program(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+def test_commands_run_beside_the_program(kwait: Kwait) -> None:
     """`exec` sees the container's files and processes, and its errors are the runtime's."""
     start(kwait, web())
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     found = kwait.exec("web", "sh", "-c", "cat; hostname; exit 3", stdin="typed\n")
     assert (found.stdout, found.exit_code) == ("typed\nweb\n", 3)
     copied = kwait.exec("web", "tar", "cf", "-", "/etc/hostname", container="web")
@@ -260,12 +247,10 @@ def _kubectl(kwait: Kwait, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_kubectl_copies_files_into_and_out_of_a_program(
-    kwait: Kwait, wait_for_pod_ready: Wait, tmp_path: Path
-) -> None:
+def test_kubectl_copies_files_into_and_out_of_a_program(kwait: Kwait, tmp_path: Path) -> None:
     """Files and folders arrive as they are, through the container's tar."""
     start(kwait, web())
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     stock = tmp_path / "stock"
     (stock / "inner").mkdir(parents=True)
     (stock / "apples").write_text("three\n")
@@ -282,15 +267,13 @@ def test_kubectl_copies_files_into_and_out_of_a_program(
     assert not (tmp_path / "none").exists()
 
 
-def test_a_failing_liveness_probe_restarts_the_program(
-    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pod_condition: Wait
-) -> None:
+def test_a_failing_liveness_probe_restarts_the_program(kwait: Kwait) -> None:
     """The event has the kubelet's text, and the previous log stays."""
     slow, once = ({**_READY, "failureThreshold": number} for number in (60, 1))
     start(kwait, web(livenessProbe=once, startupProbe=slow), restartPolicy="Always")
-    wait_for_pod_ready("web")
+    kwait.wait_for_pod_ready("web")
     kwait.exec("web", "touch", "/tmp/broken")
-    wait_for_pod_condition(
+    kwait.wait_for_pod_condition(
         "web",
         "restarted",
         lambda found: found["status"]["containerStatuses"][0]["restartCount"] >= 1,
@@ -309,13 +292,11 @@ def test_a_failing_liveness_probe_restarts_the_program(
         ("folder", "permission denied"),
     ],
 )
-def test_a_program_that_cannot_start_is_a_start_error(
-    kwait: Kwait, wait_for_pod_no_longer_running: Wait, image: str, why: str
-) -> None:
+def test_a_program_that_cannot_start_is_a_start_error(kwait: Kwait, image: str, why: str) -> None:
     """State and event have the runtime's words, with the path that was tried."""
     container = {"name": "main", "image": f"kwait.test/shop/{image}:1"}
     kwait.create(pod("bad", container))
-    wait_for_pod_no_longer_running("bad")
+    kwait.wait_for_pod_no_longer_running("bad")
     found = _terminated(kwait, "bad")
     assert (found["exitCode"], found["reason"]) == (128, "StartError")
     assert why in found["message"]

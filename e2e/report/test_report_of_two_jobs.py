@@ -62,7 +62,7 @@ def test_merged_report_of_two_jobs(
     name = f"report-{uuid.uuid4().hex[:8]}"
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-n1", "--max-worker-restart=0"),
-        *(f"--kwait-run-id={name}", "--kwait-janitor=false"),
+        *(f"--kwait-run-id={name}", "--kwait-no-janitor"),
         f"--kwait-kubeconfig={kwait_cluster.kubeconfig}",
         *([f"--kwait-context={kwait_cluster.context}"] if kwait_cluster.context else []),
     ]

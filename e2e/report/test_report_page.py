@@ -50,6 +50,20 @@ def test_failures_come_first(visit: Visit, url: str) -> None:
     assert above
 
 
+def test_recorded_tests_have_the_command_that_replays_them(visit: Visit, tmp_path: Path) -> None:
+    report = night(240)
+    for test in report.tests:
+        if test.outcome == "failed":
+            test.recording = "artifacts/shop/recording.jsonl.gz"
+    write_report(report, tmp_path / "report.html")
+    page = visit((tmp_path / "report.html").as_uri())
+    page.click(".failure .entry")
+    command = "kwait replay artifacts/shop/recording.jsonl.gz"
+    assert page.inner_text("dialog dd code") == command
+    page.click("dialog .link")
+    assert page.inner_text("dialog dd code") == command
+
+
 def test_wait_details(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
@@ -100,6 +114,42 @@ def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
     assert "seen: pod sleepers-x7k2p: ErrImagePull: failed to pull and unpack" in tip
     page.mouse.click(x, y)
     assert "job nightly-gw0-web-00041/sleepers" in page.inner_text("dialog[open] h2")
+
+
+@pytest.fixture(scope="session")
+def url_with_steps(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "steps.html"
+    write_report(night(8, shards=1, workers=1, steps=True), path)
+    return path.as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_steps_are_bands_in_a_lane_of_the_timeline(
+    visit: Visit, url_with_steps: str, width: int
+) -> None:
+    page = visit(url_with_steps, width=width)
+    page.evaluate("document.querySelector('#timeline').focus()")
+    press(page, "ArrowDown")
+    spoken = page.inner_text("#timeline-spoken")
+    assert spoken.startswith("gw0 steps: create the shop, 2 waits in ")
+    assert spoken.endswith(" s. tests/e2e/test_jobs.py::test_sleepers[0]")
+    assert page.inner_text(".tip").startswith("create the shop\n2 waits in ")
+    press(page, "ArrowRight")
+    assert "gw0 steps: create the shop > scale it, 1 wait in " in page.inner_text(
+        "#timeline-spoken"
+    )
+    press(page, "ArrowRight", "ArrowRight")
+    assert "gw0 steps: check it, 1 wait in " in page.inner_text("#timeline-spoken")
+    press(page, "Home", "Enter")
+    assert "Step\ncreate the shop" in page.inner_text("dialog[open]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    height = page.evaluate("document.querySelector('canvas').clientHeight")
+    left, top = page.evaluate(
+        "(r => [r.left, r.top])(document.querySelector('canvas').getBoundingClientRect())"
+    )
+    page.mouse.move(left + width / 2, top + height - 30)
+    assert "create the shop" in page.inner_text(".tip")
 
 
 def test_page_works_by_keyboard(visit: Visit, url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from e2e.scheduler.conftest import NodeMaker, pod
@@ -11,19 +10,14 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait
-    from pytest_kwait.scheduler.algorithm import NodeLister
-    from pytest_kwait.suite.schedulers import RunningScheduler
+    from collections.abc import Mapping
 
-SchedulerMaker = Callable[..., "RunningScheduler"]
-Wait = Callable[..., Any]
+    from pytest_kwait import Kwait, SchedulerFactory
+    from pytest_kwait.scheduler.algorithm import NodeLister
 
 
 def test_an_algorithm_of_your_own(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """A function of the pod and the nodes returns the node's name."""
     red, blue = fake_node("red"), fake_node("blue")
@@ -37,15 +31,12 @@ def test_an_algorithm_of_your_own(
         colored["metadata"]["labels"] = {"color": color}
         kwait.create(colored)
 
-    placed = [wait_for_pod_scheduled(name) for name in ("red-0", "blue-1", "red-2")]
+    placed = [kwait.wait_for_pod_scheduled(name) for name in ("red-0", "blue-1", "red-2")]
     assert [one["spec"]["nodeName"] for one in placed] == [red, blue, red]
 
 
 def test_predicates_and_priorities_of_your_own(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """Functions of pod and node, together with kube-scheduler's by name."""
     fake_node("small", cpu="2", size="1")
@@ -64,11 +55,11 @@ def test_predicates_and_priorities_of_your_own(
     wanting["spec"]["containers"][0] |= needs
     kwait.create(wanting)
 
-    assert wait_for_pod_scheduled("wanting")["spec"]["nodeName"] == large
+    assert kwait.wait_for_pod_scheduled("wanting")["spec"]["nodeName"] == large
 
 
 def test_invalid_answers_are_events_of_the_pod(
-    kwait: Kwait, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """They name the function, the node, the pod, the value and what is valid."""
     node, other = fake_node("one"), fake_node("two")
@@ -88,7 +79,8 @@ def test_invalid_answers_are_events_of_the_pod(
     scheduler = kwait_scheduler(predicates=[fits], priorities={rates: 1})
     for name in ("true", "error", *scores):
         kwait.create(pod(name, scheduler.name))
-    silent = kwait_scheduler(algorithm=lambda pod, nodes: None)
+    nothing: Any = None
+    silent = kwait_scheduler(algorithm=lambda pod, nodes: nothing)
     kwait.create(pod("none", silent.name))
 
     space = kwait.namespace
@@ -105,15 +97,11 @@ def test_invalid_answers_are_events_of_the_pod(
         "none": f"the algorithm returned None for pod {space}/none; it returns the name of a node, "
         "or raises FitError",
     }.items():
-        assert wait_for_event("FailedScheduling", about=f"pod/{name}")["message"] == text
+        assert kwait.wait_for_event("FailedScheduling", about=f"pod/{name}")["message"] == text
 
 
 def test_unschedulable_message_equals_kube_schedulers(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
-    wait_for_event: Wait,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """The same condition and event; a new node schedules the pod."""
     scheduler = kwait_scheduler()
@@ -132,21 +120,19 @@ def test_unschedulable_message_equals_kube_schedulers(
     assert messages["ours"].startswith(
         "N/N nodes are available: N node(s) didn't match Pod's node affinity/selector."
     )
-    event = wait_for_event("FailedScheduling", about="pod/ours")
+    event = kwait.wait_for_event("FailedScheduling", about="pod/ours")
     assert event["type"] == "Warning"
     assert event["reportingComponent"] == scheduler.name
     assert re.sub(r"\d+", "N", event["message"]) == messages["ours"]
 
     node = fake_node("late")
-    assert wait_for_pod_scheduled("ours")["spec"]["nodeName"] == node
-    event = wait_for_event("Scheduled", about="pod/ours")
+    assert kwait.wait_for_pod_scheduled("ours")["spec"]["nodeName"] == node
+    event = kwait.wait_for_event("Scheduled", about="pod/ours")
     assert event["message"] == f"Successfully assigned {kwait.namespace}/ours to {node}"
     assert (event["type"], event["action"]) == ("Normal", "Binding")
 
 
-def test_a_job_of_three(
-    kwait: Kwait, kwait_scheduler: SchedulerMaker, wait_for_job_complete: Wait
-) -> None:
+def test_a_job_of_three(kwait: Kwait, kwait_scheduler: SchedulerFactory) -> None:
     """Pods of a controller are scheduled and run."""
     scheduler = kwait_scheduler()
     template = pod("", scheduler.name, restartPolicy="Never", tolerations=[])
@@ -164,15 +150,11 @@ def test_a_job_of_three(
         }
     )
 
-    assert wait_for_job_complete("three")["status"]["succeeded"] == 3
+    assert kwait.wait_for_job_complete("three")["status"]["succeeded"] == 3
 
 
 def test_a_binding_that_fails_is_tried_again(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
-    wait_for_event: Wait,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """A binder's error becomes an event; the pod is retried after the backoff."""
     node = fake_node("node")
@@ -189,14 +171,14 @@ def test_a_binding_that_fails_is_tried_again(
     )
     kwait.create(pod("patient", scheduler.name))
 
-    wait_for_pod_scheduled("patient")
+    kwait.wait_for_pod_scheduled("patient")
     assert tries == ["patient", "patient"]
-    event = wait_for_event("FailedScheduling", about="pod/patient")
+    event = kwait.wait_for_event("FailedScheduling", about="pod/patient")
     assert event["message"] == "the volumes are not there yet"
 
 
 def test_a_pod_that_has_a_node_already_keeps_it(
-    kwait: Kwait, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """Of two schedulers that bind the same pod, the second forgets it."""
     first, second = fake_node("first"), fake_node("second")
@@ -208,7 +190,7 @@ def test_a_pod_that_has_a_node_already_keeps_it(
     scheduler = kwait_scheduler(algorithm=lambda _pod, _lister: second, binder=too_late)
     kwait.create(pod("wanted", scheduler.name))
 
-    event = wait_for_event("FailedScheduling", about="pod/wanted")
+    event = kwait.wait_for_event("FailedScheduling", about="pod/wanted")
     assert f'pod wanted is already assigned to node "{first}"' in event["message"]
     found = kwait.get("pod/wanted")
     assert found["spec"]["nodeName"] == first
@@ -218,10 +200,7 @@ def test_a_pod_that_has_a_node_already_keeps_it(
 
 
 def test_a_gated_pod_waits_for_its_gate(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """A gated pod does not block others."""
     node = fake_node("node")
@@ -230,19 +209,15 @@ def test_a_gated_pod_waits_for_its_gate(
     kwait.apply(pod("gated", scheduler.name, schedulingGates=gate))
     kwait.create(pod("free", scheduler.name))
 
-    wait_for_pod_scheduled("free")
+    kwait.wait_for_pod_scheduled("free")
     assert "nodeName" not in kwait.get("pod/gated")["spec"]
 
     kwait.apply(pod("gated", scheduler.name, schedulingGates=[]))
-    wait_for_pod_scheduled("gated")
+    kwait.wait_for_pod_scheduled("gated")
 
 
 def test_failed_pod_does_not_stop_others(
-    kwait: Kwait,
-    kwait_scheduler: SchedulerMaker,
-    wait_for_pod_scheduled: Wait,
-    fake_node: NodeMaker,
-    wait_for_event: Wait,
+    kwait: Kwait, kwait_scheduler: SchedulerFactory, fake_node: NodeMaker
 ) -> None:
     """An algorithm's error, a deleted node or a deleted pod do not stop the next pod."""
     node = fake_node("node")
@@ -263,7 +238,7 @@ def test_failed_pod_does_not_stop_others(
     for name in ("confusing", "unlucky", "hopeless"):
         kwait.create(pod(name, scheduler.name))
     messages = {
-        name: wait_for_event("FailedScheduling", about=f"pod/{name}")["message"]
+        name: kwait.wait_for_event("FailedScheduling", about=f"pod/{name}")["message"]
         for name in ("confusing", "unlucky", "hopeless")
     }
     assert messages == {
@@ -274,4 +249,4 @@ def test_failed_pod_does_not_stop_others(
     }
     kwait.delete("pod/hopeless")
     kwait.create(pod("plain", scheduler.name))
-    wait_for_pod_scheduled("plain")
+    kwait.wait_for_pod_scheduled("plain")

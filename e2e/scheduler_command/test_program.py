@@ -11,6 +11,7 @@ import pytest
 
 from e2e.scheduler_command.conftest import LEASE
 from e2e.scheduler_command.programs import Caller, Program, command_line, fetch, free_port
+from pytest_kwait import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,9 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
             "[+]leaderElection ok\n[+]shutdown ok\n"
             "[-]sched-handler-sync failed: reason withheld\nreadyz check failed\n",
         )
-        assert 'Waiting for caches to sync controller="kwait-scheduler"\n' in program.log
+        # Health is served by another thread, which may be first.
+        line = 'Waiting for caches to sync controller="kwait-scheduler"\n'
+        wait.poll_immediate("100ms", "1m", lambda: line in program.log)
         program.terminate()
         assert program.ended() == 0, program.log
     finally:

@@ -12,11 +12,8 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, Mode
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 WEB = {"app": "web"}
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
@@ -37,59 +34,46 @@ def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
     return pod(name, container(script=script, ports=ports), labels=WEB, **spec)
 
 
-def test_endpoint_count(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
+def test_endpoint_count(kwait: Kwait) -> None:
     """An exact number; 0 if the slices exist and are empty."""
     kwait.create(service())
-    assert wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
+    assert kwait.wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
     times_out(
         "0 of 1 endpoints: the service's selector app=web matches no pod",
-        wait_for_endpoint_count,
+        kwait.wait_for_endpoint_count,
         "web",
         1,
     )
     kwait.create(server("a"), server("b"))
 
-    (found,) = wait_for_endpoint_count("web", 2)
+    (found,) = kwait.wait_for_endpoint_count("web", 2)
 
     assert len(found["endpoints"]) == 2
-    times_out("2 endpoints, 1 more than awaited", wait_for_endpoint_count, "web", 1)
+    times_out("2 endpoints, 1 more than awaited", kwait.wait_for_endpoint_count, "web", 1)
 
 
-def test_endpoints_by_pods_and_ports(
-    kwait: Kwait,
-    wait_for_endpoint_pods: Wait,
-    wait_for_endpoint_ports: Wait,
-    wait_for_endpoint_on_node: Wait,
-    wait_for_endpoint_slices: Wait,
-) -> None:
+def test_endpoints_by_pods_and_ports(kwait: Kwait) -> None:
     """Pods, ports and addresses of a service."""
     node = first_kubelet_node(kwait)
     here = [server(name, nodeName=node) for name in ("a", "b")]
     pods = kwait.create(service(), *here)[1:]
 
-    wait_for_endpoint_pods("web", pods)
-    wait_for_endpoint_ports("web", {"a": ["http:8080"], "b": [8080]})
-    wait_for_endpoint_on_node("web", node)
-    wait_for_endpoint_slices("web", lambda slices: all(each["ports"] for each in slices))
-    times_out("missing c, not awaited b", wait_for_endpoint_pods, "web", ["a", "c"])
+    kwait.wait_for_endpoint_pods("web", pods)
+    kwait.wait_for_endpoint_ports("web", {"a": ["http:8080"], "b": [8080]})
+    kwait.wait_for_endpoint_on_node("web", node)
+    kwait.wait_for_endpoint_slices("web", lambda slices: all(each["ports"] for each in slices))
+    times_out("missing c, not awaited b", kwait.wait_for_endpoint_pods, "web", ["a", "c"])
     times_out(
         "missing a:8080/UDP, not awaited a:http:8080, b:http:8080",
-        wait_for_endpoint_ports,
+        kwait.wait_for_endpoint_ports,
         "web",
         {"a": ["8080/UDP"]},
     )
     kwait.delete("pod/b")
-    wait_for_endpoint_pods("web", pods[:1])
+    kwait.wait_for_endpoint_pods("web", pods[:1])
 
 
-def test_a_misconfigured_service_is_explained(
-    kwait: Kwait,
-    wait_for_pod_ready: Wait,
-    wait_for_pod_running: Wait,
-    wait_for_endpoint_ports: Wait,
-    wait_for_endpoint_count: Wait,
-    wait_for_endpoint_on_node: Wait,
-) -> None:
+def test_a_misconfigured_service_is_explained(kwait: Kwait) -> None:
     """No selector, a port that no pod has, pods that are not ready."""
     unready = container(readinessProbe={"exec": {"command": ["false"]}})
     kwait.create(
@@ -100,59 +84,57 @@ def test_a_misconfigured_service_is_explained(
         service("late", selector={"app": "late"}),
         service("elsewhere", type="ExternalName", externalName="kwait.example"),
     )
-    wait_for_pod_ready("a")
-    wait_for_pod_running("b")
+    kwait.wait_for_pod_ready("a")
+    kwait.wait_for_pod_running("b")
 
     times_out(
         "missing a:8080: no pod has a port named wbe, which the service wants",
-        wait_for_endpoint_ports,
+        kwait.wait_for_endpoint_ports,
         "typo",
         {"a": [8080]},
     )
     times_out(
         "the service has no selector, so its EndpointSlices must be created by hand",
-        wait_for_endpoint_count,
+        kwait.wait_for_endpoint_count,
         "bare",
         1,
     )
     times_out(
         "0 of 1 endpoints ready: 1 Running, not ready",
-        wait_for_endpoint_on_node,
+        kwait.wait_for_endpoint_on_node,
         "late",
         first_kubelet_node(kwait),
     )
-    times_out("there is no service of that name", wait_for_endpoint_count, "nowhere", 1)
+    times_out("there is no service of that name", kwait.wait_for_endpoint_count, "nowhere", 1)
     with raises(WaitFailed, "the service is of type ExternalName"):
-        wait_for_endpoint_count("elsewhere", 1, grace="500ms")
+        kwait.wait_for_endpoint_count("elsewhere", 1, grace="500ms")
 
 
-def test_a_pod_that_no_node_takes(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
+def test_a_pod_that_no_node_takes(kwait: Kwait) -> None:
     """An endpoint that cannot become ready fails the wait early."""
     huge = container(resources={"requests": {"cpu": "1000"}})
     kwait.create(service(), pod("huge", huge, labels=WEB))
 
     with raises(WaitFailed, "pod huge: Unschedulable: .*Insufficient cpu"):
-        wait_for_endpoint_count("web", 1, timeout="4m", grace="1s")
+        kwait.wait_for_endpoint_count("web", 1, timeout="4m", grace="1s")
 
 
-def test_service_reachable_and_responding(
-    kwait: Kwait, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
-) -> None:
+def test_service_reachable_and_responding(kwait: Kwait) -> None:
     """Requests go through the API server; an error of the pods is not a response."""
     kwait.create(service(), server("a", f"sleep 1; {SERVER}"))
 
-    (found,) = wait_for_service_responding("web", timeout="4m", poll="200ms")
-    wait_for_service_responding("web", "http", "/index.html", timeout="4m")
-    wait_for_service_reachable("web", 80, "nothing/here", timeout="4m")
+    (found,) = kwait.wait_for_service_responding("web", timeout="4m", poll="200ms")
+    kwait.wait_for_service_responding("web", "http", "/index.html", timeout="4m")
+    kwait.wait_for_service_reachable("web", 80, "nothing/here", timeout="4m")
 
     assert found["endpoints"][0]["targetRef"]["name"] == "a"
-    times_out("it answered 404", wait_for_service_responding, "web", 80, "nothing/here")
-    times_out("it answered 503: no service port 81 found", wait_for_service_reachable, "web", 81)
+    times_out("it answered 404", kwait.wait_for_service_responding, "web", 80, "nothing/here")
+    times_out(
+        "it answered 503: no service port 81 found", kwait.wait_for_service_reachable, "web", 81
+    )
 
 
-def test_a_service_that_does_not_answer(
-    kwait: Kwait, wait_for_endpoint_count: Wait, wait_for_service_reachable: Wait
-) -> None:
+def test_a_service_that_does_not_answer(kwait: Kwait) -> None:
     """Pods that do not listen, and pods that cannot start."""
     hopeless = pod("b", container(image="Busybox:not a tag"), labels={"app": "hopeless"})
     kwait.create(
@@ -162,32 +144,26 @@ def test_a_service_that_does_not_answer(
         service("hopeless", selector={"app": "hopeless"}),
     )
     # Without an endpoint the response differs.
-    wait_for_endpoint_count("deaf", 1)
+    kwait.wait_for_endpoint_count("deaf", 1)
 
     times_out(
-        "it answered 503: .*connection refused", wait_for_service_reachable, "deaf", poll="200ms"
+        "it answered 503: .*connection refused",
+        kwait.wait_for_service_reachable,
+        "deaf",
+        poll="200ms",
     )
     with raises(WaitFailed, "pod b: InvalidImageName"):
-        wait_for_service_reachable("hopeless", timeout="4m", grace="1s")
+        kwait.wait_for_service_reachable("hopeless", timeout="4m", grace="1s")
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_endpoint_waits_in_watch_and_poll_mode(
-    kwait: Kwait, wait_for_endpoint_pods: Wait, mode: str
-) -> None:
+def test_endpoint_waits_in_watch_and_poll_mode(kwait: Kwait, mode: Mode) -> None:
     kwait.create(service(), server("a"))
 
-    assert wait_for_endpoint_pods("web", ["a"], mode=mode, poll="200ms")
+    assert kwait.wait_for_endpoint_pods("web", ["a"], mode=mode, poll="200ms")
 
 
-def test_slices_made_by_hand(
-    kwait: Kwait,
-    wait_for_endpoint_count: Wait,
-    wait_for_endpoint_pods: Wait,
-    wait_for_endpoint_ports: Wait,
-    wait_for_endpoint_on_node: Wait,
-    wait_for_endpoint_slices: Wait,
-) -> None:
+def test_slices_made_by_hand(kwait: Kwait) -> None:
     """EndpointSlices of a service without selector are created by hand."""
     made = service(selector=None)
     target = {"kind": "Pod", "name": "a", "namespace": kwait.namespace}
@@ -204,9 +180,11 @@ def test_slices_made_by_hand(
     }
     kwait.create(made, hand)
 
-    wait_for_endpoint_count("web", 2)
-    wait_for_endpoint_pods("web", ["a"])
-    wait_for_endpoint_ports("web", {"a": ["http:8080"]})
-    wait_for_endpoint_on_node("web", "somewhere")
-    wait_for_endpoint_slices("web", lambda slices: len(slices) == 1)
-    times_out("2 of 3 endpoints: the service has no selector", wait_for_endpoint_count, "web", 3)
+    kwait.wait_for_endpoint_count("web", 2)
+    kwait.wait_for_endpoint_pods("web", ["a"])
+    kwait.wait_for_endpoint_ports("web", {"a": ["http:8080"]})
+    kwait.wait_for_endpoint_on_node("web", "somewhere")
+    kwait.wait_for_endpoint_slices("web", lambda slices: len(slices) == 1)
+    times_out(
+        "2 of 3 endpoints: the service has no selector", kwait.wait_for_endpoint_count, "web", 3
+    )

@@ -14,11 +14,8 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, Mode
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 FIRST, SECOND = {"ip": "192.0.2.7"}, {"hostname": "lb.kwait.example"}
@@ -46,82 +43,80 @@ def finalize(kwait: Kwait, *finalizers: str) -> None:
     )
 
 
-def test_load_balancer(
-    kwait: Kwait,
-    wait_for_load_balancer: Wait,
-    wait_for_new_ingress_ip: Wait,
-    wait_for_load_balancer_destroy: Wait,
-) -> None:
+def test_load_balancer(kwait: Kwait) -> None:
     """A first address, another one, then none."""
     kwait.create(service())
     times_out(
-        "did not have a load balancer within LIMIT: no ingress yet", wait_for_load_balancer, "web"
+        "did not have a load balancer within LIMIT: no ingress yet",
+        kwait.wait_for_load_balancer,
+        "web",
     )
     balance(kwait, FIRST)
 
-    (ingress,) = wait_for_load_balancer("web")["status"]["loadBalancer"]["ingress"]
+    (ingress,) = kwait.wait_for_load_balancer("web")["status"]["loadBalancer"]["ingress"]
     assert FIRST.items() <= ingress.items()
-    times_out("ingress is 192.0.2.7 still", wait_for_new_ingress_ip, "web", "192.0.2.7")
+    times_out("ingress is 192.0.2.7 still", kwait.wait_for_new_ingress_ip, "web", "192.0.2.7")
     balance(kwait, SECOND)
-    (ingress,) = wait_for_new_ingress_ip("web", "192.0.2.7")["status"]["loadBalancer"]["ingress"]
+    (ingress,) = kwait.wait_for_new_ingress_ip("web", "192.0.2.7")["status"]["loadBalancer"][
+        "ingress"
+    ]
     assert SECOND.items() <= ingress.items()
-    times_out("still has ingress lb.kwait.example", wait_for_load_balancer_destroy, "web")
+    times_out("still has ingress lb.kwait.example", kwait.wait_for_load_balancer_destroy, "web")
     balance(kwait)
-    assert wait_for_load_balancer_destroy("web")["metadata"]["name"] == "web"
+    found = kwait.wait_for_load_balancer_destroy("web")
+    assert found is not None
+    assert found["metadata"]["name"] == "web"
 
 
-def test_a_service_of_another_type(kwait: Kwait, wait_for_load_balancer: Wait) -> None:
+def test_a_service_of_another_type(kwait: Kwait) -> None:
     kwait.create(service("ClusterIP"))
 
     with raises(WaitFailed, "the service is of type ClusterIP, which gets no load balancer"):
-        wait_for_load_balancer("web", grace="500ms")
+        kwait.wait_for_load_balancer("web", grace="500ms")
 
 
-def test_load_balancer_finalizer(
-    kwait: Kwait,
-    wait_for_service_updated_with_finalizer: Wait,
-    wait_for_service_deleted_with_finalizer: Wait,
-) -> None:
+def test_load_balancer_finalizer(kwait: Kwait) -> None:
     """A finalizer keeps the service until its load balancer is deleted; the message names it."""
     uid = kwait.create(service())[0]["metadata"]["uid"]
-    times_out(f"{FINALIZER} is not there", wait_for_service_updated_with_finalizer, "web")
+    times_out(f"{FINALIZER} is not there", kwait.wait_for_service_updated_with_finalizer, "web")
     finalize(kwait, FINALIZER)
     balance(kwait, FIRST)
-    wait_for_service_updated_with_finalizer("web")
+    kwait.wait_for_service_updated_with_finalizer("web")
     kwait.delete("service/web")
 
     times_out(
         r"held by service\S+ \(its load balancer 192.0.2.7 is there still\)",
-        wait_for_service_deleted_with_finalizer,
+        kwait.wait_for_service_deleted_with_finalizer,
         "web",
     )
     finalize(kwait)
-    assert wait_for_service_deleted_with_finalizer("web", uid) is None
+    kwait.wait_for_service_deleted_with_finalizer("web", uid)
     kwait.create(service())
-    assert wait_for_service_deleted_with_finalizer("web", uid) is None
+    kwait.wait_for_service_deleted_with_finalizer("web", uid)
 
 
-def test_load_balancer_finalizer_removed(
-    kwait: Kwait, wait_for_service_updated_with_finalizer: Wait
-) -> None:
+def test_load_balancer_finalizer_removed(kwait: Kwait) -> None:
     kwait.create(service("LoadBalancer", FINALIZER))
     times_out(
         f"{FINALIZER} is still there",
-        wait_for_service_updated_with_finalizer,
+        kwait.wait_for_service_updated_with_finalizer,
         "web",
-        has_finalizer=False,
+        present=False,
     )
     finalize(kwait)
 
-    found = wait_for_service_updated_with_finalizer("web", has_finalizer=False)
+    found = kwait.wait_for_service_updated_with_finalizer("web", present=False)
 
+    assert found is not None
     assert not found["metadata"].get("finalizers")
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_service_created_and_deleted(kwait: Kwait, wait_for_service: Wait, mode: str) -> None:
+def test_service_created_and_deleted(kwait: Kwait, mode: Mode) -> None:
     kwait.create(service())
 
-    assert wait_for_service("web", mode=mode)["spec"]["type"] == "LoadBalancer"
+    found = kwait.wait_for_service("web", mode=mode)
+    assert found is not None
+    assert found["spec"]["type"] == "LoadBalancer"
     kwait.delete("service/web")
-    assert wait_for_service("web", exist=False, mode=mode) is None
+    assert kwait.wait_for_service("web", present=False, mode=mode) is None

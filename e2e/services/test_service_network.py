@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,11 +10,8 @@ from e2e.pods.manifest import container, pod
 from e2e.services.test_endpoints import server, service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait import Kwait, WaitForPodSuccess
 
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
 
 pytestmark = pytest.mark.needs("service network")
 
@@ -28,11 +25,11 @@ def ask(kwait: Kwait, url: str) -> str:
 
 
 @pytest.fixture
-def web(kwait: Kwait, wait_for_pod_running: Wait, wait_for_endpoint_count: Wait) -> Kwait:
+def web(kwait: Kwait) -> Kwait:
     """A service `web` with the pod `server`, and a pod `client`."""
     kwait.create(service(), server("server"), pod("client", container(script="sleep 3600")))
-    wait_for_endpoint_count("web", 1)
-    wait_for_pod_running("client")
+    kwait.wait_for_endpoint_count("web", 1)
+    kwait.wait_for_pod_running("client")
     return kwait
 
 
@@ -54,9 +51,7 @@ def test_a_pod_reaches_a_service_by_its_addresses(web: Kwait) -> None:
     assert ask(web, f"http://{address}:{port['nodePort']}/") == "server\n"
 
 
-def test_headless_services_resolve_to_pods(
-    kwait: Kwait, wait_for_pod_running: Wait, wait_for_endpoint_count: Wait
-) -> None:
+def test_headless_services_resolve_to_pods(kwait: Kwait) -> None:
     """One address record for each ready pod, and one for each host name."""
     kwait.create(
         service("peers", clusterIP="None"),
@@ -64,8 +59,8 @@ def test_headless_services_resolve_to_pods(
         server("b", hostname="second", subdomain="peers"),
         pod("client", container(script="sleep 3600")),
     )
-    wait_for_endpoint_count("peers", 2)
-    wait_for_pod_running("client")
+    kwait.wait_for_endpoint_count("peers", 2)
+    kwait.wait_for_pod_running("client")
     addresses = {name: kwait.get(f"pod/{name}")["status"]["podIP"] for name in ("a", "b")}
     domain = f"peers.{kwait.namespace}.svc.cluster.local"
 
@@ -76,7 +71,7 @@ def test_headless_services_resolve_to_pods(
     assert sorted(found) == sorted(addresses.values())
 
 
-def test_one_service_calls_another(web: Kwait, wait_for_pod_success: Wait) -> None:
+def test_one_service_calls_another(web: Kwait, wait_for_pod_success: WaitForPodSuccess) -> None:
     """A pod that runs to its end calls it and reports the answer."""
     script = f"wget -qO /dev/termination-log http://web.{web.namespace}/ || exit 1"
     caller = pod("caller", container(script=script), restartPolicy="OnFailure")

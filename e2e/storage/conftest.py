@@ -33,7 +33,8 @@ def unique(kwait: Kwait) -> Iterator[str]:
         (storage.list_storage_class, None, storage.delete_storage_class),
     )
     for find, patch, delete in kinds:
-        for each in find().items:
+        found: list[Any] = find().items
+        for each in found:
             if not each.metadata.name.startswith(kwait.namespace):
                 continue
             try:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.raising import raises
 from e2e.storage.manifest import claim, user
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
@@ -25,12 +22,7 @@ def default_class(kwait: Kwait) -> str:
     return str(marked[0]["name"]) if marked else ""
 
 
-def test_a_claim_without_a_class(
-    kwait: Kwait,
-    wait_for_pod_ready: Wait,
-    wait_for_persistent_volume_claim_phase: Wait,
-    wait_for_persistent_volume_deleted: Wait,
-) -> None:
+def test_a_claim_without_a_class(kwait: Kwait) -> None:
     """As on kind it just works on the embedded cluster; elsewhere the wait says why it does not."""
     default = default_class(kwait)
     assert bool(default) or kwait.cluster.provider != "embedded"
@@ -38,11 +30,11 @@ def test_a_claim_without_a_class(
 
     if not default:
         with raises(WaitFailed, "it asks for no storage class, and no volume fits it"):
-            wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
+            kwait.wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
         return
-    wait_for_pod_ready("reader", timeout="4m")
-    bound = wait_for_persistent_volume_claim_phase("data", "Bound")
+    kwait.wait_for_pod_ready("reader", timeout="4m")
+    bound = kwait.wait_for_persistent_volume_claim_phase("data", "Bound")
     assert bound["spec"]["storageClassName"] == default
     kwait.delete("pod/reader")
     kwait.delete("persistentvolumeclaim/data")
-    wait_for_persistent_volume_deleted(bound["spec"]["volumeName"], timeout="4m")
+    kwait.wait_for_persistent_volume_deleted(bound["spec"]["volumeName"], timeout="4m")

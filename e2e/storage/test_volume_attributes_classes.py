@@ -12,22 +12,18 @@ from e2e.storage.manifest import claim, kept_for, volume
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
+    from pytest_kwait import Kwait, Mode
 
 
 ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no such tier"}
 
 
 @pytest.fixture
-def bound(kwait: Kwait, unique: str, wait_for_pv_and_pvc: Wait) -> None:
+def bound(kwait: Kwait, unique: str) -> None:
     """A claim that has a volume, and asks for a class of attributes afterwards."""
     (data,) = kwait.create(claim("data", unique))
     kwait.create(volume(unique, unique, claimRef=kept_for(data)))
-    wait_for_pv_and_pvc(unique, "data", timeout="4m")
+    kwait.wait_for_pv_and_pvc(unique, "data", timeout="4m")
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_persistent_volume_claim(
         "data", kwait.namespace, {"spec": {"volumeAttributesClassName": "kwait-gold"}}
     )
@@ -48,27 +44,23 @@ def report(kwait: Kwait, attempt: str | None, current: str, *conditions: dict[st
 
 @pytest.mark.usefixtures("bound")
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_infeasible_volume_attributes_class(
-    kwait: Kwait, wait_for_persistent_volume_claim_modification_failure: Wait, mode: str
-) -> None:
+def test_infeasible_volume_attributes_class(kwait: Kwait, mode: Mode) -> None:
     report(kwait, "Infeasible", "kwait-silver", ERROR)
 
-    found = wait_for_persistent_volume_claim_modification_failure("data", mode=mode)
+    found = kwait.wait_for_persistent_volume_claim_modification_failure("data", mode=mode)
 
     assert found["status"]["modifyVolumeStatus"]["status"] == "Infeasible"
 
 
 @pytest.mark.usefixtures("bound")
-def test_modified_volume_attributes_class(
-    kwait: Kwait, wait_for_persistent_volume_claim_modified: Wait
-) -> None:
+def test_modified_volume_attributes_class(kwait: Kwait) -> None:
     report(kwait, "Infeasible", "kwait-silver", ERROR)
     with raises(
         WaitFailed, "of class kwait-silver, kwait-gold is asked for: Infeasible: no such tier"
     ):
-        wait_for_persistent_volume_claim_modified("data", grace="500ms")
+        kwait.wait_for_persistent_volume_claim_modified("data", grace="500ms")
     report(kwait, None, "kwait-gold")
 
-    found = wait_for_persistent_volume_claim_modified("data")
+    found = kwait.wait_for_persistent_volume_claim_modified("data")
 
     assert found["status"]["currentVolumeAttributesClassName"] == "kwait-gold"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kubernetes.client
 import pytest
@@ -13,11 +13,7 @@ from e2e.storage.manifest import attachment, claim, kept_for, user, volume, work
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
-
-    Wait = Callable[..., Any]
+    from pytest_kwait import Kwait, Mode
 
 
 PV_PROTECTION = "kubernetes.io/pv-protection"
@@ -37,34 +33,23 @@ def finalize_volume(kwait: Kwait, name: str, *finalizers: str) -> None:
     )
 
 
-def test_claim_and_volume_bound(
-    kwait: Kwait,
-    unique: str,
-    wait_for_persistent_volume_phase: Wait,
-    wait_for_pv_and_pvc: Wait,
-    wait_for_pv_claim_bound_phase: Wait,
-) -> None:
+def test_claim_and_volume_bound(kwait: Kwait, unique: str) -> None:
     """The claim names the volume, and the volume the claim by its UID."""
     kwait.create(volume(unique, unique))
-    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.wait_for_persistent_volume_phase(unique, "Available")
     kwait.create(claim("data", unique))
 
-    bound, data = wait_for_pv_and_pvc(unique, "data")
+    bound, data = kwait.wait_for_pv_and_pvc(unique, "data")
 
     assert bound["spec"]["claimRef"]["uid"] == data["metadata"]["uid"]
     assert data["spec"]["volumeName"] == bound["metadata"]["name"]
-    assert wait_for_persistent_volume_phase(unique, "Bound") == bound
-    assert wait_for_pv_claim_bound_phase(["data"]) == [bound]
+    assert kwait.wait_for_persistent_volume_phase(unique, "Bound") == bound
+    assert kwait.wait_for_pv_claim_bound_phase(["data"]) == [bound]
     with raises(WaitFailed, f"the claim has volume {unique}"):
-        wait_for_pv_and_pvc("another", "data")
+        kwait.wait_for_pv_and_pvc("another", "data")
 
 
-def test_many_claims_bound(
-    kwait: Kwait,
-    unique: str,
-    wait_for_persistent_volume_claims_phase: Wait,
-    wait_for_pv_claim_bound_phase: Wait,
-) -> None:
+def test_many_claims_bound(kwait: Kwait, unique: str) -> None:
     """All of them, or any, within one limit."""
     claims = kwait.create(claim("a", unique), claim("b", unique))
     first, second = (
@@ -73,174 +58,151 @@ def test_many_claims_bound(
     )
     kwait.create(first)
 
-    (any_of,) = wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", match_any=True)
+    (any_of,) = kwait.wait_for_persistent_volume_claims_phase(["a", "b"], "Bound", match_any=True)
     assert any_of["spec"]["volumeName"] == f"{unique}-a"
     times_out(
         r"did not get to phase Bound \(all\) within LIMIT: .*b: ",
-        wait_for_persistent_volume_claims_phase,
+        kwait.wait_for_persistent_volume_claims_phase,
         ["a", "b"],
         "Bound",
     )
     kwait.create(second)
 
-    found = wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="4m")
-    volumes = wait_for_pv_claim_bound_phase(claims)
+    found = kwait.wait_for_persistent_volume_claims_phase(claims, "Bound", timeout="4m")
+    volumes = kwait.wait_for_pv_claim_bound_phase(claims)
 
     assert [each["metadata"]["name"] for each in found] == ["a", "b"]
     assert [each["spec"]["claimRef"]["name"] for each in volumes] == ["a", "b"]
 
 
-def test_volume_released(
-    kwait: Kwait,
-    unique: str,
-    wait_for_pv_and_pvc: Wait,
-    wait_for_persistent_volume_claim_deleted: Wait,
-    wait_for_persistent_volume_phase: Wait,
-    wait_for_persistent_volume_deleted: Wait,
-) -> None:
+def test_volume_released(kwait: Kwait, unique: str) -> None:
     """A volume reserved for a deleted claim binds to no other."""
     kwait.create(volume(unique, unique))
-    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.wait_for_persistent_volume_phase(unique, "Available")
     kwait.create(claim("data", unique))
-    wait_for_pv_and_pvc(unique, "data")
+    kwait.wait_for_pv_and_pvc(unique, "data")
     kwait.delete("pv/" + unique)
     times_out(
         rf"held by {PV_PROTECTION} \(bound to claim \S+/data\)",
-        wait_for_persistent_volume_deleted,
+        kwait.wait_for_persistent_volume_deleted,
         unique,
     )
     kwait.delete("pvc/data")
 
-    assert wait_for_persistent_volume_claim_deleted("data") is None
-    assert wait_for_persistent_volume_deleted(unique) is None
+    kwait.wait_for_persistent_volume_claim_deleted("data")
+    kwait.wait_for_persistent_volume_deleted(unique)
     kwait.create(volume(f"{unique}-2", unique))
-    wait_for_persistent_volume_phase(f"{unique}-2", "Available")
+    kwait.wait_for_persistent_volume_phase(f"{unique}-2", "Available")
     kwait.create(claim("data", unique))
-    wait_for_pv_and_pvc(f"{unique}-2", "data")
+    kwait.wait_for_pv_and_pvc(f"{unique}-2", "data")
     kwait.delete("pvc/data")
-    wait_for_persistent_volume_phase(f"{unique}-2", "Released")
+    kwait.wait_for_persistent_volume_phase(f"{unique}-2", "Released")
     kwait.create(claim("data", unique))
     with raises(WaitFailed, r"the volume is Released by \S+/data, which no other claim gets"):
-        wait_for_persistent_volume_phase(f"{unique}-2", "Bound", grace="500ms")
+        kwait.wait_for_persistent_volume_phase(f"{unique}-2", "Bound", grace="500ms")
     with raises(WaitFailed, "is kept for claim data of another UID"):
-        wait_for_pv_and_pvc(f"{unique}-2", "data", grace="500ms")
+        kwait.wait_for_pv_and_pvc(f"{unique}-2", "data", grace="500ms")
 
 
-def test_volume_finalizers_and_users(
-    kwait: Kwait,
-    unique: str,
-    wait_for_persistent_volume_phase: Wait,
-    wait_for_pv_finalizer: Wait,
-    wait_for_pvc_finalizer: Wait,
-    wait_for_pod_running: Wait,
-    wait_for_persistent_volume_claim_deleted: Wait,
-) -> None:
+def test_volume_finalizers_and_users(kwait: Kwait, unique: str) -> None:
     """A claim that is deleted stays until no pod uses it; the message names them."""
     kwait.create(volume(unique, unique))
-    wait_for_persistent_volume_phase(unique, "Available")
+    kwait.wait_for_persistent_volume_phase(unique, "Available")
     kwait.create(claim("data", unique), user("reader", "data"))
 
-    assert PV_PROTECTION in wait_for_pv_finalizer(unique, PV_PROTECTION)["metadata"]["finalizers"]
-    uid = wait_for_pvc_finalizer("data", PVC_PROTECTION)["metadata"]["uid"]
-    wait_for_pod_running("reader")
+    found = kwait.wait_for_pv_finalizer(unique, PV_PROTECTION)
+    assert found is not None
+    assert PV_PROTECTION in found["metadata"]["finalizers"]
+    used = kwait.wait_for_pvc_finalizer("data", PVC_PROTECTION)
+    assert used is not None
+    uid = used["metadata"]["uid"]
+    kwait.wait_for_pod_running("reader")
     kwait.delete("pvc/data")
     times_out(
         rf"held by {PVC_PROTECTION} \(used by pod reader\)",
-        wait_for_persistent_volume_claim_deleted,
+        kwait.wait_for_persistent_volume_claim_deleted,
         "data",
     )
     kwait.delete("pod/reader")
-    assert wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="4m") is None
-    assert wait_for_persistent_volume_claim_deleted("data", uid) is None
+    assert kwait.wait_for_pvc_finalizer("data", PVC_PROTECTION, present=False, timeout="4m") is None
+    kwait.wait_for_persistent_volume_claim_deleted("data", uid)
 
 
-def test_data_outlives_the_pod_that_wrote_it(
-    kwait: Kwait, unique: str, wait_for_pv_and_pvc: Wait, wait_for_pod_success: Wait
-) -> None:
+def test_data_outlives_the_pod_that_wrote_it(kwait: Kwait, unique: str) -> None:
     """The next pod of the claim reads it, also by subPath."""
     node = first_kubelet_node(kwait)
     kwait.create(volume(unique, unique), claim("data", unique))
-    wait_for_pv_and_pvc(unique, "data")
+    kwait.wait_for_pv_and_pvc(unique, "data")
     kwait.create(worker("writer", "data", "echo kept > /data/note", nodeName=node))
-    wait_for_pod_success("writer")
+    kwait.wait_for_pod_success("writer")
     kwait.delete("pod/writer")
 
     kwait.create(worker("reader", "data", "cat /data/note", nodeName=node))
-    wait_for_pod_success("reader")
+    kwait.wait_for_pod_success("reader")
     assert kwait.logs("reader") == "kept\n"
 
 
-def test_volume_phases_set_by_hand(
-    kwait: Kwait, unique: str, wait_for_persistent_volume_phase: Wait
-) -> None:
+def test_volume_phases_set_by_hand(kwait: Kwait, unique: str) -> None:
     """Volumes have no namespace."""
     kwait.create(volume(unique, unique, claimRef={"name": "none", "namespace": kwait.namespace}))
     report(kwait, unique, "Available")
 
-    found = wait_for_persistent_volume_phase(unique, "Available")
+    found = kwait.wait_for_persistent_volume_phase(unique, "Available")
 
     assert found["metadata"]["name"] == unique
-    times_out("not found yet", wait_for_persistent_volume_phase, f"{unique}-none", "Bound")
+    times_out("not found yet", kwait.wait_for_persistent_volume_phase, f"{unique}-none", "Bound")
 
 
-def test_claim_deleted_by_uid(
-    kwait: Kwait,
-    unique: str,
-    wait_for_pv_finalizer: Wait,
-    wait_for_persistent_volume_deleted: Wait,
-) -> None:
+def test_claim_deleted_by_uid(kwait: Kwait, unique: str) -> None:
     """A recreated volume of the same name is another one."""
     (made,) = kwait.create(volume(unique, unique))
     finalize_volume(kwait, unique, "kwait.example/held")
-    wait_for_pv_finalizer(unique, "kwait.example/held")
+    kwait.wait_for_pv_finalizer(unique, "kwait.example/held")
     times_out(
         "not being deleted, its reclaim policy is Retain",
-        wait_for_persistent_volume_deleted,
+        kwait.wait_for_persistent_volume_deleted,
         unique,
     )
     kwait.delete("pv/" + unique)
     times_out(
-        "being deleted, held by .*kwait.example/held", wait_for_persistent_volume_deleted, unique
+        "being deleted, held by .*kwait.example/held",
+        kwait.wait_for_persistent_volume_deleted,
+        unique,
     )
     finalize_volume(kwait, unique)
 
-    assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
+    kwait.wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"])
     kwait.create(volume(unique, unique))
-    assert wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"]) is None
+    kwait.wait_for_persistent_volume_deleted(unique, made["metadata"]["uid"])
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_volume_attachment(
-    kwait: Kwait,
-    unique: str,
-    wait_for_volume_attachment_created: Wait,
-    wait_for_volume_attachment_attached: Wait,
-    wait_for_volume_attachment_terminated: Wait,
-    mode: str,
-) -> None:
+def test_volume_attachment(kwait: Kwait, unique: str, mode: Mode) -> None:
     """The test writes the status of a driver's attacher."""
     storage = kubernetes.client.StorageV1Api(kwait.client)
     kwait.create(attachment(unique, f"{unique}-pv", first_kubelet_node(kwait)))
 
-    wait_for_volume_attachment_created(unique, mode=mode)
+    kwait.wait_for_volume_attachment_created(unique, mode=mode)
     storage.patch_volume_attachment_status(
         unique, {"status": {"attached": False, "attachError": {"message": "the disk is in use"}}}
     )
     times_out(
         r"not attached to \S+: the disk is in use",
-        wait_for_volume_attachment_attached,
+        kwait.wait_for_volume_attachment_attached,
         unique,
         mode=mode,
     )
     storage.patch_volume_attachment_status(
         unique, {"status": {"attached": True, "attachError": None}}
     )
-    assert wait_for_volume_attachment_attached(unique, mode=mode)["status"]["attached"] is True
+    assert (
+        kwait.wait_for_volume_attachment_attached(unique, mode=mode)["status"]["attached"] is True
+    )
     times_out(
         "still there, not being deleted",
-        wait_for_volume_attachment_terminated,
+        kwait.wait_for_volume_attachment_terminated,
         unique,
         mode=mode,
     )
     kwait.delete("volumeattachment/" + unique)
-    assert wait_for_volume_attachment_terminated(unique, mode=mode) is None
+    kwait.wait_for_volume_attachment_terminated(unique, mode=mode)

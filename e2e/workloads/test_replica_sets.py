@@ -2,85 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.raising import raises, times_out
 from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota, replica_set
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
-
-def test_replica_set_ready_and_available(
-    kwait: Kwait,
-    wait_for_ready_replica_set: Wait,
-    wait_for_replica_set_target_available_replicas: Wait,
-) -> None:
+def test_replica_set_ready_and_available(kwait: Kwait) -> None:
     """All of its pods are ready; exactly so many are available."""
     kwait.create(replica_set("web", 2))
 
-    assert wait_for_ready_replica_set("web")["status"]["readyReplicas"] == 2
-    available = wait_for_replica_set_target_available_replicas("web", 2)
+    assert kwait.wait_for_ready_replica_set("web")["status"]["readyReplicas"] == 2
+    available = kwait.wait_for_replica_set_target_available_replicas("web", 2)
     assert available["status"]["availableReplicas"] == 2
     with raises(WaitFailed, "the replicaset is to have 2 pods"):
-        wait_for_replica_set_target_available_replicas("web", 3, grace=0)
+        kwait.wait_for_replica_set_target_available_replicas("web", 3, grace=0)
 
 
-def test_replica_set_pod_count(
-    kwait: Kwait,
-    wait_for_replica_set_desired_replicas: Wait,
-    wait_for_ready_replica_set: Wait,
-) -> None:
+def test_replica_set_pod_count(kwait: Kwait) -> None:
     """The desired number is there, though none of them becomes ready."""
     kwait.create(replica_set("web", 2, NEVER_READY))
 
-    assert wait_for_replica_set_desired_replicas("web")["status"]["replicas"] == 2
-    times_out("2 wanted: 2 there, 0 ready, 0 available", wait_for_ready_replica_set, "web")
+    assert kwait.wait_for_replica_set_desired_replicas("web")["status"]["replicas"] == 2
+    times_out("2 wanted: 2 there, 0 ready, 0 available", kwait.wait_for_ready_replica_set, "web")
 
 
-def test_replica_set_scaled(
-    kwait: Kwait,
-    wait_for_replica_set_target_spec_replicas: Wait,
-    wait_for_observed_replica_set: Wait,
-    wait_for_deployment_updated_replicas_gte: Wait,
-) -> None:
+def test_replica_set_scaled(kwait: Kwait) -> None:
     """A deployment scales its replica set; its controller has seen that."""
     kwait.apply(deployment("web"))
-    wait_for_deployment_updated_replicas_gte("web", 1)
+    kwait.wait_for_deployment_updated_replicas_gte("web", 1)
     (only,) = kwait.list("replicasets", selector="app=web")
     name, generation = only["metadata"]["name"], only["metadata"]["generation"]
     kwait.apply(deployment("web", 0))
 
-    scaled = wait_for_replica_set_target_spec_replicas(name, 0)
+    scaled = kwait.wait_for_replica_set_target_spec_replicas(name, 0)
 
     assert scaled["spec"]["replicas"] == 0
     # Its controller may say what it has seen before it has deleted anything.
-    status = wait_for_observed_replica_set(name, generation + 1)["status"]
+    status = kwait.wait_for_observed_replica_set(name, generation + 1)["status"]
     assert status["observedGeneration"] > generation
 
 
-def test_replica_set_with_missing_image(
-    kwait: Kwait,
-    wait_for_ready_replica_set: Wait,
-    wait_for_replica_set_target_available_replicas: Wait,
-) -> None:
+def test_replica_set_with_missing_image(kwait: Kwait) -> None:
     """One pod that is stuck is one too many where all are awaited."""
     kwait.create(replica_set("typo", 1, {"image": "Busybox:not a tag"}))
 
     with raises(WaitFailed, r"can no longer have all its pods ready: pod typo-\S+: InvalidImage"):
-        wait_for_ready_replica_set("typo", timeout="4m", grace=0)
-    assert wait_for_replica_set_target_available_replicas("typo", 0)["spec"]["replicas"] == 1
+        kwait.wait_for_ready_replica_set("typo", timeout="4m", grace=0)
+    assert kwait.wait_for_replica_set_target_available_replicas("typo", 0)["spec"]["replicas"] == 1
 
 
-def test_replica_set_pods_rejected_by_quota(kwait: Kwait, wait_for_ready_replica_set: Wait) -> None:
+def test_replica_set_pods_rejected_by_quota(kwait: Kwait) -> None:
     """The refusal's own text."""
     hold_to_quota(kwait, pods="0")
     kwait.create(replica_set("web", 1))
 
     with raises(WaitFailed, 'FailedCreate: pods "web-.*" is forbidden: exceeded quota: few'):
-        wait_for_ready_replica_set("web", timeout="4m", grace=0)
+        kwait.wait_for_ready_replica_set("web", timeout="4m", grace=0)

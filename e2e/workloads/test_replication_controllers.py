@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
@@ -11,26 +11,18 @@ from e2e.workloads.sets import TYPO, replication_controller
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
-
-def test_replication_controllers(
-    kwait: Kwait, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
-) -> None:
+def test_replication_controllers(kwait: Kwait) -> None:
     kwait.create(replication_controller("web", 2))
 
-    pods = wait_for_rc_pods_running("web", 2)
+    pods = kwait.wait_for_rc_pods_running("web", 2)
     assert {each["status"]["phase"] for each in pods} == {"Running"}
-    assert wait_for_rc_to_stabilize("web")["status"]["replicas"] == 2
+    assert kwait.wait_for_rc_to_stabilize("web")["status"]["replicas"] == 2
 
 
-def test_pods_of_any_controller(
-    kwait: Kwait, wait_for_controlled_pods: Wait, wait_for_controlled_pods_running: Wait
-) -> None:
+def test_pods_of_any_controller(kwait: Kwait) -> None:
     """The number is the controller's own."""
     kwait.create(
         replication_controller("rc", 2),
@@ -43,19 +35,17 @@ def test_pods_of_any_controller(
         },
     )
 
-    assert wait_for_controlled_pods("rc/rc")
+    assert kwait.wait_for_controlled_pods("rc/rc")
     for controller, number in (("rc/rc", 2), ("deployment/web", 2), ("job/work", 1)):
-        assert len(wait_for_controlled_pods_running(controller)) == number
+        assert len(kwait.wait_for_controlled_pods_running(controller)) == number
 
 
-def test_pods_that_will_not_run(
-    kwait: Kwait, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
-) -> None:
+def test_pods_that_will_not_run(kwait: Kwait) -> None:
     """The pods exist."""
     kwait.create(replication_controller("web", 1, TYPO))
 
-    wait_for_rc_to_stabilize("web")
+    kwait.wait_for_rc_to_stabilize("web")
     with raises(WaitFailed, "exactly 1 pod Running: pod web-.*: InvalidImageName"):
-        wait_for_rc_pods_running("web", 1, grace="500ms")
+        kwait.wait_for_rc_pods_running("web", 1, grace="500ms")
     with raises(WaitFailed, "it is to have 1 pod"):
-        wait_for_rc_pods_running("web", 2, grace="500ms")
+        kwait.wait_for_rc_pods_running("web", 2, grace="500ms")

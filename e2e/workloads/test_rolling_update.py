@@ -14,9 +14,7 @@ from pytest_kwait import rolling_update
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, RollingUpdate
 
 
 @pytest.mark.parametrize("made", [replication_controller("web", 2), deployment("web", 2)])
@@ -48,9 +46,7 @@ def test_a_new_template_gets_into_the_pods(kwait: Kwait) -> None:
     assert new["metadata"]["labels"]["version"] == "2"
 
 
-def test_pods_are_replaced_one_by_one(
-    kwait: Kwait, kwait_rolling_update: Callable[..., Any]
-) -> None:
+def test_pods_are_replaced_one_by_one(kwait: Kwait, kwait_rolling_update: RollingUpdate) -> None:
     """It pauses after each pod; pods need not be ready."""
     kwait.create(replication_controller("web", 3))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=3)

@@ -24,6 +24,7 @@ _COMMANDS = {
     "shards": "run a suite in shards on a cluster",
     "janitor": "remove what dead runs have left in a cluster, and what was kept and has expired",
     "report": "make one report of those of several jobs",
+    "replay": "show a recorded test, read-only, to kubectl and waits",
 }
 
 

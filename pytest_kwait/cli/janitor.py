@@ -80,15 +80,17 @@ def run(arguments: argparse.Namespace) -> int:
         )
     _remove_folders(dry_run=arguments.dry_run)
     # Imports of the client are expensive; other commands do without them.
+    from pytest_kwait.clusters.cluster import ClusterRequest
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.cleanup.janitor import Janitor
 
     cluster = choose_provider(
         "existing",
-        kubeconfig=arguments.kubeconfig,
-        context=arguments.context,
-        kubeconfig_source="option --kubeconfig",
-        context_source="option --context",
+        ClusterRequest(
+            None if arguments.kubeconfig is None else Path(arguments.kubeconfig),
+            arguments.context,
+            sources={"kubeconfig": "option --kubeconfig", "context": "option --context"},
+        ),
     ).start()
     try:
         client = cluster.client()

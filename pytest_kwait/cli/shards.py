@@ -92,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_arguments(arguments)
     template = _read_template(arguments.pod_template)
     # Importing the client is slow, and other commands do not need it.
+    from pytest_kwait.clusters.cluster import ClusterRequest
     from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.shards.job import ShardJob, ShardSuite
 
@@ -108,10 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
     suite.manifest(seconds)
     cluster = choose_provider(
         "existing",
-        kubeconfig=arguments.kubeconfig,
-        context=arguments.context,
-        kubeconfig_source="option --kubeconfig",
-        context_source="option --context",
+        ClusterRequest(
+            None if arguments.kubeconfig is None else Path(arguments.kubeconfig),
+            arguments.context,
+            sources={"kubeconfig": "option --kubeconfig", "context": "option --context"},
+        ),
     ).start()
     outcomes: list[ShardOutcome] = []
     trouble: KwaitError | None = None

@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
             if outside:
                 print(outside, file=sys.stderr, flush=True)
             if arguments.detach:
-                process.leave()
+                process.detach()
                 return 0
             _wait_for_end(process)
             running.remove_of(process.pid)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILT_IN",
+    "BUILT_IN_GROUPS",
     "CONFIG_MAPS",
     "CONTROLLER_REVISIONS",
     "CRON_JOBS",
@@ -253,3 +254,30 @@ CUSTOM_RESOURCE_DEFINITIONS = _built_in(
 
 BUILT_IN: Mapping[str, Resource] = MappingProxyType(_resources)
 """Resources of every supported server by qualified name, in kubectl's order of preference."""
+
+BUILT_IN_GROUPS = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "internal.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    }
+)
+"""Groups with a dot in their names whose resources have no definition.
+
+Source: pkg/controlplane/instance.go, `RESTStorageProviders`.
+"""

@@ -7,21 +7,22 @@ messages.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from kubernetes.client import ApiClient
+    from kubernetes.client import ApiClient, Configuration
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.egress import Egress
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.clusters.simulator_process import Timing
 
-__all__ = ["TIME_SCALES", "Cluster", "ClusterRequest"]
+__all__ = ["TIME_SCALES", "Cluster", "ClusterRequest", "RecordedHistory", "refuse_kubeconfig"]
 
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.
@@ -39,6 +40,9 @@ TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 Fast pauses are a twentieth; computing time does not shrink, and grace periods leave room for as
 much again.
 """
+
+_HISTORY_PATH = "/kwait/v1/history"
+"""The path at which administrators let an embedded cluster record its history."""
 
 _TIMING_PATH = "/kwait/v1/timing"
 """The path at which administrators read an embedded cluster's timing, and if it has controllers."""
@@ -51,32 +55,79 @@ class ClusterRequest:
     Args:
         kubeconfig: None if not given.
         context: None for the kubeconfig's current one.
-        kubeconfig_source: the source of `kubeconfig`, for example `env KWAIT_KUBECONFIG`.
-        context_source: the source of `context`.
         timing: the timing of an embedded cluster.
-        timing_source: the source of `timing`; None for the default.
         api_only: whether an embedded cluster is an API server alone.
-        api_only_source: the source of `api_only`.
+        controllers: whether a control plane of binaries has our controllers, scheduler and nodes.
+        run: the name of the run, of which a new cluster's name is made.
+        assets: the folder of etcd and kube-apiserver; None to look in the usual places.
+        cluster_name: the name of a cluster to use or to create; None for a new one.
+        keep_cluster: which clusters that the run has created are kept.
+        node_image: the image of a new cluster's nodes; None for the program's own.
+        cluster_config: the configuration file of a new cluster; None for none.
+        cluster_args: further arguments of the command that creates a cluster.
+        load_image: images of this machine to load into the nodes.
+        sources: the source of each given setting, for example `env KWAIT_KUBECONFIG`.
     """
 
     kubeconfig: Path | None = None
     context: str | None = None
-    kubeconfig_source: str | None = None
-    context_source: str | None = None
     timing: Timing = "fast"
-    timing_source: str | None = None
     api_only: bool = False
-    api_only_source: str | None = None
+    controllers: bool = False
+    run: str = ""
+    assets: Path | None = None
+    cluster_name: str | None = None
+    keep_cluster: Literal["never", "failed", "always"] = "never"
+    node_image: str | None = None
+    cluster_config: Path | None = None
+    cluster_args: tuple[str, ...] = ()
+    load_image: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def source(self, name: str) -> str | None:
+        """Return the source of a setting; None for the default."""
+        return self.sources.get(name)
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        """Raise InvalidArgument for the value of a setting."""
+        value = getattr(self, name)
+        shown = str(value) if isinstance(value, Path) else value
+        raise InvalidArgument(name, shown, why, self.source(name))
+
+
+def refuse_kubeconfig(request: ClusterRequest, title: str) -> None:
+    """Refuse a kubeconfig or context where a cluster brings its own.
+
+    Raises:
+        InvalidArgument: one is given.
+    """
+    for name in ("kubeconfig", "context"):
+        if getattr(request, name) is not None:
+            request.refuse(name, f"{title} brings its own; use --kwait-cluster=existing with it")
+
+
+class RecordedHistory(NamedTuple):
+    """The journals of a cluster's history.
+
+    Args:
+        version: the version of the cluster.
+        trouble: why writing stopped; empty while it works.
+    """
+
+    version: str
+    trouble: str
 
 
 _REQUEST_TIMEOUT = 30.0
 """Seconds for an answer of the server: many runs may start at once."""
 
 
-_ENDS_WITH_RUN = (
-    "the embedded cluster ends with the run; --kwait-artifacts=DIR keeps objects, events and logs "
-    "of failed tests"
+_OUTLOOK = (
+    "the {} ends with the run; --kwait-artifacts=DIR keeps objects, events and logs of failed tests"
 )
+
+
+_TITLES = {"binaries": "control plane of binaries"}
 
 
 class Cluster:
@@ -88,6 +139,7 @@ class Cluster:
         time_scale: the duration of its controllers' work relative to a real cluster's.
         has_controllers: False for an API server alone: namespaces get no default objects, and
             are not removed.
+        ends_with_run: whether it is this run's alone, and nothing of it outlives the run.
     """
 
     def __init__(
@@ -97,16 +149,30 @@ class Cluster:
         provider: str,
         time_scale: float = 1.0,
         has_controllers: bool = True,
+        ends_with_run: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.provider = provider
-        self.outlook = _ENDS_WITH_RUN if provider == "embedded" else ""
+        self.ends_with_run = ends_with_run
+        self.is_monitored = False
+        """True if its process is monitored and its end ends waits."""
         self.time_scale = time_scale
         self.has_controllers = has_controllers
         self.fault_place: Callable[[], FaultScope] | None = None
         """Returns the test for which faults are created; None outside of tests."""
         self._target = target
         self._clock = clock
+        self._loaded: tuple[tuple[int, int], Configuration] | None = None
+
+    @property
+    def title(self) -> str:
+        """The cluster in messages, for example `embedded cluster`."""
+        return _TITLES.get(self.provider, f"{self.provider} cluster")
+
+    @property
+    def outlook(self) -> str:
+        """How to keep more of a cluster that ends with the run; empty for other clusters."""
+        return _OUTLOOK.format(self.title) if self.ends_with_run else ""
 
     @property
     def kubeconfig(self) -> Path:
@@ -190,12 +256,34 @@ class Cluster:
         Raises:
             ClusterError: the kubeconfig's credentials or certificates cannot be used.
         """
-        from kubernetes.client import ApiClient, Configuration
-        from kubernetes.config import ConfigException, load_kube_config
+        from kubernetes.client import ApiClient
 
         from pytest_kwait.client.session import Session
+
+        configuration = self._configuration()
+        if self._target.token_file is not None:
+            configuration.refresh_api_key_hook = self._read_token  # type: ignore[assignment] # typed as None
+        client = ApiClient(configuration)
+        session = Session.of(client)
+        session.kubectl_args = self._target.kubectl_args
+        session.outlook = self.outlook
+        session.time_scale = self.time_scale
+        return client
+
+    def _configuration(self) -> Configuration:
+        """Return a configuration of its own for a new client.
+
+        The file is read again once it has changed, and for each client whose credentials are
+        renewed: parsing it takes longer than most requests.
+        """
+        from kubernetes.client import Configuration
+        from kubernetes.config import ConfigException, load_kube_config
+
         from pytest_kwait.temp_dir import credentials_folder
 
+        stamp = _stamp_of(self.kubeconfig)
+        if self._loaded is not None and self._loaded[0] == stamp:
+            return deepcopy(self._loaded[1])
         configuration = Configuration()
         if _is_loopback(self._target.server):
             configuration.proxy = None  # as in Go's clients: no proxy for loopback addresses
@@ -210,14 +298,9 @@ class Cluster:
             raise ClusterError(
                 f"user {self._target.user!r} of {self._place()} cannot be used: {error}"
             ) from error
-        if self._target.token_file is not None:
-            configuration.refresh_api_key_hook = self._read_token  # type: ignore[assignment] # typed as None
-        client = ApiClient(configuration)
-        session = Session.of(client)
-        session.kubectl_args = self._target.kubectl_args
-        session.outlook = self.outlook
-        session.time_scale = self.time_scale
-        return client
+        if self._target.is_static and stamp is not None:
+            self._loaded = stamp, deepcopy(configuration)
+        return configuration
 
     def check(self) -> None:
         """Request the server's version with our credentials.
@@ -251,8 +334,48 @@ class Cluster:
             self._session.time_scale = self.time_scale
             self.has_controllers = facts.get("has_controllers", True) is not False
 
+    def record_history(self, folder: Path) -> RecordedHistory | None:
+        """Let an embedded cluster keep journals of its objects in a folder.
+
+        Called again, it writes them up to now.
+
+        Args:
+            folder: the folder on this machine; created if needed.
+
+        Returns:
+            the state of the journals; None for a cluster that keeps none.
+
+        Raises:
+            ApiError: it cannot be reached.
+        """
+        try:
+            answer = self._session.request(
+                "POST", _HISTORY_PATH, body={"folder": str(folder)}, deadline=self._deadline()
+            )
+        except ApiError as error:
+            if error.status in (403, 404, 405):
+                return None
+            raise
+        facts = json.loads(answer.data)
+        return RecordedHistory(str(facts["version"]), str(facts["trouble"]))
+
     def stop(self) -> None:
         """Do nothing: the cluster was not started here."""
+
+    def keep(self) -> None:
+        """Keep the cluster beyond `stop`, where its provider can."""
+
+    def export_logs(self, folder: Path) -> str:
+        """Write logs of the cluster's own components into a new folder.
+
+        Returns:
+            the problem, if there was one.
+        """
+        return ""
+
+    def notes(self) -> list[str]:
+        """Return lines about the cluster for the end of the run."""
+        return []
 
     @cached_property
     def _session(self) -> Session:
@@ -304,6 +427,15 @@ class Cluster:
                 f"cluster role system:discovery, or credentials that have it"
             )
         return f"{start} does not answer as an API server does: {error}"
+
+
+def _stamp_of(file: Path) -> tuple[int, int] | None:
+    """Return the time and size of a file, which change with its contents."""
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size
 
 
 def _is_loopback(server: str) -> bool:

@@ -111,7 +111,7 @@ class FaultClient:
     def hits(self, name: str) -> int:
         """Return the number of hits of a fault."""
         if name not in self._names:
-            raise KwaitError("this fault has ended, and nobody counts any more")
+            raise KwaitError("this fault has ended: its count is no longer kept")
         return int(self._request("GET", f"{_API_ROOT}/faults/{name}")["hits"])
 
     def list_missing_isolation(self) -> list[str]:
@@ -486,7 +486,7 @@ class Faults:
         if not self._place().alone:
             raise KwaitError(
                 f"faults.{what} disturbs every test on the cluster: mark this one with "
-                "@pytest.mark.disruptive, and it runs alone"
+                "@pytest.mark.kwait_disruptive, and it runs alone"
             )
 
     def _namespace(self, namespace: str | None) -> str:

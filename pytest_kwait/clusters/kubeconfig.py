@@ -45,6 +45,8 @@ class Target:
         user: the name of the user; empty if the context has none.
         token_file: the file of the user's token, if any.
         pinned: whether the context was named, rather than being the file's current one.
+        is_static: whether the user's credentials are those of the file; False if a program gives
+            them, or if they are renewed.
     """
 
     kubeconfig: Path
@@ -53,6 +55,7 @@ class Target:
     user: str
     token_file: Path | None
     pinned: bool
+    is_static: bool = False
 
     @property
     def kubectl_args(self) -> tuple[str, ...]:
@@ -126,6 +129,7 @@ class Kubeconfig:
             str(context_fields.get("user") or ""),
             token_file,
             context is not None,
+            is_static=user.keys().isdisjoint(("exec", "auth-provider")),
         )
 
     def _choices(self) -> str:

@@ -1,13 +1,15 @@
 """Providers of clusters, and the choice of one by the settings.
 
 `ExistingProvider` finds a cluster by kubeconfig, `EmbeddedProvider` starts one for this run, a
-process on this machine.
+process on this machine; `binaries` and `local_clusters` have the others. Plugins add theirs.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +17,8 @@ import yaml
 
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-from pytest_kwait.clusters.cluster import TIME_SCALES, Cluster, ClusterRequest
+from pytest_kwait.clusters.binaries import BinariesProvider
+from pytest_kwait.clusters.cluster import TIME_SCALES, Cluster, ClusterRequest, refuse_kubeconfig
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
@@ -24,13 +27,12 @@ from pytest_kwait.clusters.kubeconfig import (
     read_kubeconfig,
     standard_paths,
 )
+from pytest_kwait.clusters.local_clusters import K3D, KIND, MINIKUBE, LocalProvider
 from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess, Timing
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pytest_kwait.clusters.kubeconfig import Target
 
 
@@ -41,6 +43,7 @@ __all__ = [
     "ExistingCluster",
     "ExistingProvider",
     "Provider",
+    "ProviderFactory",
     "choose_provider",
     "connect",
 ]
@@ -92,24 +95,24 @@ class ExistingProvider:
         service_account: Path = SERVICE_ACCOUNT,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if request.timing == "fast" and request.timing_source is not None:
+        if request.timing == "fast" and request.source("timing") is not None:
             why = "an existing cluster has its own time; leave it out, or use the embedded one"
-            raise InvalidArgument("timing", request.timing, why, request.timing_source)
+            request.refuse("timing", why)
         if request.api_only:
             why = "an existing cluster has its components; leave it out, or use the embedded one"
-            raise InvalidArgument("api_only", request.api_only, why, request.api_only_source)
+            request.refuse("api_only", why)
         self._clock = clock
         self._folder: TempDir | None = None
         if request.kubeconfig is not None:
-            kubeconfig = read_kubeconfig(request.kubeconfig, request.kubeconfig_source)
+            kubeconfig = read_kubeconfig(request.kubeconfig, request.source("kubeconfig"))
         else:
             kubeconfig = self._standard(
                 os.environ if environ is None else environ,
                 Path.home() if home is None else home,
                 service_account,
-                request.kubeconfig_source,
+                request.source("kubeconfig"),
             )
-        self._target = kubeconfig.target(request.context, request.context_source)
+        self._target = kubeconfig.target(request.context, request.source("context"))
 
     @property
     def context(self) -> str:
@@ -188,10 +191,12 @@ class EmbeddedCluster(Cluster):
             provider=EmbeddedProvider.name,
             time_scale=TIME_SCALES[timing],
             has_controllers=has_controllers,
+            ends_with_run=True,
             clock=clock,
         )
         self._process = process
         self._folder = folder
+        self.is_monitored = True
         availability = reset_availability(target.server)
         availability.is_watched = True
         self._monitor = ProcessMonitor(process, target.server, availability.report_problem)
@@ -245,12 +250,7 @@ class EmbeddedProvider:
         Raises:
             InvalidArgument: a kubeconfig or context is given.
         """
-        why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
-        if request.kubeconfig is not None:
-            given = str(request.kubeconfig)
-            raise InvalidArgument("kubeconfig", given, why, request.kubeconfig_source)
-        if request.context is not None:
-            raise InvalidArgument("context", request.context, why, request.context_source)
+        refuse_kubeconfig(request, "the embedded cluster")
         return cls(timing=request.timing, api_only=request.api_only)
 
     def start(self) -> EmbeddedCluster:
@@ -304,25 +304,38 @@ class Provider(Protocol):
         ...
 
 
-PROVIDERS: Mapping[str, Callable[[ClusterRequest], Provider]] = {
+ProviderFactory = Callable[[ClusterRequest], Provider]
+"""Creates a provider; checks its request without network access."""
+
+PROVIDERS: dict[str, ProviderFactory] = {
     "existing": ExistingProvider,
     "embedded": EmbeddedProvider.requested,
+    "binaries": BinariesProvider,
+    "kind": partial(LocalProvider, KIND),
+    "k3d": partial(LocalProvider, K3D),
+    "minikube": partial(LocalProvider, MINIKUBE),
 }
-"""The providers by name; creating one checks its request without network access."""
+"""The providers of this package by name."""
+
+_USED = {
+    "timing": ("embedded",),
+    "api_only": ("embedded", "binaries"),
+    "controllers": ("binaries",),
+    "assets": ("binaries",),
+    "cluster_name": ("kind", "k3d", "minikube"),
+    "keep_cluster": ("kind", "k3d", "minikube"),
+    "node_image": ("kind", "k3d", "minikube"),
+    "cluster_config": ("kind", "k3d"),
+    "cluster_args": ("kind", "k3d", "minikube"),
+    "load_image": ("kind", "k3d", "minikube"),
+}
+"""The providers that use a setting."""
 
 
 def choose_provider(
     cluster: str = "auto",
-    *,
-    kubeconfig: Path | str | None = None,
-    context: str | None = None,
-    cluster_source: str | None = None,
-    kubeconfig_source: str | None = None,
-    context_source: str | None = None,
-    timing: Timing = "fast",
-    timing_source: str | None = None,
-    api_only: bool = False,
-    api_only_source: str | None = None,
+    request: ClusterRequest = ClusterRequest(),  # noqa: B008 - frozen
+    providers: Mapping[str, ProviderFactory] = PROVIDERS,
 ) -> Provider:
     """Return the provider for the settings; starts nothing and sends no request.
 
@@ -330,37 +343,41 @@ def choose_provider(
     default kubeconfig are used only with `existing`.
 
     Args:
-        cluster: `auto` or one of `PROVIDERS`.
-        cluster_source: the source of `cluster`, for messages.
-        kubeconfig_source: the source of `kubeconfig`.
-        context_source: the source of `context`.
-        timing: the timing of an embedded cluster.
-        timing_source: the source of `timing`; None for the default.
-        api_only: whether an embedded cluster is an API server alone.
-        api_only_source: the source of `api_only`.
+        cluster: `auto` or one of `providers`.
+        request: the other settings.
+        providers: this package's, and those of plugins.
 
     Raises:
         InvalidArgument: no such provider, or one that does not support an argument.
         ClusterError: the given kubeconfig or context cannot be used.
     """
-    request = ClusterRequest(
-        None if kubeconfig is None else Path(kubeconfig),
-        context,
-        kubeconfig_source,
-        context_source,
-        timing,
-        timing_source,
-        api_only=api_only,
-        api_only_source=api_only_source,
-    )
     given = request.kubeconfig is not None or request.context is not None
     name = ("existing" if given else "embedded") if cluster == "auto" else cluster
-    if name not in PROVIDERS:
-        names = ["auto", *PROVIDERS]
+    if name not in providers:
+        names = ["auto", *providers]
         near = difflib.get_close_matches(str(name), names, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise InvalidArgument("cluster", cluster, f"{hint}use {', '.join(names)}", cluster_source)
-    return PROVIDERS[name](request)
+        valid = f"{hint}use {', '.join(names)}"
+        raise InvalidArgument("cluster", cluster, valid, request.source("cluster"))
+    if name in PROVIDERS:
+        _refuse_unused(name, request)
+    return providers[name](request)
+
+
+def _refuse_unused(name: str, request: ClusterRequest) -> None:
+    """Refuse options that the provider does not use; environment and ini serve several providers.
+
+    `existing` checks its own: a default on the command line asks for nothing.
+    """
+    for setting, users in _USED.items():
+        source = request.source(setting) or ""
+        if name in users or not source.startswith("option ") or setting in _CHECKED.get(name, ()):
+            continue
+        request.refuse(setting, f"cluster {name} has no use for it, only {', '.join(users)}")
+
+
+_CHECKED = {"existing": ("timing", "api_only")}
+"""Settings that a provider refuses by itself."""
 
 
 def connect(
@@ -370,21 +387,29 @@ def connect(
     time_scale: float = 1.0,
     *,
     has_controllers: bool = True,
+    ends_with_run: bool = False,
 ) -> Cluster:
     """Return a cluster that was chosen or started elsewhere, once it has answered.
+
+    Providers of plugins connect to the cluster that they have found or created by it.
 
     Args:
         context: None for the current one.
         provider: the name of its provider.
         time_scale: the duration of its controllers' work relative to a real cluster's.
         has_controllers: False for an API server alone.
+        ends_with_run: whether it is this run's alone, and nothing of it outlives the run.
 
     Raises:
         ClusterError: the kubeconfig cannot be used, or the server refuses the credentials.
     """
     target = read_kubeconfig(Path(kubeconfig)).target(context)
     cluster = Cluster(
-        target, provider=provider, time_scale=time_scale, has_controllers=has_controllers
+        target,
+        provider=provider,
+        time_scale=time_scale,
+        has_controllers=has_controllers,
+        ends_with_run=ends_with_run,
     )
     cluster.check()
     return cluster

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urlsplit
 
 from pytest_kwait.apimachinery.times import format_duration
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
 
-__all__ = ["ProcessMonitor", "SimulatorProcess", "Timing"]
+__all__ = [
+    "MonitoredProcess",
+    "ProcessMonitor",
+    "SimulatorProcess",
+    "Timing",
+    "python_environment",
+]
 
 Timing = Literal["fast", "real"]
 
@@ -113,7 +119,7 @@ class SimulatorProcess:
             self._process = self._spawn(arguments, theirs)
         except OSError as error:
             os.close(ready)
-            self._let_go()
+            self._close_pipe()
             raise ClusterError(f"the embedded cluster cannot be started: {error}") from error
         finally:
             for fd in theirs:
@@ -151,17 +157,17 @@ class SimulatorProcess:
         """End the process and wait for it; no-op in a fork of the owner."""
         if os.getpid() != self._starter:
             return
-        if not self._let_go():
+        if not self._close_pipe():
             self._process.terminate()
         if not self._has_ended():
             self._process.kill()  # it has nothing to save
             self._process.wait()
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Detach from the process, which must not be owned; it keeps running."""
         self._process.returncode = 0  # or `Popen` warns that the process still runs
 
-    def _let_go(self) -> bool:
+    def _close_pipe(self) -> bool:
         """Close the pipe to an owned process; return whether there was one."""
         if self._owner is None:
             return False
@@ -185,7 +191,7 @@ class SimulatorProcess:
                 stderr=log,
                 pass_fds=fds,
                 cwd=self._log.parent,
-                env=_environment(),
+                env=python_environment(),
                 start_new_session=True,  # Ctrl-C is for the owner, which still needs the cluster
             )
 
@@ -214,7 +220,7 @@ class SimulatorProcess:
         return f"the embedded cluster {what}" + (f":\n{output}" if output else "; it said nothing")
 
 
-def _environment() -> dict[str, str]:
+def python_environment() -> dict[str, str]:
     """Return our environment, extended so that the process imports this same package."""
     environment = dict(os.environ)
     root = str(Path(__file__).resolve().parents[2])
@@ -242,8 +248,25 @@ LONGEST_SILENCE = 30.0
 """Seconds that a running process may not answer."""
 
 
+class MonitoredProcess(Protocol):
+    """A process that serves a cluster."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status once it has ended, negative for a signal; None before."""
+        ...
+
+    def tail(self) -> str:
+        """Return the last lines of its output."""
+        ...
+
+
 class ProcessMonitor:
-    """Watches the process of an embedded cluster, in a thread, until `stop`.
+    """Watches the process of a cluster, in a thread, until `stop`.
 
     A process that runs must answer TLS handshakes: they are not subject to injected faults. One
     that is stopped by a signal, or does not answer, is usable again once it answers.
@@ -253,15 +276,18 @@ class ProcessMonitor:
         server: the address of its API server.
         report: called with each problem, and with an empty text once it is over.
         clock: the clock of its limits.
+        title: the cluster in messages.
     """
 
     def __init__(
         self,
-        process: SimulatorProcess,
+        process: MonitoredProcess,
         server: str,
         report: Callable[[str], object],
         clock: Clock = SYSTEM_CLOCK,
+        title: str = "the embedded cluster",
     ) -> None:
+        self._title = title
         self._process = process
         self._report = report
         self._clock = clock
@@ -287,14 +313,14 @@ class ProcessMonitor:
         if code is not None:
             last = self._process.tail().strip().rpartition("\n")[2] if code > 0 else ""
             reason = f": {last}" if last else ""
-            self._change(f"the embedded cluster has ended ({describe_exit(code)}){reason}")
+            self._change(f"{self._title} has ended ({describe_exit(code)}){reason}")
             return True
         now = self._clock.monotonic()
         if is_stopped(self._process.pid):
             self._stopped_since = now if self._stopped_since is None else self._stopped_since
             if now - self._stopped_since >= LONGEST_STOP:
                 self._change(
-                    "the embedded cluster does not answer: its process "
+                    f"{self._title} does not answer: its process "
                     f"{self._process.pid} is stopped (SIGSTOP)"
                 )
         elif self._stopped_since is not None or now >= self._probe_at:
@@ -311,7 +337,7 @@ class ProcessMonitor:
         elif now - self._silent_since >= LONGEST_SILENCE:
             silence = format_duration(float(round(now - self._silent_since)))
             if not self._problem:
-                self._change(f"the embedded cluster has not answered for {silence}")
+                self._change(f"{self._title} has not answered for {silence}")
         self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
 
     def _can_connect(self) -> bool:

@@ -31,7 +31,52 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["ACTIVE_WAITS", "ActiveWait", "ActiveWaits"]
+__all__ = ["ACTIVE_WAITS", "ActiveWait", "ActiveWaits", "Step", "get_failed_step"]
+
+_step = ContextVar("step", default="")
+"""The steps that the running code is in, outermost first."""
+
+_SEPARATOR = " > "
+_FAILED_STEP = "_kwait_step"
+
+
+class Step:
+    """A named part of a test: `with Step("create the shop")`; steps may be nested.
+
+    An error that leaves it gets a note with the names of all steps around it.
+
+    Args:
+        name: what the part does, as a phrase.
+
+    Source: ginkgo's By.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._before: list[str] = []
+
+    def __enter__(self) -> str:
+        before = _step.get()
+        self._before.append(before)
+        path = f"{before}{_SEPARATOR}{self._name}" if before else self._name
+        _step.set(path)
+        for listener in ACTIVE_WAITS.step_listeners:
+            listener(path)
+        return path
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        path = _step.get()
+        _step.set(self._before.pop())
+        if error is not None and not get_failed_step(error):
+            with contextlib.suppress(AttributeError):
+                setattr(error, _FAILED_STEP, path)
+                error.add_note(f"in step {path}")
+
+
+def get_failed_step(error: BaseException | None) -> str:
+    """Return the steps that an error came from; empty without any."""
+    return str(getattr(error, _FAILED_STEP, ""))
+
 
 """Outcomes of a wait: `error` is an API error, `interrupted` any other exception."""
 
@@ -54,6 +99,8 @@ class ActiveWait:
         self.deadline = deadline
         self.timeline = timeline
         self.started = started
+        self.step = _step.get()
+        """The steps of the test that it is in, outermost first; empty outside of any."""
         self.inner = False
         """True if this wait is part of another wait: its user code waits."""
         self.outcome = ""
@@ -87,7 +134,8 @@ class ActiveWait:
         last = " ".join(self.timeline.last.split()) or "nothing seen yet"
         if outage := self.describe_outage():
             last = f"{outage}; last seen: {last.removesuffix(' seen yet')}"
-        return self.hide(f"{self.subject} to {self.goal}: {last}")
+        step = f"in step {self.step}: " if self.step else ""
+        return self.hide(f"{step}{self.subject} to {self.goal}: {last}")
 
     def __str__(self) -> str:
         elapsed = _whole_seconds(self.deadline.clock.monotonic() - self.started)
@@ -101,6 +149,8 @@ class ActiveWaits:
         # No lock: a signal handler may interrupt the thread that adds a wait.
         self._waits: dict[int, ActiveWait] = {}
         self._observers: tuple[WaitObserver, ...] = ()
+        self.step_listeners: list[Callable[[str], None]] = []
+        """Called with the steps of a test, outermost first, as one begins."""
         self._lock = threading.Lock()
         # User code of a wait runs in a thread with the context of the wait.
         self._depth = ContextVar("depth", default=0)

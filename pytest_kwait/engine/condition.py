@@ -336,6 +336,9 @@ class Grace(Enum):
     LONG = "long"
     """Long enough for one more try: the state may recover (a registry's timeout)."""
 
+    OUTSIDE = "outside"
+    """As long on every cluster: only a user or another program can end the state."""
+
 
 @dataclass(frozen=True, slots=True)
 class TerminalState:

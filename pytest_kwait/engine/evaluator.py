@@ -228,15 +228,18 @@ class Evaluator:
         since = verdict.since
         if since is None:
             permanent = self._permanent_since
-            long_enough = self._terminal_since + self.settings.long_grace
+            outside = verdict.grace is Grace.OUTSIDE
+            long = self.settings.outside_grace if outside else self.settings.long_grace
+            long_enough = self._terminal_since + long
             if permanent is not None:
                 return min(permanent + self.settings.short_grace, long_enough)
             return long_enough
         return since + self._grace(verdict.grace)
 
     def _grace(self, grace: Grace) -> float:
-        short = grace is Grace.SHORT
-        return self.settings.short_grace if short else self.settings.long_grace
+        if grace is Grace.OUTSIDE:
+            return self.settings.outside_grace
+        return self.settings.short_grace if grace is Grace.SHORT else self.settings.long_grace
 
     def _record(self, now: float, text: str) -> None:
         if self.timeline.record(now - self._started, text) and _log.isEnabledFor(logging.INFO):
@@ -248,6 +251,9 @@ class Evaluator:
                 text,
             )
 
+
+_SHORTEST_PAUSE = 1.0
+"""Seconds between two runs of a deferred check at least."""
 
 LONGEST_PAUSE = 60.0
 
@@ -320,8 +326,10 @@ class DeferredCheck(ABC, Generic[_Condition]):
         if may and (self._lost is not None or now >= self._next):
             lost = self.run()
             self._lost = lost and replace(lost, reason=f"{self._lead}{lost.reason}")
-            self._next = now + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            # Without a grace the first run comes at once; the server is not asked all the time.
+            pause = max(self._pause, _SHORTEST_PAUSE)
+            self._next = now + pause
+            self._pause = min(2 * pause, LONGEST_PAUSE)
         return self._lost or verdict
 
     @abstractmethod
@@ -366,8 +374,8 @@ class NamespaceCheck(DeferredCheck[Condition]):
             return None
         found = self.request(lambda deadline: self._read(namespace, deadline))
         if found == {}:
-            # It may still be created.
-            return Failed(f"namespace {namespace} does not exist", Grace.LONG)
+            # It may still be created: by a program that is as slow on a fast cluster.
+            return Failed(f"namespace {namespace} does not exist", Grace.OUTSIDE)
         if found is None or not (found.get("metadata") or {}).get("deletionTimestamp"):
             return None
         text = f"namespace {namespace} is being deleted: nothing can be created in it"
@@ -405,6 +413,7 @@ class DeferredSourceCheck(DeferredCheck[HasDeferredSource]):
 
 _MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
+_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
 _MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
 _MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
 _SIMILAR_NAMES = 3
@@ -451,7 +460,10 @@ class VolumeMountCheck(DeferredCheck[Condition]):
         failing = {
             uid: last
             for uid, last in (events or {}).items()
-            if uid in creating and last.reason in _MOUNT_REASONS
+            if uid in creating
+            and last.reason in _MOUNT_REASONS
+            # The kubelet's own watch was late: it says nothing about the volume, and is retried.
+            and not _TRANSIENT_MOUNT.match(last.message)
         }
         self._since = {uid: self._since.get(uid, now) for uid in failing}
         if not failing:

@@ -9,7 +9,8 @@ Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
@@ -150,6 +151,9 @@ _ENTRIES = (
     TimeoutEntry(
         "serial", 30 * _MINUTE, "as node_schedulable: no other test may use the cluster before"
     ),
+    TimeoutEntry(
+        "environment", 10 * _MINUTE, "as stateful_set: environments of a run are often databases"
+    ),
     TimeoutEntry("cache_sync", 5 * _MINUTE, "as pod_start: upstream's has no limit"),
     TimeoutEntry("wait_for", 5 * _MINUTE, "as pod_start: what the Go framework gives Eventually"),
 )
@@ -279,6 +283,10 @@ class WaitOptions(TypedDict, total=False):
     """True if an object that is deleted and created anew under its name counts as the awaited one.
     Default: False with `fail_fast`, True without."""
 
+    stop: threading.Event | Callable[[], bool] | None
+    """Ends the wait with `pytest_kwait.wait.Canceled`: an event, or a function that returns True.
+    It is looked at every 50 ms. Default: None."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitSettings:
@@ -293,6 +301,7 @@ class WaitSettings:
         stable_for: how long the condition must hold.
         follow_name: whether the identity of an object is its name, not its UID; None if it is so
             without `fail_fast`.
+        stop: returns whether the wait is to end; None if nothing stops it.
         time_scale: the speed of the cluster's controllers, as a fraction of a real cluster's
             times; the default graces shrink with it.
     """
@@ -305,6 +314,7 @@ class WaitSettings:
     stable_for: float = 0.0
     follow_name: bool | None = None
     time_scale: float = 1.0
+    stop: Callable[[], bool] | None = None
 
     @property
     def follows_name(self) -> bool:
@@ -325,6 +335,11 @@ class WaitSettings:
     def long_grace(self) -> float:
         """Seconds that a recoverable failed state must hold."""
         return GRACE_LONG * self.time_scale if self.grace is None else self.grace
+
+    @property
+    def outside_grace(self) -> float:
+        """Seconds that a failed state must hold which is not the cluster's to end."""
+        return GRACE_LONG if self.grace is None else self.grace
 
     @property
     def short_grace(self) -> float:
@@ -372,7 +387,17 @@ def resolve_options(
         grace=_seconds(given, "grace", 0.0) if "grace" in given else None,
         stable_for=_seconds(given, "stable_for", 0.0),
         follow_name=follow_name,
+        stop=_parse_stop(given.get("stop")),
     )
+
+
+def _parse_stop(stop: Any) -> Callable[[], bool] | None:
+    is_set = getattr(stop, "is_set", stop)
+    if stop is not None and not callable(is_set):
+        raise InvalidArgument(
+            "stop", stop, "use a threading.Event, or a function without arguments"
+        )
+    return cast("Callable[[], bool] | None", is_set)
 
 
 def _seconds(

@@ -102,9 +102,15 @@ class ErrorLog:
 
     Args:
         clock: the clock of the grace after an outage.
+        before_retry: called with each error that is tried again; may wait for its cause to end.
     """
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        clock: Clock = SYSTEM_CLOCK,
+        before_retry: Callable[[ApiError], object] = lambda error: None,
+    ) -> None:
+        self._before_retry = before_retry
         self.last: ApiError | None = None
         """The last error."""
         self.count = 0
@@ -129,11 +135,14 @@ class ErrorLog:
         """
         excused = self.record_error(error)
         decision = ErrorAction.RETRY if excused else classify_error(error)
-        if decision is not ErrorAction.DOUBT:
+        if decision is ErrorAction.DOUBT:
+            self.repeats += 1
+            decision = ErrorAction.STOP if self.repeats >= REPEATS else ErrorAction.RETRY
+        else:
             self.repeats = 0
-            return decision
-        self.repeats += 1
-        return ErrorAction.STOP if self.repeats >= REPEATS else ErrorAction.RETRY
+        if decision is ErrorAction.RETRY:
+            self._before_retry(error)
+        return decision
 
     def record_success(self) -> None:
         """Record a success."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.cache import collection_watch
 from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWatch, Recovery
 from pytest_kwait.client.availability import ClusterEnded
-from pytest_kwait.client.resource import BUILT_IN
+from pytest_kwait.client.resource import BUILT_IN, BUILT_IN_GROUPS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.condition import Failed, Verdict, get_probe, iterate_leaves
@@ -28,7 +28,7 @@ from pytest_kwait.engine.evaluator import (
     NamespaceCheck,
     VolumeMountCheck,
 )
-from pytest_kwait.engine.failure.evidence import gather_evidence
+from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
 from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event
 from pytest_kwait.engine.object_sinks import SingleObject
@@ -54,6 +54,7 @@ from pytest_kwait.wait.poll import poll_until_context_timeout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.collection_watch import Outcome, Subscriber, Subscription
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, WatchEvent
@@ -65,7 +66,9 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "LAST_ROUND",
     "PollMode",
+    "PolledCondition",
     "SourceSubscriber",
     "WatchMode",
     "subscribe",
@@ -75,7 +78,7 @@ __all__ = [
 _NOTED = 1.0
 """Seconds from which a limit that was shortened is noted in the message."""
 
-_LAST_ROUND = 2.0
+LAST_ROUND = 2.0
 """Maximum seconds of the round of lists after the time is up."""
 
 
@@ -102,11 +105,7 @@ def wait_for_condition(
         WaitFailed: the condition can no longer be met.
         WaitTimeout: the condition was not met within the limit.
     """
-    settings = replace(settings, time_scale=session.time_scale)
-    if settings.follows_name and not getattr(condition, "awaits_absence", False):
-        for source in condition.sources():
-            if isinstance(source.sink, SingleObject):
-                source.sink.follows_name = True
+    settings = _prepare(session, condition, settings)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
     deadline, settings, note = _fit_to_test(session, deadline, settings)
     deferred_checks = _make_deferred_checks(session, condition, deadline, settings)
@@ -138,11 +137,15 @@ def wait_for_condition(
                 active.retries = errors.count
                 raise
             except ApiError as error:
-                active.outcome = "error"
                 # The last one ended the wait.
                 active.retries = max(errors.count - 1, 0)
                 errors.last = error
-                raise
+                lost = _find_lost_definition(session, condition, error)
+                if not lost:
+                    active.outcome = "error"
+                    raise
+                active.outcome = "failed early"
+                verdict = Failed(lost)
             finally:
                 active.trouble = str(errors.last or "")
     except DeadlineExceeded:
@@ -157,7 +160,7 @@ def wait_for_condition(
         seen = f"; last seen: {_last_seen(evaluator)}" if isinstance(error, ClusterEnded) else ""
         error.add_note(active.hide(wait + seen))
         raise
-    except KeyboardInterrupt as interrupt:
+    except (Canceled, KeyboardInterrupt) as interrupt:
         interrupt.add_note(
             active.hide(
                 f"while waiting for {condition.subject} to {condition.goal}; "
@@ -166,10 +169,46 @@ def wait_for_condition(
         )
         raise
     if isinstance(verdict, Failed):
+        lost = _find_lost_definition(session, condition)
+        if lost and lost not in verdict.reason:
+            verdict = replace(verdict, reason=f"{verdict.reason}: {lost}")
         report = _make_report(session, condition, settings, evaluator, errors, failed=verdict)
         active.report = report
         raise WaitFailed(report=report)
     return condition.result()
+
+
+def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> WaitSettings:
+    """Return the settings for the cluster's times; apply them to the condition's objects."""
+    settings = replace(settings, time_scale=session.time_scale)
+    if settings.follows_name and not getattr(condition, "awaits_absence", False):
+        for source in condition.sources():
+            if isinstance(source.sink, SingleObject):
+                source.sink.follows_name = True
+    return settings
+
+
+def _find_lost_definition(
+    session: Session, condition: Condition, error: ApiError | None = None
+) -> str:
+    """Return that the definition of an awaited custom resource was deleted; empty if none was.
+
+    Args:
+        error: the error that ended the wait; None if the objects did.
+    """
+    if error is not None and error.status != 404:
+        return ""
+    if getattr(condition, "awaits_absence", False):
+        return ""
+    for source in condition.sources():
+        resource = source.resource
+        is_custom = "." in resource.group and resource.group not in BUILT_IN_GROUPS
+        is_missing = error is not None or not source.sink.uids()
+        if is_custom and is_missing:
+            lost = describe_lost_definition(session, source, is_served=error is None)
+            if lost:
+                return lost
+    return ""
 
 
 def _last_seen(evaluator: Evaluator) -> str:
@@ -205,7 +244,7 @@ def _evaluate_last(
         DeadlineExceeded: the round ends nothing, or does not end in time.
     """
     if settings.timeout:
-        limit = Deadline.after(_LAST_ROUND, session.clock)
+        limit = Deadline.after(LAST_ROUND, session.clock)
         last = PollMode(session, evaluator, limit, errors).run_last_round()
         if last is not None:
             return last.verdict
@@ -392,6 +431,34 @@ class SourceSubscriber:
         self._wait.inbox.append((enter, (self._source, *args)))
 
 
+_STOP_INTERVAL = 0.05
+"""Seconds between two looks at what stops a wait."""
+
+
+class _StoppableContext(Context):
+    """A context that also ends once a function returns True.
+
+    Args:
+        channel: the event that ends it as well.
+        stop: the function.
+    """
+
+    def __init__(
+        self, clock: Clock, channel: threading.Event, stop: Callable[[], bool] | None
+    ) -> None:
+        super().__init__(clock, channel=channel)
+        self._stop = stop
+
+    def limited(self, timeout: Duration) -> Context:
+        """Return a child context with an earlier deadline, which looks at this one often."""
+        return Context(self.clock, parent=self, at=super().limited(timeout).deadline.at)
+
+    def _check_outer(self) -> None:
+        super()._check_outer()
+        if self._reason is None and self._stop is not None and self._stop():
+            self._end(lambda: Canceled("the wait was stopped"), None)
+
+
 class WatchMode:
     """One wait over watches: evaluates their events, and runs the loop of its caller.
 
@@ -463,6 +530,11 @@ class WatchMode:
             if self._deadline.expired:
                 raise DeadlineExceeded
             self._session.availability.check()
+            stop = self._evaluator.settings.stop
+            if stop is not None:
+                pause = min(pause, _STOP_INTERVAL)
+                if stop():
+                    raise Canceled("the wait was stopped")
             self._session.clock.wait(self._wake, min(pause, self._deadline.remaining))
 
     @property
@@ -697,15 +769,33 @@ class PollMode:
             DeadlineExceeded: the deadline has passed.
         """
         availability = self._session.availability
-        ctx = context_for_channel(availability.ended, self._deadline.clock)
+        stop = self._evaluator.settings.stop
+        if stop is None:
+            ctx = context_for_channel(availability.ended, self._deadline.clock)
+        else:
+            ctx = _StoppableContext(self._deadline.clock, availability.ended, stop)
         timeout = self._deadline.remaining
         try:
             poll_until_context_timeout(ctx, self._poll, timeout, True, self._run_round)
         except Canceled:
             availability.check()
-            raise
+            raise Canceled("the wait was stopped") from None
         if self._evaluation is None:
             raise AssertionError("no round was evaluated")
+        return self._evaluation
+
+    def run_round(self) -> Evaluation | None:
+        """Return the evaluation of one round; None after an error that is retried.
+
+        Raises:
+            ApiError: a final error of a list or of the probe.
+            DeadlineExceeded: the deadline has passed.
+        """
+        # Retry-After is left to the caller's next round.
+        ctx, cancel = with_cancel(background(self._deadline.clock))
+        cancel()
+        self._evaluation = None
+        self._run_round(ctx)
         return self._evaluation
 
     def run_last_round(self) -> Evaluation | None:
@@ -767,3 +857,54 @@ class PollMode:
                     self._skipped.add(source)
                     continue
                 source.replace(listed.items, self._session.clock.monotonic())
+
+
+class PolledCondition:
+    """A condition as a `wait.ConditionFunc`: each call lists its objects once.
+
+    Grace periods and stability hold from call to call.
+
+    Args:
+        session: the session of all requests.
+        condition: the condition.
+        settings: the options; the timeout limits one call.
+    """
+
+    def __init__(self, session: Session, condition: Condition, settings: WaitSettings) -> None:
+        self._session = session
+        self._condition = condition
+        self._settings = _prepare(session, condition, settings)
+        unlimited = Deadline.after(None, session.clock)
+        checks = _make_deferred_checks(session, condition, unlimited, self._settings)
+        self._evaluator = Evaluator(condition, self._settings, session.clock, checks)
+        self._errors = ErrorLog(session.clock)
+
+    def __repr__(self) -> str:
+        return f"<{self._condition.subject} to {self._condition.goal}>"
+
+    def __call__(self) -> bool:
+        """Return whether the condition is met; False after an error that a wait would retry.
+
+        Raises:
+            ApiError: the server refuses a request.
+            DeadlineExceeded: the server does not answer within the limit.
+            WaitFailed: the condition can no longer be met.
+        """
+        __tracebackhide__ = True
+        self._session.availability.check()
+        deadline = Deadline.after(self._settings.timeout, self._session.clock)
+        deadline, _, _ = _fit_to_test(self._session, deadline, self._settings)
+        evaluation = PollMode(self._session, self._evaluator, deadline, self._errors).run_round()
+        if evaluation is None or not evaluation.final:
+            return False
+        if isinstance(evaluation.verdict, Failed):
+            report = _make_report(
+                self._session,
+                self._condition,
+                self._settings,
+                self._evaluator,
+                self._errors,
+                failed=evaluation.verdict,
+            )
+            raise WaitFailed(report=report)
+        return True

@@ -42,7 +42,7 @@ from pytest_kwait.framework.named_objects import (
     parse_named_uids,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
-from pytest_kwait.framework.registry import wait
+from pytest_kwait.framework.registry import condition_func, wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
 from pytest_kwait.framework.workload.conditions import WorkloadCondition
 from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag
@@ -52,13 +52,18 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
+    from pytest_kwait.wait.loop import ConditionFunc
 
 __all__ = [
     "DaemonPods",
     "DaemonSetPods",
     "DaemonSetStatus",
     "DaemonSets",
+    "check_daemon_pod_on_nodes",
+    "check_present_on_nodes",
+    "check_running_on_all_nodes",
     "is_started",
     "wait_for_daemon_set_pods_on_nodes",
     "wait_for_daemon_set_present_on_nodes",
@@ -353,10 +358,12 @@ class DaemonSets(BaseCondition):
 
 
 @wait(
-    limit="pod_start", summary="a daemon set's one available pod on each node that it is to run on"
+    limit="pod_start",
+    kind=DAEMON_SETS,
+    summary="a daemon set's one available pod on each eligible node",
 )
 def wait_for_daemon_set_running_on_all_nodes(
-    client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a set's pods once exactly one is available on each eligible node.
 
@@ -370,15 +377,20 @@ def wait_for_daemon_set_running_on_all_nodes(
     Source: daemonset/fixtures.go CheckRunningOnAllNodes.
     """
     goal = "have one available pod on each node that it is to run on"
-    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, least=1)
+    return DaemonSetPods(namespace, name, goal, is_running_and_ready, least=1)
 
 
-@wait(limit="pod_start", summary="a daemon set's one available pod on each of these nodes alone")
+@wait(
+    limit="pod_start",
+    kind=DAEMON_SETS,
+    kinds={"nodes": NODES},
+    summary="a daemon set's one available pod on each of these nodes alone",
+)
 def wait_for_daemon_set_pods_on_nodes(
     client: ApiClient,
     namespace: str,
-    daemon_set: str,
-    nodes: Any,
+    name: str,
+    nodes: KubernetesObjects,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a set's pods once exactly one is available on each given node.
@@ -399,14 +411,18 @@ def wait_for_daemon_set_pods_on_nodes(
     goal = f"have one available pod on {join_names(names)}{each}, and nowhere else"
     if not names:
         goal = "have no available pod"
-    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, nodes=names)
+    return DaemonSetPods(namespace, name, goal, is_running_and_ready, nodes=names)
 
 
-@wait(limit="pod_start", summary="a daemon set's one started pod on each of so many nodes")
+@wait(
+    limit="pod_start",
+    kind=DAEMON_SETS,
+    summary="a daemon set's one started pod on each of an exact number of nodes",
+)
 def wait_for_daemon_set_present_on_nodes(
     client: ApiClient,
     namespace: str,
-    daemon_set: str,
+    name: str,
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -426,12 +442,50 @@ def wait_for_daemon_set_present_on_nodes(
     number = check_count("count", count)
     least = f"{count_noun(number, 'node')} or more"
     goal = f"have one pod that has started on each node that it is to run on, {least}"
-    return DaemonSetPods(namespace, daemon_set, goal, is_started, least=number)
+    return DaemonSetPods(namespace, name, goal, is_started, least=number)
 
 
-@wait(limit="pod_start", summary="a daemon set that counts all its pods as scheduled and ready")
+def check_running_on_all_nodes(client: ApiClient, namespace: str, name: str) -> ConditionFunc:
+    """Return the condition of `wait_for_daemon_set_running_on_all_nodes`, to be polled.
+
+    Its arguments are those of the wait. Calls raise what the wait raises, but no WaitTimeout.
+
+    Source: daemonset/fixtures.go CheckRunningOnAllNodes.
+    """
+    return condition_func(wait_for_daemon_set_running_on_all_nodes, client, namespace, name)
+
+
+def check_daemon_pod_on_nodes(
+    client: ApiClient, namespace: str, name: str, nodes: KubernetesObjects
+) -> ConditionFunc:
+    """Return the condition of `wait_for_daemon_set_pods_on_nodes`, to be polled.
+
+    Its arguments are those of the wait. Calls raise what the wait raises, but no WaitTimeout.
+
+    Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
+    """
+    return condition_func(wait_for_daemon_set_pods_on_nodes, client, namespace, name, nodes)
+
+
+def check_present_on_nodes(
+    client: ApiClient, namespace: str, name: str, count: int
+) -> ConditionFunc:
+    """Return the condition of `wait_for_daemon_set_present_on_nodes`, to be polled.
+
+    Its arguments are those of the wait. Calls raise what the wait raises, but no WaitTimeout.
+
+    Source: daemonset/fixtures.go CheckPresentOnNodes.
+    """
+    return condition_func(wait_for_daemon_set_present_on_nodes, client, namespace, name, count)
+
+
+@wait(
+    limit="pod_start",
+    kind=DAEMON_SETS,
+    summary="a daemon set whose status has all pods scheduled and ready",
+)
 def wait_for_daemon_set_status(
-    client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a set once its status counts all desired pods as scheduled and ready.
 
@@ -443,12 +497,12 @@ def wait_for_daemon_set_status(
 
     Source: daemonset/fixtures.go CheckDaemonStatus.
     """
-    return DaemonSetStatus(namespace, daemon_set)
+    return DaemonSetStatus(namespace, name)
 
 
 @wait(
     limit="system_daemonset_startup",
-    summary="all daemon sets of a namespace, but for a few pods of each",
+    summary="all daemon sets of a namespace, except a few pods of each",
 )
 def wait_for_daemon_sets(
     client: ApiClient,

@@ -428,7 +428,7 @@ class ObservedDeployment(DeploymentCondition):
     """The controller has observed a generation of a Deployment, and its present one."""
 
     def __init__(self, namespace: str, deployment: str, generation: int) -> None:
-        self._generation = check_count("desired_generation", generation, least=1)
+        self._generation = check_count("generation", generation, least=1)
         goal = f"have generation {generation} observed"
         super().__init__(namespace, deployment, goal, sets=False, pods=False)
 
@@ -572,9 +572,13 @@ class ConditionReason(DeploymentCondition):
         return f"{text}; {count_of(self.current, 'availableReplicas')} available"
 
 
-@wait(limit="deployment", summary="a deployment whose pods are all updated and available")
+@wait(
+    limit="deployment",
+    kind=DEPLOYMENTS,
+    summary="a deployment whose pods are all updated and available",
+)
 def wait_for_deployment_complete(
-    client: ApiClient, namespace: str, deployment: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Deployment once exactly its replicas exist, all updated and available.
 
@@ -589,12 +593,16 @@ def wait_for_deployment_complete(
     Source: test/utils/deployment.go WaitForDeploymentComplete, and
     pkg/controller/deployment/util/deployment_util.go DeploymentComplete.
     """
-    return DeploymentComplete(namespace, deployment)
+    return DeploymentComplete(namespace, name)
 
 
-@wait(limit="deployment", summary="the same, within the bounds of its rolling update at every step")
+@wait(
+    limit="deployment",
+    kind=DEPLOYMENTS,
+    summary="a complete deployment, within the bounds of its rolling update at every step",
+)
 def wait_for_deployment_complete_and_check_rolling(
-    client: ApiClient, namespace: str, deployment: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a complete Deployment that kept the bounds of its strategy throughout.
 
@@ -609,14 +617,18 @@ def wait_for_deployment_complete_and_check_rolling(
 
     Source: test/utils/deployment.go WaitForDeploymentCompleteAndCheckRolling.
     """
-    return RollingUpdate(namespace, deployment)
+    return RollingUpdate(namespace, name)
 
 
-@wait(limit="deployment", summary="a deployment and its replica set at a revision, with an image")
+@wait(
+    limit="deployment",
+    kind=DEPLOYMENTS,
+    summary="a deployment and its replica set at a revision, with an image",
+)
 def wait_for_deployment_revision_and_image(
     client: ApiClient,
     namespace: str,
-    deployment: str,
+    name: str,
     revision: int | str,
     image: str,
     **options: Unpack[WaitOptions],
@@ -635,26 +647,25 @@ def wait_for_deployment_revision_and_image(
 
     Source: test/utils/deployment.go WaitForDeploymentRevisionAndImage.
     """
-    return RevisionAndImage(namespace, deployment, revision, image)
+    return RevisionAndImage(namespace, name, revision, image)
 
 
-@wait(limit="deployment", summary="a deployment with enough updated pods")
+@wait(limit="deployment", kind=DEPLOYMENTS, summary="a deployment with enough updated pods")
 def wait_for_deployment_updated_replicas_gte(
     client: ApiClient,
     namespace: str,
-    deployment: str,
-    min_updated_replicas: int,
-    desired_generation: int | None = None,
+    name: str,
+    min_count: int,
+    generation: int | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Deployment once at least `min_updated_replicas` of its pods are updated.
+    """Return a Deployment once at least `min_count` of its pods are updated.
 
     They need not run. Upstream's message reads a Deployment that it may never have received.
 
     Args:
-        min_updated_replicas: the minimum number; 0 or more.
-        desired_generation: the minimum observed generation, 1 or more; None for the one on the
-            server.
+        min_count: the minimum number; 0 or more.
+        generation: the minimum observed generation, 1 or more; None for the one on the server.
 
     Raises:
         WaitFailed: it is to have fewer pods, its progress deadline was missed, pods are refused,
@@ -662,18 +673,18 @@ def wait_for_deployment_updated_replicas_gte(
 
     Source: test/utils/deployment.go WaitForDeploymentUpdatedReplicasGTE.
     """
-    least = check_count("min_updated_replicas", min_updated_replicas)
-    generation = 1
-    if desired_generation is not None:
-        generation = check_count("desired_generation", desired_generation, least=1)
-    return UpdatedReplicas(namespace, deployment, least, generation)
+    least = check_count("min_count", min_count)
+    observed = 1 if generation is None else check_count("generation", generation, least=1)
+    return UpdatedReplicas(namespace, name, least, observed)
 
 
-@wait(limit="deployment", summary="a deployment of which a condition has a reason")
+@wait(
+    limit="deployment", kind=DEPLOYMENTS, summary="a deployment with a condition that has a reason"
+)
 def wait_for_deployment_with_condition(
     client: ApiClient,
     namespace: str,
-    deployment: str,
+    name: str,
     reason: str,
     condition: str,
     **options: Unpack[WaitOptions],
@@ -693,21 +704,25 @@ def wait_for_deployment_with_condition(
 
     Source: test/utils/deployment.go WaitForDeploymentWithCondition.
     """
-    return ConditionReason(namespace, deployment, reason, condition)
+    return ConditionReason(namespace, name, reason, condition)
 
 
-@wait(limit="deployment_short", summary="a deployment of which a generation has been observed")
+@wait(
+    limit="deployment_short",
+    kind=DEPLOYMENTS,
+    summary="a deployment whose controller has observed a generation",
+)
 def wait_for_observed_deployment(
     client: ApiClient,
     namespace: str,
-    deployment: str,
-    desired_generation: int,
+    name: str,
+    generation: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Deployment once its controller has observed its present generation.
 
     Args:
-        desired_generation: a minimum generation as well, for example from before an update; 1 or
+        generation: a minimum generation as well, for example from before an update; 1 or
             more.
 
     Raises:
@@ -715,4 +730,4 @@ def wait_for_observed_deployment(
 
     Source: test/utils/deployment.go WaitForObservedDeployment.
     """
-    return ObservedDeployment(namespace, deployment, desired_generation)
+    return ObservedDeployment(namespace, name, generation)

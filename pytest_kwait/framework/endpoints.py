@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
-from pytest_kwait.client.resource import ENDPOINT_SLICES, PODS, SERVICES
+from pytest_kwait.client.resource import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
     EvidenceScope,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -483,14 +484,14 @@ class EndpointCount(ServiceEndpoints):
     Args:
         namespace: the namespace of the service.
         service: its name.
-        expected_count: the exact number.
+        count: the exact number.
     """
 
     is_exact = True
 
-    def __init__(self, namespace: str, service: str, expected_count: int) -> None:
-        self.needed = check_count("expected_count", expected_count)
-        super().__init__(namespace, service, f"have {count_noun(expected_count, 'endpoint')}")
+    def __init__(self, namespace: str, service: str, count: int) -> None:
+        self.needed = check_count("count", count)
+        super().__init__(namespace, service, f"have {count_noun(count, 'endpoint')}")
 
     def _missing(self) -> str | None:
         if not len(self.slices):
@@ -647,37 +648,42 @@ def _shorten_names(names: Collection[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
-@wait(limit="endpoint_slice", summary="a service with an exact number of endpoints")
+@wait(limit="endpoint_slice", kind=SERVICES, summary="a service with an exact number of endpoints")
 def wait_for_endpoint_count(
     client: ApiClient,
     namespace: str,
-    service: str,
-    expected_count: int,
+    name: str,
+    count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a service's EndpointSlices once they have exactly `expected_count` addresses.
+    """Return a service's EndpointSlices once they have exactly `count` addresses.
 
     Counted as upstream: endpoints need not be ready, a first address counts once even in several
     slices, those of a dual-stack service count for each family, and a count of 0 requires an empty
     EndpointSlice. It replaces WaitForServiceEndpointsNum of earlier releases too.
 
     Args:
-        expected_count: the exact number; 0 or more.
+        count: the exact number; 0 or more.
 
     Raises:
         WaitFailed: the service was deleted, can have no endpoints, or its pods get no node.
 
     Source: endpointslice/wait.go WaitForEndpointCount.
     """
-    return EndpointCount(namespace, service, expected_count)
+    return EndpointCount(namespace, name, count)
 
 
-@wait(limit="endpoint_slice", summary="a service with endpoints at exactly these pods")
+@wait(
+    limit="endpoint_slice",
+    kind=SERVICES,
+    kinds={"pods": PODS},
+    summary="a service with endpoints at exactly these pods",
+)
 def wait_for_endpoint_pods(
     client: ApiClient,
     namespace: str,
-    service: str,
-    pods: Any,
+    name: str,
+    pods: KubernetesObjects,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once exactly these pods are behind them.
@@ -693,14 +699,18 @@ def wait_for_endpoint_pods(
 
     Source: endpointslice/wait.go WaitForEndpointPods.
     """
-    return EndpointPods(namespace, service, parse_pod_uids(pods))
+    return EndpointPods(namespace, name, parse_pod_uids(pods))
 
 
-@wait(limit="endpoint_slice", summary="a service with endpoints at exactly these ports of pods")
+@wait(
+    limit="endpoint_slice",
+    kind=SERVICES,
+    summary="a service with endpoints at exactly these ports of pods",
+)
 def wait_for_endpoint_ports(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     ports: Mapping[str, Sequence[int | str]],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -723,12 +733,17 @@ def wait_for_endpoint_ports(
     if not isinstance(given, Mapping):
         raise InvalidArgument("ports", given, "use a mapping of pods to lists of ports")
     wanted = {check_name("ports", pod): _parse_ports(each) for pod, each in given.items()}
-    return EndpointPorts(namespace, service, wanted)
+    return EndpointPorts(namespace, name, wanted)
 
 
-@wait(limit="kube_proxy_lag", summary="a service with ready endpoints on one node")
+@wait(
+    limit="kube_proxy_lag",
+    kind=SERVICES,
+    kinds={"node": NODES},
+    summary="a service with ready endpoints on one node",
+)
 def wait_for_endpoint_on_node(
-    client: ApiClient, namespace: str, service: str, node: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, node: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once its endpoints are ready and all on one node.
 
@@ -742,23 +757,24 @@ def wait_for_endpoint_on_node(
 
     Source: service/jig.go WaitForEndpointOnNode.
     """
-    return EndpointsOnNode(namespace, service, node)
+    return EndpointsOnNode(namespace, name, node)
 
 
 @wait(
     limit="endpoint_slice",
-    summary="a service of whose EndpointSlices a callable says that they are as awaited",
+    kind=SERVICES,
+    summary="a service whose EndpointSlices a callable accepts",
 )
 def wait_for_endpoint_slices(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     condition: Callable[[list[dict[str, Any]]], Any],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once a callable accepts them.
 
-    An exception of the callable ends the wait at once, but for a field that is not there yet.
+    An exception of the callable ends the wait at once, unless a field is not there yet.
 
     Args:
         condition: receives the slices sorted by name, and returns a bool or a verdict.
@@ -770,7 +786,7 @@ def wait_for_endpoint_slices(
     Source: endpointslice/wait.go WaitForEndpointSlices.
     """
     check_namespace(namespace)
-    selector = slice_selector(check_namespace(service, "service"))
+    selector = slice_selector(check_namespace(name, "service"))
     given: object = condition
     if not callable(given):
         raise InvalidArgument("condition", given, "use a callable that is given the list of slices")

@@ -285,7 +285,9 @@ def _timestamp_of(obj: dict[str, Any]) -> str:
 
 
 @wait(
-    limit="pod_event", summary="an event with a reason, with words in its message, about an object"
+    limit="pod_event",
+    kinds={"about": None},
+    summary="an event with a reason, with words in its message, about an object",
 )
 def wait_for_event(
     client: ApiClient,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 __all__ = [
     "AbsentObject",
     "BaseCondition",
+    "KubernetesObject",
+    "KubernetesObjects",
     "NamedObject",
     "NamedObjectStore",
     "NamedTarget",
     "ObjectCondition",
     "ObjectGoal",
+    "ObjectList",
+    "ObjectModel",
     "ProbeCondition",
     "controller_uid",
     "count_noun",
@@ -44,6 +48,29 @@ __all__ = [
 ]
 
 Obj: TypeAlias = "dict[str, Any]"
+
+
+class ObjectModel(Protocol):
+    """A model of the official client, such as `V1Pod`."""
+
+    openapi_types: ClassVar[Any]
+    """The types of its fields."""
+
+
+class ObjectList(ObjectModel, Protocol):
+    """A model of a list of objects, such as `V1PodList`."""
+
+    @property
+    def items(self) -> Any:
+        """The objects."""
+        ...
+
+
+KubernetesObject: TypeAlias = "Mapping[str, Any] | ObjectModel"
+"""An object as the API returns it, or as a model of the official client."""
+
+KubernetesObjects: TypeAlias = "str | KubernetesObject | Iterable[str | KubernetesObject]"
+"""Objects or their names; one, several, or a list as the API returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,37 +452,22 @@ def resolve_target(session: Session, target: object, deadline: Deadline) -> Name
     )
 
 
-_ARGUMENT_KINDS = {
-    "attachment": "volumeattachment",
-    "attachments": "volumeattachment",
-    "claim": "persistentvolumeclaim",
-    "claims": "persistentvolumeclaim",
-    "volume": "persistentvolume",
-    "volumes": "persistentvolume",
-}
-"""Kinds of arguments that are not named as their kind."""
-
-
-def strip_kind(argument: str, value: Any) -> Any:
+def strip_kind(value: Any, expected: Resource) -> Any:
     """Return the name in `kind/name`, or in each of a list of them.
 
-    Any other value, and one with another kind than the argument's, is returned unchanged.
+    Any other value, and one with another kind, is returned unchanged.
 
     Args:
-        argument: the name of the argument, for example `job` or `stateful_set`.
+        value: the value of an argument.
+        expected: the kind that the argument names.
     """
     if isinstance(value, list | tuple):
-        return type(value)(strip_kind(argument, each) for each in value)
+        return type(value)(strip_kind(each, expected) for each in value)
     kind, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not slash or "/" in name:
         return value
-    expected = _argument_resource(argument)
-    is_same = expected is not None and match_resource(BUILT_IN.values(), kind) == expected
-    return name if is_same else value
+    return value if match_resource((expected,), kind) is None else name
 
-
-_TARGETS = frozenset({"about", "controller", "target", "webhook"})
-"""Arguments that take `kind/name`."""
 
 _MODEL_VERSION = re.compile(r"^(?:Core)?V\d+(?:(?:alpha|beta)\d+)?")
 
@@ -474,36 +486,38 @@ class ObjectArgument(NamedTuple):
     uid: str
 
 
-def parse_object_argument(argument: str, value: object) -> ObjectArgument | None:
+def parse_object_argument(
+    argument: str, value: object, expected: Resource | None
+) -> ObjectArgument | None:
     """Return the name in place of an object, or of each of a list; None for any other value.
 
     Args:
-        argument: the name of the argument, for example `job` or `target`.
-        value: an object as the API returns it or as a model of the official client; for a
-            `target` also a list of these and of names, such as a PodList.
+        argument: the name of the argument, for messages.
+        value: an object as the API returns it or as a model of the official client; for any kind
+            also a list of these and of names, such as a PodList.
+        expected: the kind that the argument names; None if its value is `kind/name`.
 
     Raises:
         InvalidArgument: the object has no name, or another kind than the argument's.
     """
     items = _member(value, "items")
-    if isinstance(items, list) and argument == "target":
+    if isinstance(items, list) and expected is None:
         listed = _kind_of(value).removesuffix("List")
         version = _member(value, "apiVersion") or _member(value, "api_version") or ""
-        return _join_arguments([_parse_object(argument, one, listed, version) for one in items])
-    if isinstance(value, list | tuple) and argument == "target":
+        return _join_arguments(
+            [_parse_object(argument, one, None, listed, version) for one in items]
+        )
+    if isinstance(value, list | tuple) and expected is None:
         parsed = [
             ObjectArgument(one, {}, "")
             if _member(one, "metadata") is None
-            else _parse_object(argument, one)
+            else _parse_object(argument, one, None)
             for one in value
         ]
         return _join_arguments(parsed)
     if _member(value, "metadata") is None:
         return None
-    expected = _argument_resource(argument)
-    if expected is None and argument not in _TARGETS:
-        return None
-    return _parse_object(argument, value)
+    return _parse_object(argument, value, expected)
 
 
 def _join_arguments(parsed: Sequence[ObjectArgument]) -> ObjectArgument:
@@ -512,13 +526,12 @@ def _join_arguments(parsed: Sequence[ObjectArgument]) -> ObjectArgument:
 
 
 def _parse_object(
-    argument: str, value: object, kind: str = "", version: str = ""
+    argument: str, value: object, expected: Resource | None, kind: str = "", version: str = ""
 ) -> ObjectArgument:
     metadata = _member(value, "metadata")
     name = _member(metadata, "name")
     kind = _kind_of(value) or kind
     version = _member(value, "apiVersion") or _member(value, "api_version") or version
-    expected = _argument_resource(argument)
     if expected is not None and kind not in ("", expected.kind):
         valid = f"use a {expected.kind}, or its name"
         raise InvalidArgument(argument, _Short(value), valid)
@@ -545,14 +558,6 @@ def _kind_of(value: object) -> str:
         return str(value.get("kind") or "")
     named = str(_member(value, "kind") or "")
     return named or _MODEL_VERSION.sub("", type(value).__name__)
-
-
-def _argument_resource(argument: str) -> Resource | None:
-    """Return the kind that an argument names; None if it names none."""
-    if argument in _TARGETS:
-        return None
-    kind = _ARGUMENT_KINDS.get(argument, argument.replace("_", ""))
-    return match_resource(BUILT_IN.values(), kind)
 
 
 def controller_uid(obj: dict[str, Any]) -> str:

@@ -232,16 +232,16 @@ class StableController(_Controlled):
         return self.object.object()
 
 
-@wait(limit="controlled_pods", summary="a pod of any controller")
+@wait(limit="controlled_pods", kinds={"target": None}, summary="a pod of any controller")
 def wait_for_controlled_pods(
-    client: ApiClient, namespace: str, controller: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods of a controller once there is one.
 
     Pods that have ended, or are being deleted, do not count.
 
     Args:
-        controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+        target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`.
 
     Raises:
@@ -249,20 +249,24 @@ def wait_for_controlled_pods(
 
     Source: kubernetes/test/e2e/framework/resource/resources.go WaitForControlledPods.
     """
-    resource, name = parse_controller("controller", controller)
+    resource, name = parse_controller("target", target)
     return AnyPod(resource, namespace, name)
 
 
-@wait(limit="controlled_pods", summary="all pods of any controller in phase Running")
+@wait(
+    limit="controlled_pods",
+    kinds={"target": None},
+    summary="all pods of any controller in phase Running",
+)
 def wait_for_controlled_pods_running(
-    client: ApiClient, namespace: str, controller: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return the Running pods of a controller once it has the desired number or more.
 
     They need not be ready. As upstream, a controller without desired pods does not satisfy this.
 
     Args:
-        controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+        target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`.
 
     Raises:
@@ -270,16 +274,17 @@ def wait_for_controlled_pods_running(
 
     Source: kubernetes/test/e2e/framework/resource/resources.go WaitForControlledPodsRunning.
     """
-    resource, name = parse_controller("controller", controller)
+    resource, name = parse_controller("target", target)
     return RunningPods(resource, namespace, name)
 
 
 @wait(
     limit="controlled_pods",
+    kind=REPLICATION_CONTROLLERS,
     summary="a replication controller's exact number of pods in phase Running",
 )
 def wait_for_rc_pods_running(
-    client: ApiClient, namespace: str, rc: str, count: int, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a ReplicationController's Running pods once there are exactly `count`.
 
@@ -294,15 +299,16 @@ def wait_for_rc_pods_running(
 
     Source: kubernetes/test/utils/runners.go RCConfig.start.
     """
-    return RunningPods(REPLICATION_CONTROLLERS, namespace, rc, count, "rc")
+    return RunningPods(REPLICATION_CONTROLLERS, namespace, name, count, "rc")
 
 
 @wait(
     limit="controlled_pods",
-    summary="a replication controller that counts as many pods as it is to have",
+    kind=REPLICATION_CONTROLLERS,
+    summary="a replication controller whose status has its desired number of pods",
 )
 def wait_for_rc_to_stabilize(
-    client: ApiClient, namespace: str, rc: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicationController once it has observed its spec and has its pods.
 
@@ -313,4 +319,4 @@ def wait_for_rc_to_stabilize(
 
     Source: kubernetes/test/e2e/kubectl/kubectl.go waitForRCToStabilize.
     """
-    return StableController(REPLICATION_CONTROLLERS, namespace, rc, "rc")
+    return StableController(REPLICATION_CONTROLLERS, namespace, name, "rc")

@@ -1,10 +1,10 @@
 """The registry of waits: each is declared once, by a decorator over its condition.
 
-    @wait(limit="job", summary="a job that has failed")
+    @wait(limit="job", kind=JOBS, summary="a job that has failed")
     def wait_for_job_failed(
-        client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
+        client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
     ) -> ConditionOf[dict[str, Any]]:
-        return JobOutcome(namespace, job, ("Failed",))
+        return JobOutcome(namespace, name, ("Failed",))
 
 The function that callers see has the same arguments and returns the condition's result. Its
 fixture, its marker, its public export and its row in the docs follow from the declaration. A
@@ -16,6 +16,8 @@ special ones:
 
 - `client`: the official client.
 - `namespace`: the namespace of the objects.
+- `name`: the object, of the kind that is declared; an object or `kind/name` is taken as well.
+- `target`: an object of any kind, as `kind/name`; an object is taken as well.
 - `**options`: `timeout` (default: the declared limit) and the rest of `WaitOptions`.
 - `InvalidArgument`: an argument or option is invalid.
 - `ApiError`: the server refuses a request.
@@ -39,7 +41,9 @@ from pytest_kwait.errors import InvalidArgument, describe_value
 from pytest_kwait.framework.wait_names import VERB_MODULES, WAIT_MODULES
 
 if TYPE_CHECKING:
+    from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.wait.loop import ConditionFunc
 
 __all__ = [
     "DECLARED",
@@ -47,6 +51,7 @@ __all__ = [
     "WAITS",
     "ConditionOf",
     "Wait",
+    "condition_func",
     "condition_of",
     "custom_wait",
     "verb",
@@ -82,6 +87,8 @@ class Wait:
         bound: whether its function takes a client. `wait_for_cache_sync` does not; its marker
             takes resource names instead of informers.
         is_verb: whether its function changes objects; a verb has neither fixture nor marker.
+        kinds: the kinds of the arguments that name objects; None where the value names its kind.
+        has_model: whether its objects are of one kind, so that `as_model` applies to all of them.
         signature: the arguments of `make_condition`.
         make_condition: makes the condition from namespace and arguments, without a request; None
             if the function makes none.
@@ -96,6 +103,8 @@ class Wait:
     namespaced: bool = True
     bound: bool = True
     is_verb: bool = False
+    kinds: Mapping[str, Resource | None] = field(default_factory=dict, repr=False)
+    has_model: bool = True
     signature: inspect.Signature = field(default_factory=inspect.Signature, repr=False)
     make_condition: Callable[..., Any] | None = field(default=None, repr=False)
 
@@ -161,28 +170,39 @@ DECLARED: dict[str, Wait] = {}
 
 
 def wait(
-    *, limit: str, summary: str, poll: str = "poll"
+    *,
+    limit: str,
+    summary: str,
+    kind: Resource | None = None,
+    kinds: Mapping[str, Resource | None] | None = None,
+    has_model: bool = True,
+    poll: str = "poll",
 ) -> Callable[[Callable[P, ConditionOf[R]]], Callable[P, R]]:
     """Declare a wait: the decorated function returns the condition, the result waits for it.
 
     Args:
         limit: the name of the default limit in the timeout table.
         summary: the awaited state, as a phrase; read after "Wait for".
+        kind: the kind of the object that the argument `name` names; None without it.
+        kinds: the kinds of other arguments that name objects, by argument; None for `kind/name`.
+        has_model: whether the returned objects are of one kind.
         poll: the name of the default pause there.
     """
 
     def declare(declared: Callable[P, ConditionOf[R]]) -> Callable[P, R]:
-        make: Callable[..., Any] = _taking_objects(declared, checks_namespace=False)
-        entry = _declare(declared, limit, summary, poll, make_condition=partial(make, None))
-        called = _taking_objects(declared)
-        named = {*entry.signature.parameters, "client"}
+        named = _join_kinds(kind, kinds)
+        make: Callable[..., Any] = _taking_objects(declared, named, checks_namespace=False)
+        more = {"kinds": named, "has_model": has_model, "make_condition": partial(make, None)}
+        entry = _declare(declared, limit, summary, poll, **more)
+        called = _taking_objects(declared, named)
+        own = {*entry.signature.parameters, "client"}
 
         @wraps(declared)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             __tracebackhide__ = True
             condition = called(*args, **kwargs)
             client = args[0] if args else kwargs["client"]
-            options = {name: value for name, value in kwargs.items() if name not in named}
+            options = {name: value for name, value in kwargs.items() if name not in own}
             return cast("R", _run(client, condition, options, entry))
 
         vars(run)["__signature__"] = _result_signature(declared)
@@ -192,35 +212,49 @@ def wait(
 
 
 def custom_wait(
-    *, limit: str, summary: str, condition: Callable[..., Any]
+    *,
+    limit: str,
+    summary: str,
+    kinds: Mapping[str, Resource | None],
+    condition: Callable[..., Any],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a wait whose function waits by itself.
 
     Args:
         limit: the name of the default limit in the timeout table.
         summary: the awaited state, as a phrase; read after "Wait for".
+        kinds: the kinds of the arguments that name objects; None for `kind/name`.
         condition: makes what the function awaits; takes its arguments without client and options.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        make = _taking_objects(condition, checks_namespace=False)
-        _declare(function, limit, summary, make_condition=make)
-        return _taking_objects(function)
+        make = _taking_objects(condition, kinds, checks_namespace=False)
+        _declare(function, limit, summary, kinds=kinds, make_condition=make)
+        return _taking_objects(function, kinds)
 
     return declare
 
 
-def verb(*, limit: str, summary: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def verb(
+    *,
+    limit: str,
+    summary: str,
+    kind: Resource | None = None,
+    kinds: Mapping[str, Resource | None] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare a function that changes objects and waits; it has neither fixture nor marker.
 
     Args:
         limit: the name of the default limit in the timeout table.
         summary: the objects that it returns, as a phrase.
+        kind: the kind of the object that the argument `name` names; None without it.
+        kinds: the kinds of other arguments that name objects, by argument; None for `kind/name`.
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        _declare(function, limit, summary, is_verb=True, make_condition=None)
-        return _taking_objects(function)
+        named = _join_kinds(kind, kinds)
+        _declare(function, limit, summary, is_verb=True, kinds=named, make_condition=None)
+        return _taking_objects(function, named)
 
     return declare
 
@@ -231,6 +265,40 @@ def condition_of(function: Callable[..., Any]) -> Callable[..., Any]:
     if make is None:
         raise InvalidArgument("function", function.__name__, "use a declared wait")
     return make
+
+
+def condition_func(wait: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> ConditionFunc:
+    """Return the condition of a declared wait, for `wait.poll_immediate` and its like.
+
+    Each call lists the objects once. Settings in force apply, but for the limit and the interval,
+    which belong to the caller's loop.
+
+    Args:
+        wait: the wait.
+        *args: its arguments, from the client on.
+        **kwargs: its keyword arguments, without options.
+    """
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.engine.options import resolve_options
+    from pytest_kwait.engine.waiter import PolledCondition
+
+    declared = inspect.unwrap(wait)
+    make: Callable[..., Any] = _taking_objects(declared, DECLARED[declared.__name__].kinds)
+    condition = make(*args, **kwargs)
+    if getattr(condition, "is_trivial", False):
+        return lambda: True
+    client: Any = args[0] if args else kwargs["client"]
+    session = Session.of(client)
+    if hasattr(condition, "session"):
+        condition.session = session
+    settings = resolve_options({}, timeout="single_call", session=session)
+    return PolledCondition(session, condition, settings)
+
+
+def _join_kinds(
+    kind: Resource | None, kinds: Mapping[str, Resource | None] | None
+) -> dict[str, Resource | None]:
+    return ({} if kind is None else {"name": kind}) | dict(kinds or {})
 
 
 def _declare(
@@ -256,32 +324,43 @@ def _declare(
     return entry
 
 
-def _taking_objects(function: Callable[P, R], *, checks_namespace: bool = True) -> Callable[P, R]:
+def _taking_objects(
+    function: Callable[P, R],
+    kinds: Mapping[str, Resource | None],
+    *,
+    checks_namespace: bool = True,
+) -> Callable[P, R]:
     """Return a function that takes objects, and `kind/name`, wherever a name is taken.
 
     An argument `uid` that is not given is that of the object.
 
     Args:
         function: the function.
+        kinds: the kinds of its arguments that name objects; None for `kind/name`.
         checks_namespace: whether an object of another namespace is an error; False where the
             namespace is not known yet.
     """
     parameters = inspect.signature(function).parameters
     names = tuple(parameters)
-    named = {name for name, each in parameters.items() if str(each.annotation) in _NAME_TYPES}
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
         __tracebackhide__ = True
         if not any(map(_is_special, (*args, *kwargs.values()))):
             return function(*args, **kwargs)
+        from pytest_kwait.client.resource import NAMESPACES
         from pytest_kwait.framework.named_objects import parse_object_argument, strip_kind
 
         # Python reports arguments beyond those that there are.
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        values = {name: strip_kind(name, value) for name, value in given.items()}
-        for name in named & given.keys():
-            parsed = parse_object_argument(name, given[name])
+        values = dict(given)
+        for name, kind in {**kinds, "namespace": NAMESPACES}.items():
+            if name not in given or name not in parameters:
+                continue
+            values[name] = given[name] if kind is None else strip_kind(given[name], kind)
+            # A list of objects is read by the wait, which needs their UIDs.
+            several = "KubernetesObjects" in str(parameters[name].annotation)
+            parsed = None if several else parse_object_argument(name, given[name], kind)
             if parsed is None:
                 continue
             values[name] = parsed.value
@@ -294,9 +373,6 @@ def _taking_objects(function: Callable[P, R], *, checks_namespace: bool = True) 
         return function(*positional, *args[len(names) :], **values, **twice)
 
     return cast("Callable[P, R]", call)
-
-
-_NAME_TYPES = frozenset({"str", "str | None", "str | Sequence[str]"})
 
 
 def _is_special(value: object) -> bool:

@@ -213,9 +213,9 @@ class ObservedReplicaSet(_ReplicaSetCondition):
         return (self.object.ending() or Pending(lag)) if lag else Met()
 
 
-@wait(limit="replica_set", summary="a replica set whose pods are all ready")
+@wait(limit="replica_set", kind=REPLICA_SETS, summary="a replica set whose pods are all ready")
 def wait_for_ready_replica_set(
-    client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once it has exactly its desired pods, all of them ready.
 
@@ -227,24 +227,28 @@ def wait_for_ready_replica_set(
 
     Source: replicaset/wait.go WaitForReadyReplicaSet.
     """
-    return ReadyReplicaSet(namespace, replica_set)
+    return ReadyReplicaSet(namespace, name)
 
 
-@wait(limit="replica_set", summary="a replica set with an exact number of available pods")
+@wait(
+    limit="replica_set",
+    kind=REPLICA_SETS,
+    summary="a replica set with an exact number of available pods",
+)
 def wait_for_replica_set_target_available_replicas(
     client: ApiClient,
     namespace: str,
-    replica_set: str,
-    target_replicas: int,
+    name: str,
+    count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a ReplicaSet once exactly `target_replicas` of its pods are available.
+    """Return a ReplicaSet once exactly `count` of its pods are available.
 
     A pod is available once it has been ready for `minReadySeconds`. A surplus available pod is as
     wrong as a missing one; other pods may exist.
 
     Args:
-        target_replicas: the number of pods; 0 or more.
+        count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: it is to have fewer pods, too many of them are stuck or refused, or it was
@@ -252,16 +256,20 @@ def wait_for_replica_set_target_available_replicas(
 
     Source: replicaset/wait.go WaitForReplicaSetTargetAvailableReplicas.
     """
-    target = check_count("target_replicas", target_replicas)
-    return AvailableReplicas(namespace, replica_set, target)
+    target = check_count("count", count)
+    return AvailableReplicas(namespace, name, target)
 
 
-@wait(limit="poll_short", summary="a replica set that is to have an exact number of pods")
+@wait(
+    limit="poll_short",
+    kind=REPLICA_SETS,
+    summary="a replica set whose spec has an exact number of replicas",
+)
 def wait_for_replica_set_target_spec_replicas(
     client: ApiClient,
     namespace: str,
-    replica_set: str,
-    target_replicas: int,
+    name: str,
+    count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once its controller has observed the target replicas.
@@ -269,20 +277,24 @@ def wait_for_replica_set_target_spec_replicas(
     Pods are ignored.
 
     Args:
-        target_replicas: the number in its spec; 0 or more.
+        count: the number in its spec; 0 or more.
 
     Raises:
         WaitFailed: the ReplicaSet was deleted.
 
     Source: test/e2e/apps/deployment.go waitForReplicaSetTargetSpecReplicas.
     """
-    target = check_count("target_replicas", target_replicas)
-    return SpecReplicas(namespace, replica_set, target)
+    target = check_count("count", count)
+    return SpecReplicas(namespace, name, target)
 
 
-@wait(limit="poll_short", summary="a replica set with as many pods as it is to have")
+@wait(
+    limit="poll_short",
+    kind=REPLICA_SETS,
+    summary="a replica set with its desired number of pods",
+)
 def wait_for_replica_set_desired_replicas(
-    client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once it has exactly its desired pods, in any state.
 
@@ -292,21 +304,25 @@ def wait_for_replica_set_desired_replicas(
     Source: test/e2e/apps/deployment.go waitForReplicaSetDesiredReplicas, and
     test/utils/replicaset.go WaitRSStable.
     """
-    return DesiredReplicas(namespace, replica_set)
+    return DesiredReplicas(namespace, name)
 
 
-@wait(limit="poll_short", summary="a replica set of which a generation has been observed")
+@wait(
+    limit="poll_short",
+    kind=REPLICA_SETS,
+    summary="a replica set whose controller has observed a generation",
+)
 def wait_for_observed_replica_set(
     client: ApiClient,
     namespace: str,
-    replica_set: str,
-    desired_generation: int,
+    name: str,
+    generation: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once its controller has observed its present generation.
 
     Args:
-        desired_generation: a minimum generation as well, for example from before an update; 1 or
+        generation: a minimum generation as well, for example from before an update; 1 or
             more.
 
     Raises:
@@ -315,5 +331,5 @@ def wait_for_observed_replica_set(
     Source: as test/utils/deployment.go WaitForObservedDeployment; upstream asks this of a
     ReplicaSet only beside other things.
     """
-    generation = check_count("desired_generation", desired_generation, least=1)
-    return ObservedReplicaSet(namespace, replica_set, generation)
+    generation = check_count("generation", generation, least=1)
+    return ObservedReplicaSet(namespace, name, generation)

@@ -7,7 +7,7 @@ Source: kubernetes/test/e2e/framework/service/wait.go and jig.go, network/utils.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import SERVICES
@@ -96,9 +96,13 @@ def _has_no_load_balancer(obj: Obj) -> Verdict:
     return Pending(f"still has ingress {', '.join(points)}") if points else Met()
 
 
-@wait(limit="load_balancer_create", summary="a service whose load balancer has an address")
+@wait(
+    limit="load_balancer_create",
+    kind=SERVICES,
+    summary="a service whose load balancer has an address",
+)
 def wait_for_load_balancer(
-    client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a service of type LoadBalancer once each ingress, at least one, has an address.
 
@@ -110,15 +114,19 @@ def wait_for_load_balancer(
     Source: service/jig.go WaitForLoadBalancer.
     """
     return _service(
-        namespace, service, ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
+        namespace, name, ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
     )
 
 
-@wait(limit="load_balancer_create", summary="a service whose load balancer has another address")
+@wait(
+    limit="load_balancer_create",
+    kind=SERVICES,
+    summary="a service whose load balancer has another address",
+)
 def wait_for_new_ingress_ip(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     existing_ip: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
@@ -143,12 +151,12 @@ def wait_for_new_ingress_ip(
         return Met() if points[0] != before else Pending(f"ingress is {before} still")
 
     goal = ObjectGoal(f"have another ingress than {before}", evaluate, alive=True)
-    return _service(namespace, service, goal)
+    return _service(namespace, name, goal)
 
 
-@wait(limit="load_balancer_cleanup", summary="a service without load balancer")
+@wait(limit="load_balancer_cleanup", kind=SERVICES, summary="a service without load balancer")
 def wait_for_load_balancer_destroy(
-    client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it has no load balancer; None if it does not exist.
 
@@ -157,17 +165,35 @@ def wait_for_load_balancer_destroy(
     Source: service/jig.go WaitForLoadBalancerDestroy.
     """
     goal = ObjectGoal("lose its load balancer", _has_no_load_balancer, gone=True)
-    return _service(namespace, service, goal)
+    return _service(namespace, name, goal)
 
 
+@overload
+def wait_for_service_updated_with_finalizer(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    present: Literal[True] = True,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]: ...
+@overload
+def wait_for_service_updated_with_finalizer(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    present: bool,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any] | None: ...
 @wait(
-    limit="load_balancer_create", summary="a service with the load balancer's finalizer, or without"
+    limit="load_balancer_create",
+    kind=SERVICES,
+    summary="a service with the load balancer's finalizer, or without",
 )
 def wait_for_service_updated_with_finalizer(
     client: ApiClient,
     namespace: str,
-    service: str,
-    has_finalizer: bool = True,
+    name: str,
+    present: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it has, or no longer has, the load balancer's finalizer.
@@ -175,25 +201,25 @@ def wait_for_service_updated_with_finalizer(
     The finalizer is `service.kubernetes.io/load-balancer-cleanup`.
 
     Args:
-        has_finalizer: False to wait until it is gone.
+        present: False to wait until it is gone.
 
     Returns:
-        The service; None if `has_finalizer` is False and the service does not exist.
+        The service; None if `present` is False and the service does not exist.
 
     Raises:
         WaitFailed: the service was deleted before it had the finalizer.
 
     Source: service/wait.go WaitForServiceUpdatedWithFinalizer.
     """
-    wanted = check_bool("has_finalizer", has_finalizer)
-    return _service(namespace, service, finalizer_goal(FINALIZER, wanted))
+    wanted = check_bool("present", present)
+    return _service(namespace, name, finalizer_goal(FINALIZER, wanted))
 
 
-@wait(limit="load_balancer_create", summary="a service that is gone, by its UID")
+@wait(limit="load_balancer_create", kind=SERVICES, summary="a service that is gone, by its UID")
 def wait_for_service_deleted_with_finalizer(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
@@ -207,27 +233,51 @@ def wait_for_service_deleted_with_finalizer(
 
     Source: service/wait.go WaitForServiceDeletedWithFinalizer.
     """
-    return _absent_service(namespace, service, uid)
+    return _absent_service(namespace, name, uid)
 
 
-@wait(limit="service_start", summary="a service that is there, or gone")
+@overload
 def wait_for_service(
     client: ApiClient,
     namespace: str,
-    service: str,
-    exist: bool = True,
+    name: str,
+    present: Literal[True] = True,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]: ...
+@overload
+def wait_for_service(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    present: Literal[False],
+    **options: Unpack[WaitOptions],
+) -> None: ...
+@overload
+def wait_for_service(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    present: bool,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any] | None: ...
+@wait(limit="service_start", kind=SERVICES, summary="a service that is there, or gone")
+def wait_for_service(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    present: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it exists, or None once it is gone.
 
     Args:
-        exist: False to wait until it is gone.
+        present: False to wait until it is gone.
 
     Source: network/utils.go WaitForService.
     """
-    if not check_bool("exist", exist):
-        return _absent_service(namespace, service, None)
-    return _service(namespace, service, ObjectGoal("get created", lambda obj: Met()))
+    if not check_bool("present", present):
+        return _absent_service(namespace, name, None)
+    return _service(namespace, name, ObjectGoal("get created", lambda obj: Met()))
 
 
 def _service(namespace: str, name: str, goal: ObjectGoal) -> NamedObject:
@@ -351,11 +401,15 @@ class AnsweringService(ServiceEndpoints):
         (self._reason,) = answers
 
 
-@wait(limit="service_reachability", summary="a service behind which a pod answers anything")
+@wait(
+    limit="service_reachability",
+    kind=SERVICES,
+    summary="a service behind which a pod answers anything",
+)
 def wait_for_service_reachable(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     port: int | str | None = None,
     path: str = "",
     scheme: str = "http",
@@ -378,14 +432,14 @@ def wait_for_service_reachable(
 
     Source: service/jig.go CheckServiceReachability, and test/e2e/network/proxy.go.
     """
-    return AnsweringService(namespace, service, port, path, scheme, any_answer=True)
+    return AnsweringService(namespace, name, port, path, scheme, any_answer=True)
 
 
-@wait(limit="service_responding", summary="a service that answers with success")
+@wait(limit="service_responding", kind=SERVICES, summary="a service that answers with success")
 def wait_for_service_responding(
     client: ApiClient,
     namespace: str,
-    service: str,
+    name: str,
     port: int | str | None = None,
     path: str = "",
     scheme: str = "http",
@@ -407,7 +461,7 @@ def wait_for_service_responding(
 
     Source: service/util.go TestReachableHTTP, which requests the address itself.
     """
-    return AnsweringService(namespace, service, port, path, scheme, any_answer=False)
+    return AnsweringService(namespace, name, port, path, scheme, any_answer=False)
 
 
 def _check_port(port: object) -> str:

@@ -350,28 +350,26 @@ class _StatefulSetCondition(WorkloadCondition):
 
 
 class StatefulSetPods(_StatefulSetCondition):
-    """Exactly `pods_running` pods run; the first ones are ready, the others not.
+    """Exactly `count` pods run; the first ones are ready, the others not.
 
     Args:
-        pods_running: the number of pods.
-        pods_ready: the number of ready pods, counted from the lowest ordinal.
+        count: the number of pods.
+        ready_count: the number of ready pods, counted from the lowest ordinal.
     """
 
-    def __init__(
-        self, namespace: str, stateful_set: str, pods_running: int, pods_ready: int
-    ) -> None:
-        self._wanted = check_count("pods_running", pods_running)
-        self._ready = check_count("pods_ready", pods_ready)
-        if pods_ready > pods_running:
+    def __init__(self, namespace: str, stateful_set: str, count: int, ready_count: int) -> None:
+        self._wanted = check_count("count", count)
+        self._ready = check_count("ready_count", ready_count)
+        if ready_count > count:
             raise InvalidArgument(
-                "pods_ready", pods_ready, f"use no more than pods_running, which is {pods_running}"
+                "ready_count", ready_count, f"use no more than count, which is {count}"
             )
         self._what = "Running and ready"
-        if pods_ready < pods_running:
-            first = f"the first {pods_ready} ready and the others not"
-            self._what = f"Running, {first if pods_ready else 'none of them ready'}"
+        if ready_count < count:
+            first = f"the first {ready_count} ready and the others not"
+            self._what = f"Running, {first if ready_count else 'none of them ready'}"
         super().__init__(
-            namespace, stateful_set, f"have exactly {count_noun(pods_running, 'pod')}, {self._what}"
+            namespace, stateful_set, f"have exactly {count_noun(count, 'pod')}, {self._what}"
         )
 
     def _classify(
@@ -546,26 +544,27 @@ def _replicas(stateful_set: dict[str, Any]) -> str:
 
 @wait(
     limit="stateful_set",
-    summary="a stateful set of which so many pods run, the first of them ready",
+    kind=STATEFUL_SETS,
+    summary="a stateful set with an exact number of running pods, the first of them ready",
 )
 def wait_for_stateful_set_running(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
-    pods_running: int,
-    pods_ready: int,
+    name: str,
+    count: int,
+    ready_count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a set's pods once exactly `pods_running` run, the first of them ready.
+    """Return a set's pods once exactly `count` run, the first of them ready.
 
     The pods are sorted by ordinal. This follows an ordered start step by step: exactly
-    `pods_running` pods are in phase Running, the `pods_ready` lowest ordinals are ready, and the
+    `count` pods are in phase Running, the `ready_count` lowest ordinals are ready, and the
     rest are not. Upstream gives up as soon as there are too many pods; here the set may be scaling
     down. Positions count from the set's first ordinal; upstream always counts from 0.
 
     Args:
-        pods_running: the exact number of pods; 0 or more.
-        pods_ready: the number of ready ones; `pods_running` at most.
+        count: the exact number of pods; 0 or more.
+        ready_count: the number of ready ones; `count` at most.
 
     Raises:
         WaitFailed: a pod is stuck, or blocks those after it, the set is to have another number of
@@ -573,14 +572,18 @@ def wait_for_stateful_set_running(
 
     Source: statefulset/wait.go WaitForRunning.
     """
-    return StatefulSetPods(namespace, stateful_set, pods_running, pods_ready)
+    return StatefulSetPods(namespace, name, count, ready_count)
 
 
-@wait(limit="stateful_set", summary="a stateful set's exact number of pods, all Running and ready")
+@wait(
+    limit="stateful_set",
+    kind=STATEFUL_SETS,
+    summary="a stateful set's exact number of pods, all Running and ready",
+)
 def wait_for_stateful_set_running_and_ready(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
+    name: str,
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -597,14 +600,19 @@ def wait_for_stateful_set_running_and_ready(
 
     Source: statefulset/wait.go WaitForRunningAndReady.
     """
-    return StatefulSetPods(namespace, stateful_set, count, count)
+    return StatefulSetPods(namespace, name, count, count)
 
 
-@wait(limit="stateful_set", summary="one pod of a stateful set that is Running and ready")
+@wait(
+    limit="stateful_set",
+    kind=STATEFUL_SETS,
+    kinds={"pod": PODS},
+    summary="one pod of a stateful set that is Running and ready",
+)
 def wait_for_stateful_set_pod_ready(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
+    name: str,
     pod: str,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
@@ -621,14 +629,18 @@ def wait_for_stateful_set_pod_ready(
 
     Source: statefulset/wait.go WaitForPodReady.
     """
-    return StatefulSetPod(namespace, stateful_set, pod)
+    return StatefulSetPod(namespace, name, pod)
 
 
-@wait(limit="stateful_set", summary="a stateful set that counts so many pods")
+@wait(
+    limit="stateful_set",
+    kind=STATEFUL_SETS,
+    summary="a stateful set whose status has an exact number of pods",
+)
 def wait_for_stateful_set_status_replicas(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
+    name: str,
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
@@ -642,14 +654,18 @@ def wait_for_stateful_set_status_replicas(
 
     Source: statefulset/wait.go WaitForStatusReplicas.
     """
-    return StatefulSetStatus(namespace, stateful_set, "replicas", count)
+    return StatefulSetStatus(namespace, name, "replicas", count)
 
 
-@wait(limit="stateful_set", summary="a stateful set that counts so many ready pods")
+@wait(
+    limit="stateful_set",
+    kind=STATEFUL_SETS,
+    summary="a stateful set whose status has an exact number of ready pods",
+)
 def wait_for_stateful_set_status_ready_replicas(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
+    name: str,
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
@@ -664,14 +680,18 @@ def wait_for_stateful_set_status_ready_replicas(
 
     Source: statefulset/wait.go WaitForStatusReadyReplicas.
     """
-    return StatefulSetStatus(namespace, stateful_set, "readyReplicas", count)
+    return StatefulSetStatus(namespace, name, "readyReplicas", count)
 
 
-@wait(limit="stateful_set", summary="a stateful set that counts so many available pods")
+@wait(
+    limit="stateful_set",
+    kind=STATEFUL_SETS,
+    summary="a stateful set whose status has an exact number of available pods",
+)
 def wait_for_stateful_set_status_available_replicas(
     client: ApiClient,
     namespace: str,
-    stateful_set: str,
+    name: str,
     count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
@@ -688,4 +708,4 @@ def wait_for_stateful_set_status_available_replicas(
 
     Source: statefulset/wait.go WaitForStatusAvailableReplicas.
     """
-    return StatefulSetStatus(namespace, stateful_set, "availableReplicas", count)
+    return StatefulSetStatus(namespace, name, "availableReplicas", count)

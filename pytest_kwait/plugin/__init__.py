@@ -11,11 +11,13 @@ Contents: code that needs pytest. Everything else belongs to `suite`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from importlib.machinery import PathFinder
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,45 +29,125 @@ from pytest_kwait.plugin.run import (
     register_fixtures_on_use,
     uses_plugin,
 )
-from pytest_kwait.suite.config.options import OPTIONS
+from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from pytest_kwait.suite.config.options import SettingDefinition
 
 
 _ENGINE = "pytest_kwait.engine"
 
 
 _KWAIT_MARKER = (
-    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
+    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep, "
+    "namespace_scope): settings of "
     "these tests; the marker nearest to the test wins, timeouts are merged name by name."
 )
-_MANIFESTS_MARKER = (
-    "manifests(*files, validate='strict'): apply manifests in the test's namespace before it "
-    "starts; paths are relative to the test's file, then to rootdir."
+_MARKERS = (
+    "kwait_manifests(*files, validate='strict', namespace=None, **variables): apply manifests in "
+    "the test's namespace before it starts; paths are relative to the test's file, then to "
+    "rootdir.",
+    "kwait_serial: run alone on the cluster; the test waits until no other test uses it.",
+    "kwait_disruptive: the test disturbs its cluster; implies serial.",
+    "kwait_slow: the test takes long.",
 )
-_SIMPLE_MARKERS = (
-    "serial: run alone on the cluster; the test waits until no other test uses it.",
-    "disruptive: the test disturbs its cluster; implies serial.",
-    "slow: the test takes long.",
+_PLAIN_MARKERS_HELP = (
+    "whether the markers kwait_manifests, kwait_serial, kwait_disruptive and kwait_slow are known "
+    "without kwait_ as well"
 )
+_SKIP_MARKERS = (
+    "kwait_skip_unless_server_version_gte(version): skip on servers before this version.",
+    "kwait_skip_unless_node_count_is_at_least(count): skip on clusters with fewer nodes.",
+    "kwait_skip_unless_provider_is(*names): skip on clusters of other providers.",
+    "kwait_skip_if_provider_is(*names): skip on clusters of these providers.",
+    "kwait_skip_if_missing_resource(*names): skip where a resource (`gateways.gateway."
+    "networking.k8s.io`) is not served.",
+    "kwait_skip_unless_feature_gate_enabled(*names): skip where a feature gate of the API server "
+    "is off.",
+)
+
+
+_GROUP_NOTES = {
+    "cluster": " (each option is also KWAIT_... in the environment and kwait_... in ini files)",
+    "waits": " (SECONDS: 90, 500ms, 2s or 1m30s)",
+}
+
+
+class _Switch(argparse.Action):
+    """An option without a value, and its opposite: `--kwait-x` and `--kwait-no-x`."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, _values: object, flag: str | None = ""
+    ) -> None:
+        """Store the text that the environment and ini files take."""
+        setattr(namespace, self.dest, "true" if flag == self.option_strings[0] else "false")
+
+
+class _PlainImports:
+    """Finds our modules before pytest does, which would rewrite their asserts.
+
+    pytest does that for all modules of a plugin's package: that costs a quarter of a second in a
+    run of one test, and much more where it cannot write its bytecode.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of ours; None for all others."""
+        if name.startswith("pytest_kwait."):
+            return PathFinder.find_spec(name, path, target)
+        return None
+
+
+class KwaitHooks:
+    """Hooks that other plugins implement.
+
+    Defined here since a module of their own would cost each run more than all of them.
+    """
+
+    def pytest_kwait_cluster_providers(self, config: pytest.Config) -> Any:
+        """Return further providers for `--kwait-cluster`.
+
+        Called when a run first needs its cluster, in the process that owns it.
+
+        Returns:
+            functions by name that take a `ClusterRequest` and return a `Provider`, both of
+            `pytest_kwait.clusters`.
+        """
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that other plugins implement."""
+    pluginmanager.add_hookspecs(KwaitHooks)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add an option and an ini name for each setting; values are read in `settings`."""
-    group = parser.getgroup("kwait", "Kubernetes end-to-end waits (pytest-kwait)")
-    for definition in OPTIONS:
-        default = definition.default
-        shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
-        text = f"{definition.help}{shown}".replace("%", "%%")
-        group.addoption(
-            definition.flag,
-            dest=definition.ini,
-            action="append" if definition.repeatable else "store",
-            metavar=definition.metavar,
-            help=f"{text}; also {definition.env} and ini {definition.ini}",
-        )
-        parser.addini(definition.ini, definition.help, type="string", default=None)
+    """Add options and ini names, one for each setting; values are read in `settings`."""
+    _refuse_values_of_switches(pluginmanager.getplugin("pytestconfig"))
+    for title, definitions in OPTION_GROUPS:
+        note = _GROUP_NOTES.get(title, "")
+        group = parser.getgroup(f"kwait {title}", f"pytest-kwait: {title}{note}")
+        for definition in definitions:
+            values: dict[str, Any] = {"metavar": definition.metavar, "action": "store"}
+            if definition.kind == "bool":
+                values = {"action": _Switch}
+            elif definition.repeatable:
+                values["action"] = "append"
+            group.addoption(
+                *definition.flags, dest=definition.ini, help=_help(definition), **values
+            )
+            parser.addini(
+                definition.ini, f"the same as {definition.flag}", type="string", default=None
+            )
+    parser.addini("kwait_plain_markers", _PLAIN_MARKERS_HELP, type="bool", default=False)
     register(pluginmanager, ("pytest_kwait.plugin.run",))
 
 
@@ -86,11 +168,24 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; activate the plugin if any setting is given."""
+    sys.meta_path.insert(0, _PlainImports)
+    config.add_cleanup(lambda: sys.meta_path.remove(_PlainImports))
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
-    for line in (_KWAIT_MARKER, _MANIFESTS_MARKER, *_SIMPLE_MARKERS):
+    for line in (_KWAIT_MARKER, *_MARKERS, *_SKIP_MARKERS):
         config.addinivalue_line("markers", line)
-    if config.getoption("markers"):
+    if config.getini("kwait_plain_markers"):
+        for line in _MARKERS:
+            name = line.partition(":")[0]
+            plain = name.removeprefix("kwait_")
+            config.addinivalue_line("markers", f"{plain}: the same as {name}.")
+    if config.getoption("markers") and config.get_verbosity() <= 0:
+        config.addinivalue_line(
+            "markers",
+            "wait_for_...(*args, **options): before the test starts, wait as the fixture of that "
+            f"name does; {len(WAIT_NAMES)} markers: pytest --markers -v lists them.",
+        )
+    elif config.getoption("markers"):
         from pytest_kwait.framework.registry import WAITS
 
         for name, wait in WAITS.items():
@@ -115,8 +210,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
         from pytest_kwait.plugin.fixtures import add_docstrings
 
-        add_docstrings()
-        register_fixtures(config.pluginmanager)
+        add_docstrings(with_family=config.get_verbosity() <= 0)
+        omitted: frozenset[str] = frozenset()
+        if config.getoption("showfixtures") and config.get_verbosity() <= 0:
+            from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+            # One stands for all.
+            omitted = WAIT_NAMES - {"wait_for"}
+        register_fixtures(config.pluginmanager, omitted)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -164,9 +265,31 @@ def _is_configured(config: pytest.Config) -> bool:
         return True
 
 
+def _refuse_values_of_switches(config: pytest.Config | None) -> None:
+    """Refuse `--kwait-no-janitor`; argparse's own message does not say what is valid."""
+    if config is None:
+        return
+    try:
+        addopts = config.getini("addopts")
+    except ValueError:
+        addopts = []  # registered before pytest has read its ini file
+    extra = os.environ.get("PYTEST_ADDOPTS", "").split()
+    given = (*config.invocation_params.args, *addopts, *extra)
+    if any(str(each).startswith("--kwait-") and "=" in str(each) for each in given):
+        from pytest_kwait.plugin.settings import check_switches
+
+        check_switches([str(each) for each in given])
+
+
+def _help(definition: SettingDefinition) -> str:
+    default = definition.default
+    shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
+    return f"{definition.help}{shown}".replace("%", "%%")
+
+
 def _format_default(default: object) -> str:
     if isinstance(default, bool):
-        return str(default).lower()
+        return "on" if default else "off"
     if isinstance(default, tuple):
         return ",".join(default)
     return f"{default:g}" if isinstance(default, float) else str(default)

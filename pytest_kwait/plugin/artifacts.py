@@ -15,7 +15,6 @@ artifacts are written before it does.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import threading
@@ -34,8 +33,15 @@ from pytest_kwait.plugin.failures import (
     failure_of,
     namespaces_of,
     redaction_of,
+    relative_path,
 )
 from pytest_kwait.plugin.live_status import write_line
+from pytest_kwait.plugin.recording import (
+    RecordedFailure,
+    is_recorded,
+    record_crashed_test,
+    record_test,
+)
 from pytest_kwait.plugin.run import (
     format_shard,
     guard_report,
@@ -64,7 +70,6 @@ __all__ = [
     "read_worker_journal",
     "record_namespace_entered",
     "record_namespace_left",
-    "relative_path",
 ]
 
 CRASH_DUMP_TIMEOUT = 15.0
@@ -273,12 +278,6 @@ def collector_of(config: pytest.Config) -> ArtifactCollector | None:
     return config.stash.get(_collector_key, None)
 
 
-def relative_path(config: pytest.Config, path: str) -> str:
-    """Return a path relative to the start folder of pytest, if it is below that."""
-    here = config.invocation_params.dir
-    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
-
-
 class ArtifactCollector:
     """Writes the folders of failed tests of this process, and counts those of all.
 
@@ -324,12 +323,23 @@ class ArtifactCollector:
                     known = [{"error": type(each).__name__, **each.evidence} for each in waits]
                     facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
+                    # First: it is due at the failure, and takes one request.
+                    failure.recording = record_test(
+                        item,
+                        folder,
+                        namespaces_of(item),
+                        RecordedFailure(report.when, failure.headline, call.stop),
+                    )
                     self._dump(item, folder)
                     failure.folder = str(folder.path)
                     failure.trouble = folder.trouble
                 else:
                     failure.trouble = self._trouble
             failure.attach(report)
+        elif report.when == "call" and is_recorded(self._config, failed=False):
+            with self._writing(item) as folder:
+                if folder is not None:
+                    record_test(item, folder, namespaces_of(item))
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -398,6 +408,9 @@ class ArtifactCollector:
             waits = words.waits(report.nodeid, SYSTEM_CLOCK.time())
             facts = {"test": report.nodeid, "phase": "crashed"}
             folder.write("evidence.json", self._facts(facts, worker, failure, waits))
+            failure.recording = record_crashed_test(
+                self._config, report.nodeid, worker, folder, words
+            )
             if words.places and not folder.trouble:
                 crash_dumper_of(self._config).start(words.places, folder)
             failure.folder, failure.trouble = str(folder.path), folder.trouble
@@ -423,6 +436,8 @@ class ArtifactCollector:
                 return ""
             folder.write("failure.txt", why)
             folder.write("evidence.json", self._evidence(item, "expired", failure, waits))
+            ended = RecordedFailure("expired", failure.headline)
+            record_test(item, folder, namespaces_of(item), ended)
             self._dump(item, folder)
             return str(folder.path)
 
@@ -464,9 +479,12 @@ class ArtifactCollector:
                 return original()
             except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
                 raise
-            except BaseException:
+            except BaseException as error:
                 with self._writing(item) as folder:
                     if folder is not None:
+                        headline = f"{type(error).__name__}: {error}".splitlines()[0]
+                        failure = RecordedFailure("teardown", headline)
+                        record_test(item, folder, namespaces_of(item), failure)
                         self._dump(item, folder)
                 raise
 

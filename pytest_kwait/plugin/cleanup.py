@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
 _lines_key = pytest.StashKey[list[str]]()
-_crashed_key = pytest.StashKey[bool]()
+_untidy_key = pytest.StashKey[bool]()
 _remaining_key = pytest.StashKey[list[str]]()
 _shared_key = pytest.StashKey[bool]()
 _terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
@@ -63,8 +63,10 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     config: pytest.Config = node.config
     output = getattr(node, "workeroutput", None)
     if error is not None or output is None:
-        config.stash[_crashed_key] = True
+        record_untidy(config)
     output = output or {}
+    if output.get("kwait_untidy"):
+        record_untidy(config)
     if output.get("kwait_shared"):
         record_shared(config)
     record_terminating(config, _CONTROLLER, output.get("kwait_going", {}))
@@ -81,6 +83,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     output = getattr(config, "workeroutput", None)
     if output is not None:
         output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
+        output["kwait_untidy"] = config.stash.get(_untidy_key, False)
         output["kwait_shared"] = config.stash.get(_shared_key, False)
         output["kwait_stayed"] = config.stash.get(_remaining_key, [])
         output["kwait_kept"] = config.stash.get(_kept_lines_key, [])
@@ -117,7 +120,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
     """Return the run's registration in a cluster; None if the cluster ends with the run."""
-    if cluster.provider == "embedded":
+    if cluster.ends_with_run:
         return None
     run = run_of(config)
     shared = run.source.registration(cluster)
@@ -212,6 +215,11 @@ def record_shared(config: pytest.Config) -> None:
     config.stash[_shared_key] = True
 
 
+def record_untidy(config: pytest.Config) -> None:
+    """Record that objects may be left, or changed: the end of the run looks for them."""
+    config.stash[_untidy_key] = True
+
+
 def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
     """Record objects that remained after a test, for the summary.
 
@@ -226,7 +234,7 @@ def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> 
 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
-    untidy = config.stash.get(_crashed_key, False)
+    untidy = config.stash.get(_untidy_key, False)
     terminating = config.stash.get(_terminating_key, {})
     for place, registration in registrations_of(config).items():
         going = {**terminating.get(place, {}), **terminating.get(_CONTROLLER, {})}

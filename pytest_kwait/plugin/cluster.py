@@ -7,6 +7,7 @@ requests it. Without pytest-xdist the process owns it.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,14 @@ import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.plugin.run import Run, run_key, run_of, running_item
+from pytest_kwait.plugin.run import (
+    Run,
+    has_marker,
+    marker_names,
+    run_key,
+    run_of,
+    running_item,
+)
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
+    from pytest_kwait.suite.config.settings import Settings
 
 __all__ = [
     "allow_egress",
@@ -42,6 +51,7 @@ __all__ = [
 
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
 _faults_key = pytest.StashKey[Any]()
+_in_header_key = pytest.StashKey[bool]()
 _mapped_key: pytest.StashKey[dict[str, ImageMapping]] = pytest.StashKey()
 _allowed_key: pytest.StashKey[set[EgressTarget]] = pytest.StashKey()
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
@@ -60,9 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return RemoteSource(handed["port"], handed["secret"], worker)
 
     def make_owned_source() -> ClusterSource:
-        from pytest_kwait.plugin.cluster_source import OwnedSource
+        from pytest_kwait.plugin.cluster_source import OwnedSource, plugin_providers
 
-        return OwnedSource(settings)
+        return OwnedSource(settings, run_of(config).id, lambda: plugin_providers(config))
 
     if handed is not None:
         worker: str = config.workerinput["workerid"]  # type: ignore[attr-defined] # pytest-xdist's own way to hand things to a worker
@@ -95,14 +105,47 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["kwait"] = {"run": run.id, "port": server.port, "secret": server.secret}
 
 
+# Lines of the plugin that is called last are shown first.
+@pytest.hookimpl(trylast=True)
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """List what programs in pods reach outside, and what is not isolated of mapped ones."""
-    return [*_list_egress(config), *_list_missing_isolation(config)]
+    """List the cluster, what programs in pods reach outside, and what is not isolated of them."""
+    config.stash[_in_header_key] = True
+    return [
+        _describe_run(run_settings(config)),
+        *_list_egress(config),
+        *_list_missing_isolation(config),
+    ]
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Name the cluster, if no setting had made this a plugin of the run before its header."""
+    has_header = config.option.verbose >= 0 and not config.option.no_header
+    runs_tests = not (config.option.collectonly or config.getoption("showfixtures", False))
+    if _in_header_key in config.stash or not has_header or not runs_tests:
+        return []
+    return [_describe_run(run_settings(config))]
+
+
+def _describe_run(settings: Settings) -> str:
+    """Return the line of the header that says what runs: the cluster and the namespaces."""
+    if settings.is_existing:
+        names = {"context": settings.context, "kubeconfig": settings.kubeconfig}
+        given = [f"{name} {value}" for name, value in names.items() if value is not None]
+        cluster = f"existing cluster ({', '.join(given) or 'current context'})"
+    elif settings.cluster in ("auto", "embedded"):
+        cluster = "embedded API server" if settings.api_only else "embedded cluster"
+    else:
+        cluster = f"{settings.cluster} cluster"
+    if settings.namespace is not None:
+        return f"kwait: {cluster}, namespace {settings.namespace}"
+    each = "the session" if settings.namespace_scope == "session" else settings.namespace_scope
+    article = "a namespace for" if each == "the session" else "a namespace for each"
+    return f"kwait: {cluster}, {article} {each}"
 
 
 def _list_egress(config: pytest.Config) -> list[str]:
     settings = run_settings(config)
-    if not settings.egress or settings.is_existing:
+    if not settings.egress or not settings.is_embedded:
         return []
     targets = ", ".join(map(str, settings.egress))
     return [f"kwait: programs in pods: outside of the cluster they reach {targets}"]
@@ -124,7 +167,7 @@ def _is_isolation_in_header(config: pytest.Config) -> bool:
     """Return whether the header says what is not isolated; else lines at the end do."""
     settings = run_settings(config)
     has_header = config.option.verbose >= 0 and not config.option.no_header
-    return bool(settings.image) and not settings.is_existing and has_header
+    return bool(settings.image) and settings.is_embedded and has_header
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -197,6 +240,11 @@ def _is_overridden(item: pytest.Item, fixture: str) -> bool:
     return len(manager.getfixturedefs(fixture, item) or ()) > 1
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Export the logs of the cluster if a test failed, and keep the cluster if asked to."""
+    run_of(session.config).finish(failed=session.testsfailed > 0)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print notes on the cluster, and checks that have not stopped a test."""
@@ -209,7 +257,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if _server_key in config.stash:
         config.stash[_server_key].close()
     if run_key in config.stash:
-        config.stash[run_key].end()
+        try:
+            config.stash[run_key].end()
+        except KwaitError as error:
+            sys.stderr.write(f"kwait: {error}\n")
 
 
 def cluster_of(config: pytest.Config) -> Cluster:
@@ -369,7 +420,7 @@ def uses_cluster(item: pytest.Item) -> bool:
     ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
     return bool(
         ours - {*_ADDED_FIXTURES, "kwait_timeouts"}
-        or (fixtures | marks) & {"manifests", *WAIT_NAMES}
+        or (fixtures | marks) & {*marker_names(item.config, "manifests"), *WAIT_NAMES}
     )
 
 
@@ -398,6 +449,6 @@ def _fault_scope(config: pytest.Config) -> FaultScope:
     item = running_item(config)
     if not isinstance(item, pytest.Function):
         return FaultScope(alone=False)
-    alone = any(map(item.get_closest_marker, ("serial", "disruptive")))
+    alone = has_marker(item, "serial", "disruptive")
     given: dict[str, Any] = item.funcargs
     return FaultScope(given.get("kwait_namespace", ""), given.get("kwait_client"), alone)

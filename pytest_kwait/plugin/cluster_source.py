@@ -12,17 +12,21 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from urllib.parse import quote, unquote
 
-from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
+from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError, describe_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.clusters.cluster import Cluster
-    from pytest_kwait.clusters.provider import Provider
+    import pytest
+
+    from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
+    from pytest_kwait.clusters.provider import Provider, ProviderFactory
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.namespaces.permissions import MissingRights
@@ -35,8 +39,12 @@ __all__ = [
     "RemoteRegistration",
     "RemoteSource",
     "check_context",
+    "cluster_request",
     "missing_rights",
+    "plugin_providers",
 ]
+
+_Result = TypeVar("_Result")
 
 
 def check_context(provider: Provider, settings: Settings) -> None:
@@ -63,11 +71,31 @@ def check_context(provider: Provider, settings: Settings) -> None:
     )
 
 
+def cluster_request(settings: Settings, run: str) -> ClusterRequest:
+    """Return the settings that choose a cluster.
+
+    Args:
+        run: the name of the run.
+    """
+    from pytest_kwait.clusters.cluster import ClusterRequest
+
+    values = {name: settings.setting(name).value for name in _REQUESTED}
+    sources = {name: settings.given_source(name) for name in ("cluster", *_REQUESTED)}
+    given = {name: source for name, source in sources.items() if source is not None}
+    return ClusterRequest(run=run, sources=given, **values)
+
+
+_REQUESTED = (
+    "kubeconfig", "context", "timing", "api_only", "controllers", "assets", "cluster_name",
+    "keep_cluster", "node_image", "cluster_config", "cluster_args", "load_image",
+)  # fmt: skip
+
+
 def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
     """Return the rights that the run needs for itself and does not have.
 
     Args:
-        cluster: the cluster of the run; the embedded one allows everything.
+        cluster: the cluster of the run; one that ends with the run allows everything.
     """
     from pytest_kwait.suite.namespaces.permissions import (
         MissingRights,
@@ -75,7 +103,7 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
         needed_rights,
     )
 
-    if cluster.provider == "embedded":
+    if cluster.ends_with_run:
         return MissingRights()
     from pytest_kwait.client.session import Session
 
@@ -86,6 +114,103 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
         return find_missing_rights(Session.of(client), needed_rights(settings), place)
     finally:
         client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+
+
+_HOOK = "pytest_kwait_cluster_providers"
+
+
+def plugin_providers(config: pytest.Config) -> dict[str, ProviderFactory]:
+    """Return the providers of plugins by name; the errors of their code are `ClusterError`s.
+
+    Raises:
+        ClusterError: a plugin's hook raised, returned something else than providers by name, or a
+            name that exists already.
+    """
+    from pytest_kwait.clusters.provider import PROVIDERS
+
+    hook = getattr(config.hook, _HOOK, None)
+    if hook is None:  # this plugin alone was loaded late
+        return {}
+    owners = dict.fromkeys(("auto", *PROVIDERS), "pytest-kwait")
+    found: dict[str, ProviderFactory] = {}
+    implementations = hook.get_hookimpls()
+    for each in implementations:
+        others = [other.plugin for other in implementations if other.plugin is not each.plugin]
+        call = config.pluginmanager.subset_hook_caller(_HOOK, others)
+        place = f"plugin {each.plugin_name}: hook {_HOOK}"
+        for given in _run_plugin_code(partial(call, config=config), place):
+            if not isinstance(given, Mapping) or not all(
+                isinstance(name, str) and callable(make) for name, make in given.items()
+            ):
+                raise ClusterError(
+                    f"{place} returned {describe_value(given)}; it returns a mapping of names to "
+                    "functions of a ClusterRequest, which return a Provider"
+                )
+            for name, make in given.items():
+                if name in owners:
+                    raise ClusterError(
+                        f"{place} has a provider {name!r}, which is {owners[name]}'s; choose "
+                        "another name"
+                    )
+                owners[name] = f"plugin {each.plugin_name}"
+                found[name] = _guard_factory(name, make, owners[name])
+    return found
+
+
+def _run_plugin_code(call: Callable[[], _Result], place: str) -> _Result:
+    try:
+        return call()
+    except KwaitError:
+        raise
+    except Exception as error:
+        raise ClusterError(f"{place} raised {type(error).__name__}: {error}") from error
+
+
+def _guard_factory(name: str, make: ProviderFactory, owner: str) -> ProviderFactory:
+    def make_provider(request: ClusterRequest) -> Provider:
+        place = f"cluster provider {name!r} of {owner}"
+        provider = _run_plugin_code(lambda: make(request), place)
+        if not callable(getattr(provider, "start", None)):
+            raise ClusterError(
+                f"{place} is {describe_value(provider)}; it must have name, context and start()"
+            )
+        return _PluginProvider(name, provider, place)
+
+    return make_provider
+
+
+class _PluginProvider:
+    """A plugin's provider, whose errors are `ClusterError`s.
+
+    Args:
+        place: the provider and its plugin, for messages.
+    """
+
+    def __init__(self, name: str, provider: Provider, place: str) -> None:
+        self.name = name
+        self._provider = provider
+        self._place = place
+
+    @property
+    def context(self) -> str | None:
+        """The context of an existing cluster; None for a new one."""
+        return getattr(self._provider, "context", None)
+
+    def start(self) -> Cluster:
+        """Find or start the cluster.
+
+        Raises:
+            ClusterError: the plugin raised, or returned something else than a `Cluster`.
+        """
+        from pytest_kwait.clusters.cluster import Cluster
+
+        cluster: object = _run_plugin_code(self._provider.start, f"{self._place}: start()")
+        if not isinstance(cluster, Cluster):
+            raise ClusterError(
+                f"{self._place}: start() returned {describe_value(cluster)}; it returns a "
+                "Cluster, for example that of pytest_kwait.clusters.connect(kubeconfig)"
+            )
+        return cluster
 
 
 _MAX_REQUEST_SIZE = 4096
@@ -115,6 +240,14 @@ class ClusterSource(Protocol):
 
     def stop(self) -> None:
         """Stop a cluster that was started here."""
+        ...
+
+    def finish(self, *, failed: bool) -> None:
+        """Export logs of a cluster that was started here, and keep it, as the settings say.
+
+        Args:
+            failed: whether a test failed.
+        """
         ...
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
@@ -150,10 +283,22 @@ class ClusterSource(Protocol):
 
 
 class OwnedSource:
-    """A cluster chosen by the settings, owned by this process and started on first use."""
+    """A cluster chosen by the settings, owned by this process and started on first use.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        run: the name of the run.
+        plugin_providers: returns the providers of plugins by name.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        run: str = "",
+        plugin_providers: Callable[[], Mapping[str, ProviderFactory]] = dict,
+    ) -> None:
         self._settings = settings
+        self._run = run
+        self._plugin_providers = plugin_providers
         self._lock = threading.Lock()
         self._provider: Provider | None = None
         self._cluster: Cluster | None = None
@@ -170,20 +315,13 @@ class OwnedSource:
             ClusterError: the kubeconfig or context that was given cannot be used.
         """
         if self._provider is None:
-            from pytest_kwait.clusters.provider import choose_provider
+            from pytest_kwait.clusters.provider import PROVIDERS, choose_provider
 
             settings = self._settings
             provider = choose_provider(
                 settings.cluster,
-                kubeconfig=settings.kubeconfig,
-                context=settings.context,
-                cluster_source=settings.source("cluster"),
-                kubeconfig_source=settings.source("kubeconfig"),
-                context_source=settings.source("context"),
-                timing=settings.timing,
-                timing_source=settings.given_source("timing"),
-                api_only=settings.api_only,
-                api_only_source=settings.source("api_only"),
+                cluster_request(settings, self._run),
+                {**PROVIDERS, **self._plugin_providers()},
             )
             check_context(provider, settings)
             self._provider = provider
@@ -255,7 +393,24 @@ class OwnedSource:
         """Return lines about missing rights and about readiness, and added ones."""
         lost = [] if self._lack is None else self._lack.losses
         readiness = [] if self._readiness is None else self._readiness.notes
-        return [*lost, *readiness, *self._notes]
+        about = [] if self._cluster is None else self._cluster.notes()
+        return [*lost, *readiness, *self._notes, *about]
+
+    def finish(self, *, failed: bool) -> None:
+        """Keep the cluster if the settings say so; export its logs if a test failed."""
+        with self._lock:
+            cluster = self._cluster
+        if cluster is None:
+            return
+        keep = self._settings.keep_cluster
+        if keep == "always" or (failed and keep == "failed"):
+            cluster.keep()
+        folder = self._settings.artifacts
+        if not failed or folder is None:
+            return
+        problem = cluster.export_logs(folder / "cluster")
+        if problem:
+            self.add_note(f"logs of the {cluster.title} were not exported: {problem}")
 
     def add_note(self, line: str) -> None:
         """Add a line, once."""
@@ -300,11 +455,12 @@ class RemoteSource:
             from pytest_kwait.clusters.provider import connect
 
             answer = self._request()
-            self._missing = answer.pop("missing")
+            self._missing, monitored = answer.pop("missing"), answer.pop("monitored")
             self._cluster = connect(**answer)
-            if answer["provider"] == "embedded":
+            if monitored:
                 from pytest_kwait.client.availability import availability_of
 
+                self._cluster.is_monitored = True
                 availability_of(self._cluster.server).is_watched = True
                 threading.Thread(
                     target=self._follow_outages,
@@ -329,6 +485,9 @@ class RemoteSource:
         return self._missing if cluster is self._cluster else ""
 
     def stop(self) -> None:
+        """Do nothing: the controller owns the cluster."""
+
+    def finish(self, *, failed: bool) -> None:
         """Do nothing: the controller owns the cluster."""
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
@@ -540,5 +699,7 @@ class ClusterServer:
             "context": cluster.context,
             "time_scale": cluster.time_scale,
             "has_controllers": cluster.has_controllers,
+            "ends_with_run": cluster.ends_with_run,
+            "monitored": cluster.is_monitored,
             "missing": self._source.missing(cluster),
         }

@@ -1,14 +1,19 @@
 """Failures of tests: how they are shown, and their facts, carried by reports to other processes.
 
 An error of this package is shown by its message and the user's line, without the package's frames.
-A report arrives in the controller even if the worker that made it dies later.
+A report arrives in the controller even if the worker that made it dies later. It carries the whole
+message, for artifacts and reports; without `-v`, the terminal's summary shows a short one.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import sys
 import textwrap
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +23,10 @@ from pytest_kwait.plugin.cleanup import keep_namespaces, namespaces_in_use
 from pytest_kwait.plugin.run import guard_report, run_of, time_left, uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from types import TracebackType
+
+    from pytest_kwait.suite.config.settings import Settings
 
 __all__ = [
     "Failure",
@@ -29,6 +36,7 @@ __all__ = [
     "fit_headline",
     "namespaces_of",
     "redaction_of",
+    "relative_path",
 ]
 
 _reported_outages_key = pytest.StashKey[set[str]]()
@@ -36,7 +44,10 @@ _reported_outages_key = pytest.StashKey[set[str]]()
 _ATTRIBUTE = "kwait_failure"
 _MAX_LENGTH = 500
 
+_SHORT_MESSAGE = "kwait_short_message"
+
 _LINE_WIDTH = 100
+_SHORT_LINE_WIDTH = 80
 _FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
@@ -55,6 +66,8 @@ class Failure:
         namespaces: the namespaces that the test used.
         folder: the folder of its artifacts; empty for none.
         trouble: why artifacts could not be written; empty if they were.
+        step: the steps of the test that it failed in; empty outside of any.
+        recording: the file of its recording; empty for none.
     """
 
     def __init__(
@@ -64,12 +77,16 @@ class Failure:
         namespaces: tuple[str, ...] = (),
         folder: str = "",
         trouble: str = "",
+        step: str = "",
+        recording: str = "",
     ) -> None:
         self.headline = headline
         self.awaited = awaited
         self.namespaces = namespaces
         self.folder = folder
         self.trouble = trouble
+        self.step = step
+        self.recording = recording
 
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
@@ -93,20 +110,131 @@ def pytest_runtest_makereport(
     if excinfo is not None and shortened and not in_user_code:
         report.longrepr = _format_without_traceback(excinfo)
     if isinstance(error, WaitFailed | WaitTimeout):
+        short = _shorten(error, report.longrepr)
         fit_headline(report.longrepr)
+        if short is not None:
+            vars(report)[_SHORT_MESSAGE] = short
     keep_namespaces(item, report)
     if call.when == "setup" and uses_plugin(item):
         vars(report)["kwait_asked"] = True
     if report.failed:
+        from pytest_kwait.engine.active_waits import get_failed_step
+
         redact = redaction_of(item)
         headline = redact(_format_headline(error))[:_MAX_LENGTH] if error is not None else "failed"
         awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
-        Failure(headline, awaited, tuple(namespaces_of(item))).attach(report)
+        step = redact(get_failed_step(error))[:_MAX_LENGTH]
+        Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
         shown = _shown_error(error)
         if shown is not None:
             _set_summary(report, redact(_format_summary(shown))[:_MAX_LENGTH])
     _mask_secret_values(report)
     return report
+
+
+def _shorten(error: WaitFailed | WaitTimeout, longrepr: Any) -> dict[str, Any] | None:
+    """Return the short message of a wait's failure, in values that pytest-xdist can serialize.
+
+    Returns:
+        its `lines` as pytest shows them, the `margin` before each, the parts of the whole message
+        that are `omitted`, and the number of lines that come `after` it; None if the error has no
+        message of its own or pytest does not show it.
+    """
+    from pytest_kwait.engine.failure.wait_report import WaitReport
+
+    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
+    if not isinstance(error.report, WaitReport) or not entries:
+        return None
+    whole, lines = str(error).splitlines(), entries[-1].lines
+    at = next((at for at, line in enumerate(lines) if line.endswith(whole[0])), None)
+    if at is None:
+        return None
+    found = _FIRST_LINE.match(lines[at])
+    margin = found[1] if found else ""
+    # Without the folder of the error's module, to have more room for its cause.
+    lead = f"{type(error).__name__}: " if found else ""
+    message = error.report.shorten(_SHORT_LINE_WIDTH - len(margin), lead)
+    return {
+        "margin": margin,
+        "lines": list(message.lines),
+        "omitted": list(message.omitted),
+        "after": len(lines) - at - len(whole),
+        "before": at,
+    }
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: Any, config: pytest.Config
+) -> Generator[None, None, None]:
+    """Show the short messages of failed waits, without the fixtures of this package."""
+    if config.get_verbosity() <= 0 and not config.getoption("fulltrace", default=False):
+        from pytest_kwait.plugin.settings import run_settings
+
+        for report in chain.from_iterable(map(terminalreporter.getreports, ("failed", "error"))):
+            short = vars(report).get(_SHORT_MESSAGE)
+            if short is not None:
+                _show_short_message(report, short, config, run_settings(config))
+    return (yield)
+
+
+def _show_short_message(
+    report: pytest.TestReport, short: Mapping[str, Any], config: pytest.Config, settings: Settings
+) -> None:
+    entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ())
+    if not entries:
+        return
+    entry = entries[-1]
+    message = list(short["lines"])
+    if short["omitted"]:
+        message += _format_more(short, _places_of(report, config, settings))
+    recording = failure_of(report).recording
+    if recording:
+        # In one line, to be copied.
+        message.append(f"  replay: kwait replay {shlex.quote(relative_path(config, recording))}")
+    end = len(entry.lines) - short["after"]
+    entry.lines[short["before"] : end] = [f"{short['margin']}{line}" for line in message]
+    for each in entries:
+        arguments = getattr(each, "reprfuncargs", None)
+        if arguments is not None:
+            arguments.args = [
+                pair for pair in arguments.args if not pair[0].startswith(("kwait", "wait_for"))
+            ]
+
+
+def _places_of(report: pytest.TestReport, config: pytest.Config, settings: Settings) -> list[str]:
+    """Return the files that have the whole message of a failure."""
+    folder = failure_of(report).folder
+    part = "-teardown" if report.when == "teardown" else ""
+    files = [str(Path(folder, f"failure{part}.txt"))] if folder else []
+    return [relative_path(config, each) for each in (*files, *map(str, settings.report))]
+
+
+def _format_more(short: Mapping[str, Any], places: Sequence[str]) -> list[str]:
+    names = [_PARTS[name] for name in short["omitted"]]
+    parts = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    where = f"; so does {places[0]}" if places else ""
+    return textwrap.wrap(
+        f"-v shows {parts}{where}",
+        _SHORT_LINE_WIDTH - len(short["margin"]),
+        initial_indent="  more: ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+_PARTS = {
+    "message": "the whole message",
+    "timeline": "the timeline",
+    "objects": "all objects",
+    "pods": "all pods",
+    "claims": "all claims",
+    "warnings": "all warnings",
+    "logs": "all logs",
+    "refusals": "all refusals",
+}
+"""Parts of a message, as a short one names what it leaves out."""
 
 
 @pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_runtest_makereport")
@@ -272,6 +400,8 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
         return value
 
     report.longrepr = masked(report.longrepr)
+    if _SHORT_MESSAGE in vars(report):
+        masked(vars(report)[_SHORT_MESSAGE]["lines"])
     report.sections = masked(report.sections)
 
 
@@ -296,6 +426,12 @@ def namespaces_of(item: pytest.Item) -> list[str]:
     there = isinstance(own, str) and (own in made or own == given)
     names = [str(own)] if there else []
     return list(dict.fromkeys([*names, *reversed(made)]))
+
+
+def relative_path(config: pytest.Config, path: str) -> str:
+    """Return a path relative to the start folder of pytest, if it is below that."""
+    here = config.invocation_params.dir
+    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
 
 
 def client_of(item: pytest.Item) -> Any:

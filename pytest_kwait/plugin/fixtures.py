@@ -18,7 +18,6 @@ from pytest_kwait.plugin.run import activate, is_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from kubernetes.client import ApiClient
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.schedulers import SchedulerFactory
     from pytest_kwait.suite.bound_wait import BoundWait
     from pytest_kwait.suite.election.candidates import Candidates
+    from pytest_kwait.suite.fixture_types import KwaitFactory, LeaderElectionFactory, RollingUpdate
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
@@ -40,13 +40,21 @@ _SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])
 _functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
 
 
-def add_docstrings() -> None:
-    """Set the docstrings of wait fixtures, which only `--fixtures` needs."""
+def add_docstrings(*, with_family: bool) -> None:
+    """Set the docstrings of wait fixtures, which only `--fixtures` needs.
+
+    Args:
+        with_family: whether that of `wait_for` says where the others are listed.
+    """
     from pytest_kwait.framework.registry import WAITS
 
     for name, function in _functions.items():
         wait = WAITS[name]
         function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
+        if with_family and name == "wait_for":
+            function.__doc__ += (
+                f"\nOne of {len(_functions)} fixtures wait_for...: pytest --fixtures -v lists them."
+            )
 
 
 def make_wait_fixture(name: str) -> Any:
@@ -118,13 +126,17 @@ def kwait_cluster(
     from pytest_kwait.plugin.settings import run_settings
 
     cluster = cluster_of(request.config)
-    if run_settings(request.config).is_existing:
+    if not run_settings(request.config).is_alone:
         from pytest_kwait.plugin.readiness import check_ready
 
         # No collected test requested the cluster beforehand.
         item = running_item(request.config)
         check_ready(request.config, item.nodeid if item is not None else "")
     end_faults_with_tests(request.config, cluster)
+    if run_settings(request.config).recorded != "never":
+        from pytest_kwait.plugin.recording import record_cluster
+
+        record_cluster(request.config, cluster)
     with (
         mapped_images(request.config, cluster, kwait_images),
         allowed_egress(request.config, cluster, kwait_egress),
@@ -197,8 +209,13 @@ def kwait_namespace(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, _kwait_namespaces: Namespaces
 ) -> Iterator[str]:
     """Give the name of a namespace of this test's own, or of its scope's by option."""
+    from pytest_kwait.plugin.markers import namespace_scope_of
     from pytest_kwait.plugin.namespaces import make_namespace, make_owner
 
+    scope = namespace_scope_of(request)
+    if scope:
+        yield request.getfixturevalue(f"_kwait_of_{scope}").namespace
+        return
     nodeid = request.node.nodeid or "session"
     owner = make_owner(request.config, kwait_cluster, nodeid, request.node.name)
     with make_namespace(
@@ -213,6 +230,39 @@ def kwait(_kwait: Kwait) -> Kwait:
     return _kwait
 
 
+def _make_shared_fixture(scope: Literal["class", "module", "session"]) -> Any:
+    """Return the fixture of a `Kwait` for tests whose marker names its scope."""
+
+    def shared(
+        request: pytest.FixtureRequest,
+        kwait_cluster: Cluster,
+        kwait_client: ApiClient,
+        _kwait_namespaces: Namespaces,
+    ) -> Iterator[Kwait]:
+        from pytest_kwait.plugin.markers import manifest_markers
+        from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
+
+        config, node = request.config, request.node
+        owner = make_owner(config, kwait_cluster, node.nodeid or "session", node.name)
+        with (
+            make_namespace(config, node, owner, _kwait_namespaces, kwait_cluster) as name,
+            make_kwait(
+                config, node, owner, name, kwait_cluster, kwait_client, _kwait_namespaces
+            ) as kwait_object,
+        ):
+            for _, mark in reversed(manifest_markers(node)):
+                kwait_object.apply(*mark.args, **mark.kwargs)
+            yield kwait_object
+
+    shared.__doc__ = f"Make the `Kwait` that the tests of a {scope} share (internal)."
+    return pytest.fixture(scope=scope)(shared)
+
+
+_kwait_of_class = _make_shared_fixture("class")
+_kwait_of_module = _make_shared_fixture("module")
+_kwait_of_session = _make_shared_fixture("session")
+
+
 @pytest.fixture(scope=_scope)
 def _kwait(
     request: pytest.FixtureRequest,
@@ -222,8 +272,13 @@ def _kwait(
     _kwait_namespaces: Namespaces,
 ) -> Iterator[Kwait]:
     """Make the `Kwait` of this test, which markers use whatever `kwait` is (internal)."""
+    from pytest_kwait.plugin.markers import manifest_markers, namespace_scope_of
     from pytest_kwait.plugin.namespaces import make_kwait, make_owner
 
+    scope = namespace_scope_of(request)
+    if scope:
+        yield request.getfixturevalue(f"_kwait_of_{scope}")
+        return
     timeouts = None
     if request.scope == "function":
         timeouts = request.getfixturevalue("kwait_timeouts")
@@ -239,9 +294,21 @@ def _kwait(
         _kwait_namespaces,
         timeouts,
     ) as kwait_object:
-        for _, mark in reversed(list(request.node.iter_markers_with_node("manifests"))):
+        for _, mark in reversed(manifest_markers(request.node)):
             kwait_object.apply(*mark.args, **mark.kwargs)
         yield kwait_object
+
+
+@pytest.fixture
+def _kwait_skip(
+    request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_client: ApiClient
+) -> None:
+    """Skip the test if its markers say so for this cluster (internal)."""
+    from pytest_kwait.plugin.skippers import skip_reason
+
+    reason = skip_reason(request.node, kwait_cluster, kwait_client)
+    if reason:
+        pytest.skip(reason)
 
 
 @pytest.fixture
@@ -259,7 +326,7 @@ def kwait_factory(
     kwait_cluster: Cluster,
     kwait_client: ApiClient,
     _kwait_namespaces: Namespaces,
-) -> Callable[[str], AbstractContextManager[Kwait]]:
+) -> KwaitFactory:
     """Create further `Kwait` objects of any scope, each for a named `with` block."""
     from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
 
@@ -301,7 +368,7 @@ def kwait_leader_election(
     kwait_cluster: Cluster,
     kwait_client: ApiClient,
     kwait_namespace: str,
-) -> Iterator[Callable[..., Candidates]]:
+) -> Iterator[LeaderElectionFactory]:
     """Hold elections among processes that can be paused, killed and cut off from the server."""
     activate(request.config)
     from pytest_kwait.plugin.run import time_budget_of
@@ -326,7 +393,7 @@ def kwait_leader_election(
 
 
 @pytest.fixture
-def kwait_rolling_update(kwait: Kwait) -> Callable[..., list[dict[str, Any]]]:
+def kwait_rolling_update(kwait: Kwait) -> RollingUpdate:
     """Delete the pods of a controller one by one until all are others, as kwait.rolling_update."""
     return kwait.rolling_update
 

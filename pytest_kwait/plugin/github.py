@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import artifacts_path, relative_path
-from pytest_kwait.plugin.failures import failure_of
+from pytest_kwait.plugin.artifacts import artifacts_path
+from pytest_kwait.plugin.failures import failure_of, relative_path
 from pytest_kwait.plugin.run import guard_report, run_of
 
 if TYPE_CHECKING:

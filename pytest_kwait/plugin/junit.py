@@ -11,8 +11,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import relative_path
-from pytest_kwait.plugin.failures import failure_of
+from pytest_kwait.plugin.failures import failure_of, relative_path
 from pytest_kwait.plugin.run import guard_report, run_of
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ _ATTACHED_FILES = (
     "evidence.json",
     "evidence-teardown.json",
     "problems.txt",
+    "recording.jsonl.gz",
 )
 """The artifact files that are attached if they exist."""
 
@@ -85,6 +85,10 @@ def _properties(config: pytest.Config, report: pytest.TestReport) -> Iterator[tu
     failure = failure_of(report)
     if failure.folder:
         yield "kwait_artifacts", relative_path(config, failure.folder)
+    if failure.recording:
+        yield "kwait_recording", relative_path(config, failure.recording)
+    if failure.step:
+        yield "kwait_step", failure.step
     for namespace in failure.namespaces:
         yield "kwait_namespace", namespace
     if failure.folder or failure.namespaces:

@@ -58,7 +58,7 @@ _LIMIT_POLL_INTERVAL = 1.0
 _BELOW = "\x1bD\x1b[A\x1b7\r\n\x1b[2K{}\x1b8"
 _ERASE = "\x1b[J"
 
-_NAMESPACE = re.compile(r"\bkwait-[a-z0-9-]+/")
+_NAMESPACE = re.compile(r"\bt-[a-z0-9-]+/")
 
 
 class StatusWriter:

@@ -15,7 +15,7 @@ import pytest
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.plugin.cluster import cluster_of, is_cluster_overridden, uses_cluster
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
-from pytest_kwait.plugin.run import run_of
+from pytest_kwait.plugin.run import has_marker, run_of
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -185,10 +185,17 @@ class LockHolder:
         return self._renewer
 
     def _is_needed(self, session: pytest.Session) -> bool:
-        if run_settings(self._config).is_existing:
+        if not run_settings(self._config).is_alone and not self._ends_with_run():
             return True
         # The cluster belongs to this run: only its workers, which all have these tests, use it.
         return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
+
+    def _ends_with_run(self) -> bool:
+        try:
+            return cluster_of(self._config).ends_with_run
+        except KwaitError:
+            # The fixtures of the test report it.
+            return True
 
     def _started(self) -> LockRenewer | None:
         from pytest_kwait.plugin.run import format_shard
@@ -302,5 +309,4 @@ def lock_holder_of(config: pytest.Config) -> LockHolder:
 
 def _is_serial(item: pytest.Item) -> bool:
     """Return whether a test must run alone on the cluster."""
-    marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
-    return marked and uses_cluster(item)
+    return has_marker(item, "serial", "disruptive") and uses_cluster(item)

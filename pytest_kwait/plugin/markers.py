@@ -9,6 +9,7 @@ so that objects made by the user's fixtures can be awaited.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +18,7 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.plugin.run import is_built_on_library, namespace_node, running_item
+from pytest_kwait.plugin.run import is_built_on_library, marker_names, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.suite.config.settings import suggest_name
@@ -38,6 +39,9 @@ __all__ = [
     "check_markers",
     "check_node",
     "manifest_folders",
+    "manifest_markers",
+    "namespace_node",
+    "namespace_scope_of",
     "settings_in_force",
     "settings_of",
 ]
@@ -109,12 +113,18 @@ def check_markers(item: pytest.Item) -> None:
         InvalidMarker: one cannot.
     """
     for node, mark in item.iter_markers_with_node():
-        if mark.name == "manifests":
+        if mark.name in marker_names(item.config, "manifests"):
             with _marker_errors(mark, node):
                 _check_manifests(item, node, mark)
         elif mark.name in WAIT_NAMES:
             with _marker_errors(mark, node):
                 _check_wait(mark)
+        elif mark.name.startswith("kwait_"):
+            _check_name(item.config, node, mark)
+            if not mark.name.startswith(_SKIP_PREFIX):
+                continue
+            with _marker_errors(mark, node):
+                _check_skipper(mark)
         else:
             continue
         if not isinstance(item, pytest.Function):
@@ -175,10 +185,33 @@ def pytest_fixture_setup(
         fixturedef.addfinalizer(enter)
 
 
+def namespace_scope_of(request: pytest.FixtureRequest) -> str:
+    """Return the scope of the namespace that a marker of a test names; empty for none."""
+    if request.scope != "function":
+        # By option, which a marker cannot change.
+        return ""
+    scope = settings_of(request.node).namespace_scope
+    return "" if scope == "test" else scope
+
+
+def namespace_node(item: pytest.Item) -> Any:
+    """Return the node that owns a test's namespace: the test, or its class, module or session."""
+    scope = settings_of(item).namespace_scope
+    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
+    # A function outside of a class has a class-scoped namespace of its own.
+    return (item.getparent(shared[scope]) if scope in shared else None) or item
+
+
 def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
     """The folders against which a test's relative paths are resolved."""
     path = item.path if item.path.is_dir() else item.path.parent
     return [path, item.config.rootpath]
+
+
+def manifest_markers(node: Any) -> list[tuple[Any, pytest.Mark]]:
+    """Return the nodes and markers of manifests that apply to a node, the nearest first."""
+    names = marker_names(node.config, "manifests")
+    return [each for each in node.iter_markers_with_node() if each[1].name in names]
 
 
 def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
@@ -207,7 +240,20 @@ def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
             f"there is no setting {name}; {suggest_name(name, per_test)}"
             f"a test can set {', '.join(sorted(per_test))}",
         )
+    _check_namespace_scope(node, mark)
     return dict(mark.kwargs)
+
+
+def _check_namespace_scope(node: Any, mark: pytest.Mark) -> None:
+    settings = run_settings(node.config)
+    wanted, by_run = mark.kwargs.get("namespace_scope"), settings.namespace_scope
+    if wanted not in (None, by_run) and by_run != "test":
+        raise InvalidMarker(
+            mark,
+            node.nodeid,
+            f"the run has namespace_scope={by_run!r} (from "
+            f"{settings.source('namespace_scope')}), which a marker cannot change",
+        )
 
 
 @contextmanager
@@ -242,16 +288,46 @@ def _format_error(error: Exception) -> str:
 
 def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
     from pytest_kwait.client.write_options import parse_field_validation
+    from pytest_kwait.suite.manifest_namespaces import parse_moves
     from pytest_kwait.suite.manifests import read_manifests
 
-    if not mark.kwargs.keys() <= {"validate"} or not mark.args:
+    if not mark.args:
+        raise InvalidMarker(
+            mark, node.nodeid, f"give files, for example {mark.name}('job.yaml'), then variables"
+        )
+    variables = dict(mark.kwargs)
+    parse_field_validation(variables.pop("validate", True))
+    namespace = variables.pop("namespace", None)
+    # The test's own namespace has no name yet.
+    moves = None if namespace is None else parse_moves(namespace, own="t-test")
+    read = read_manifests if moves is None else moves.read
+    read(mark.args, manifest_folders(item), variables)
+
+
+def _check_name(config: pytest.Config, node: Any, mark: pytest.Mark) -> None:
+    """Refuse a marker that is neither ours nor registered by the suite."""
+    registered: list[str] = config.getini("markers")
+    names = sorted(
+        name for line in registered if (name := re.split(r"\W", line)[0]).startswith("kwait_")
+    )
+    if mark.name not in names:
         raise InvalidMarker(
             mark,
             node.nodeid,
-            "give files, for example manifests('job.yaml'), and nothing else but validate",
+            f"there is no marker {mark.name}; {suggest_name(mark.name, names, prefix='kwait_')}"
+            f"the markers are kwait, {', '.join(names)} and those of the waits",
         )
-    parse_field_validation(mark.kwargs.get("validate", True))
-    read_manifests(mark.args, manifest_folders(item))
+
+
+_SKIP_PREFIX = "kwait_skip_"
+
+
+def _check_skipper(mark: pytest.Mark) -> None:
+    from pytest_kwait.plugin.skippers import SKIPPERS, check_skipper
+
+    if mark.name not in SKIPPERS:
+        return  # registered by the suite
+    check_skipper(mark)
 
 
 def _check_wait(mark: pytest.Mark) -> None:
@@ -288,7 +364,7 @@ class Preconditions:
 
     def __init__(self, item: pytest.Item) -> None:
         self.waits = [mark for mark in item.iter_markers() if mark.name in WAIT_NAMES]
-        self.manifests = list(item.iter_markers_with_node("manifests"))
+        self.manifests = manifest_markers(item)
 
     def __bool__(self) -> bool:
         return bool(self.waits or self.manifests)
@@ -330,7 +406,8 @@ def _wait_of_marker(item: pytest.Function, name: str) -> Callable[..., Any]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Request the fixtures that the markers need."""
     preconditions = Preconditions(item)
-    if not preconditions:
+    skips = any(mark.name.startswith(_SKIP_PREFIX) for mark in item.iter_markers())
+    if not (preconditions or skips):
         return
     try:
         # Checked again: a hook of the user may have added markers since collection.
@@ -338,9 +415,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     except InvalidMarker as error:
         pytest.fail(str(error), pytrace=False)
     function = cast("pytest.Function", item)
-    names = [*function.fixturenames, *preconditions.fixtures(item)]
+    names = [*function.fixturenames, *(preconditions.fixtures(item) if preconditions else ())]
+    if skips:
+        # First: a test that is skipped needs no namespace.
+        names.insert(0, "_kwait_skip")
     function.fixturenames = list(dict.fromkeys(names))
-    item.stash[_preconditions_key] = preconditions
+    if preconditions:
+        item.stash[_preconditions_key] = preconditions
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_setup")

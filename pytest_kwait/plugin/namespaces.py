@@ -15,6 +15,7 @@ from pytest_kwait.plugin.cleanup import (
     record_remaining,
     record_shared,
     record_terminating,
+    record_untidy,
     registration_of,
     registrations_of,
     report_kept,
@@ -32,7 +33,7 @@ from pytest_kwait.plugin.run import (
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kubernetes.client import ApiClient
 
@@ -53,10 +54,12 @@ __all__ = [
 
 _attempts_key = pytest.StashKey[dict[str, int]]()
 
-_EMBEDDED_ENDS = (
-    "the embedded cluster ends with the run, though: start one with `kwait up` and give its "
-    "kubeconfig with --kwait-kubeconfig"
-)
+_ENDS = "the {} ends with the run, though: {}"
+_WAYS = {
+    "embedded": "start one with `kwait up` and give its kubeconfig with --kwait-kubeconfig",
+    "binaries": "--kwait-artifacts=DIR keeps objects, events and logs of failed tests",
+}
+_KEPT_CLUSTER = "--kwait-keep-cluster=failed keeps it"
 
 
 def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
@@ -163,6 +166,9 @@ def make_namespace(
     namespaces: Namespaces,
     cluster: Cluster,
     request: NamespaceRequest | None = None,
+    *,
+    adopted: tuple[str, str] | None = None,
+    is_left: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
     """Yield a namespace, deleted at the end unless kept or not created here.
 
@@ -171,6 +177,9 @@ def make_namespace(
         owner: the same, as it is recorded in the cluster.
         namespaces: the namespace manager of this process.
         request: the arguments of `create_namespace`, for a further namespace.
+        adopted: name and UID of a namespace that another process of the run created; None to
+            create one.
+        is_left: returns whether other processes of the run may still use it at the end.
     """
     check_rights(config, cluster)
     given = run_settings(config).setting("namespace")
@@ -180,13 +189,20 @@ def make_namespace(
             yield name
         return
     settings = run_settings(config)
-    name = namespaces.make(
-        owner,
-        {"poll": settings.poll, "mode": settings.mode, "stable_for": 0},
-        labels=request.labels if request is not None else None,
-        pod_security=request.pod_security if request is not None else None,
+    if adopted is not None:
+        name = namespaces.adopt(*adopted)
+    else:
+        name = namespaces.make(
+            owner,
+            {"poll": settings.poll, "mode": settings.mode, "stable_for": 0},
+            labels=request.labels if request is not None else None,
+            pod_security=request.pod_security if request is not None else None,
+        )
+    advice = (
+        _ENDS.format(cluster.title, _WAYS.get(cluster.provider, _KEPT_CLUSTER))
+        if cluster.ends_with_run
+        else f"look: {namespaces.hint(name)}"
     )
-    advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
     placement = NamespaceInUse(node, name, advice, namespaces.client)
     namespaces_in_use(config).append(placement)
     failed = False
@@ -201,11 +217,10 @@ def make_namespace(
         own = settings_of(node)
         if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
-            removal = (
-                "" if cluster.provider == "embedded" else namespaces.removal_command(owner.run)
-            )
+            removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)
             report_kept(config, str(placement), removal)
-        elif _is_left_to_run(config, node, owner, cluster):
+        elif is_left() or _is_left_to_run(config, node, owner, cluster):
+            record_shared(config)
             namespaces.release(name)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
@@ -234,7 +249,7 @@ def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Clu
     if not (isinstance(node, pytest.Session) and is_ending(config)):
         return False
     if hasattr(config, "workerinput"):
-        if cluster.provider == "embedded":
+        if cluster.ends_with_run:
             return True
         if run_of(config).source.registration(cluster) is None:
             # A cluster of a conftest, which this worker alone knows.
@@ -258,8 +273,14 @@ def make_kwait(
     client: ApiClient,
     namespaces: Namespaces,
     timeouts: Mapping[str, float] | None = None,
+    *,
+    is_left: Callable[[], bool] = lambda: False,
 ) -> Iterator[Kwait]:
-    """Yield a `Kwait` whose objects are deleted at the end, unless its namespace is kept."""
+    """Yield a `Kwait` whose objects are deleted at the end, unless its namespace is kept.
+
+    Args:
+        is_left: returns whether other processes of the run may still use them at the end.
+    """
     from pytest_kwait.suite.kwait import Kwait
 
     def folders() -> list[Any]:
@@ -293,9 +314,8 @@ def make_kwait(
             yield kwait
     finally:
         kept = is_kept(config, node, settings_of(node))
-        problems = kwait.close(
-            keep=kept, leave=not kept and _is_left_to_run(config, node, owner, cluster)
-        )
+        leave = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
+        problems = kwait.close(keep=kept, leave=leave)
         record_remaining(config, owner.test, kwait.left)
         outage = run_of(config).outage
         if outage and all(problem.endswith(outage) for problem in problems):
@@ -304,6 +324,7 @@ def make_kwait(
         if problems == [outage]:
             pytest.fail(outage, pytrace=False)
         if problems:
+            record_untidy(config)
             left = (
                 "kept, though the cluster does not say for how long"
                 if kept

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.failures import failure_of, relative_path
 from pytest_kwait.plugin.run import format_shard, guard_report, run_of, running_item
 from pytest_kwait.plugin.settings import run_settings
 
@@ -37,11 +38,13 @@ class OutcomeRecorder:
 
     __test__ = False
 
-    def __init__(self, journal: Journal, run: RunRecord) -> None:
+    def __init__(self, config: pytest.Config, journal: Journal, run: RunRecord) -> None:
+        self._config = config
         self.journal = journal
         self.run = run
         self.lost: list[str] = []
         self._open: dict[tuple[str, str], tuple[str, str, float]] = {}
+        self._recordings: dict[tuple[str, str], str] = {}
         self._count = 0
         self._uncollected: set[str] = set()
 
@@ -62,6 +65,8 @@ class OutcomeRecorder:
         outcome = _worse_outcome(outcome, _outcome(report))
         if report.failed and not text:
             text = report.longreprtext
+        if report.failed and (recording := failure_of(report).recording):
+            self._recordings[key] = recording
         seconds += getattr(report, "duration", 0.0)
         if report.when in ("setup", "call"):
             self._open[key] = (outcome, text, seconds)
@@ -75,6 +80,7 @@ class OutcomeRecorder:
         from pytest_kwait.suite.report.records import JournalEntry, TestRecord, limit_failure_text
 
         self._count += 1
+        recording = self._recordings.pop((test, worker), "")
         self.run.tests[outcome] = self.run.tests.get(outcome, 0) + 1
         record = TestRecord(
             id=f"{self.run.id}.{self._count}",
@@ -86,6 +92,7 @@ class OutcomeRecorder:
             shard=self.run.shard,
             worker=worker,
             text=limit_failure_text(text, make_redactor(())) if text else "",
+            recording=relative_path(self._config, recording) if recording else "",
         )
         self.journal.write(JournalEntry(test=record))
 
@@ -244,7 +251,7 @@ def _start_recording(config: pytest.Config) -> None:
     _record_waits(config, folder / f"{record.id}-main.jsonl", record.id)
     journal = config.stash[_recorder_key].journal
     journal.write(JournalEntry(run=record))
-    log = config.stash[_outcome_recorder_key] = OutcomeRecorder(journal, record)
+    log = config.stash[_outcome_recorder_key] = OutcomeRecorder(config, journal, record)
     config.pluginmanager.register(log, "kwait-report")
 
 

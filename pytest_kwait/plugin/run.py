@@ -33,10 +33,11 @@ __all__ = [
     "activate",
     "format_shard",
     "guard_report",
+    "has_marker",
     "is_active",
     "is_built_on_library",
     "is_ending",
-    "namespace_node",
+    "marker_names",
     "near_limit",
     "register",
     "register_fixtures",
@@ -60,6 +61,7 @@ MODULES = (
     "pytest_kwait.plugin.live_status",
     "pytest_kwait.plugin.failures",
     "pytest_kwait.plugin.artifacts",
+    "pytest_kwait.plugin.recording",
     "pytest_kwait.plugin.junit",
     "pytest_kwait.plugin.github",
     "pytest_kwait.plugin.summary",
@@ -391,6 +393,11 @@ class Run:
         """Why the running cluster cannot be used any more; empty if it can, or none was started."""
         return self._source.outage() if self._source is not None else ""
 
+    def finish(self, *, failed: bool) -> None:
+        """Export logs of a cluster that was started here, and keep it if asked to."""
+        if self._source is not None:
+            self._source.finish(failed=failed)
+
     def end(self) -> None:
         """Stop a cluster that was started here."""
         if self._source is not None:
@@ -405,16 +412,6 @@ def run_of(config: pytest.Config) -> Run:
 def format_shard(config: pytest.Config) -> str:
     """Return the shard of this run as `I/N`; empty without shards."""
     return config.stash.get(shard_key, "")
-
-
-def namespace_node(item: pytest.Item) -> Any:
-    """Return the node that owns a test's namespace: the test, or by option its class or module."""
-    from pytest_kwait.plugin.settings import run_settings
-
-    scope = run_settings(item.config).namespace_scope
-    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
-    # A function outside of a class has a class-scoped namespace of its own.
-    return (item.getparent(shared[scope]) if scope in shared else None) or item
 
 
 def activate(config: pytest.Config) -> None:
@@ -439,7 +436,7 @@ def _is_needed(config: pytest.Config, module: str) -> bool:
         return os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput")
     if module == "junit":
         return bool(config.getoption("xmlpath", None))
-    if module not in ("shards", "artifacts", "report", "lock", "readiness"):
+    if module not in ("shards", "artifacts", "recording", "report", "lock", "readiness"):
         return True
     from pytest_kwait.plugin.settings import run_settings
 
@@ -449,12 +446,15 @@ def _is_needed(config: pytest.Config, module: str) -> bool:
         return settings.shard is not None or "kwait_shard" in (handed or {})
     if module == "artifacts":
         return settings.artifacts is not None
+    if module == "recording":
+        # A given one may have to be refused.
+        return settings.recorded != "never" or settings.record is not None
     if module == "report":
         return bool(settings.report) if handed is None else "kwait_report" in handed
     if module == "lock":
         is_alone = handed is None and config.getoption("dist", "no") == "no"
-        return settings.is_existing or not is_alone
-    return settings.is_existing
+        return not (settings.is_alone and is_alone)
+    return not settings.is_alone
 
 
 def is_active(config: pytest.Config) -> bool:
@@ -462,7 +462,11 @@ def is_active(config: pytest.Config) -> bool:
     return _active_key in config.stash
 
 
-def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
+def register(
+    pluginmanager: pytest.PytestPluginManager,
+    modules: tuple[str, ...],
+    omitted: frozenset[str] = frozenset(),
+) -> None:
     """Register modules as plugins, with their hooks and fixtures only.
 
     `pytest_plugins` would make pytest search the metadata of all installed packages once for each
@@ -473,7 +477,7 @@ def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]
         if not pluginmanager.is_blocked(name):
             shown = ModuleType(name)
             for attribute, value in vars(import_module(name)).items():
-                if attribute.startswith(_OURS):
+                if attribute.startswith(_OURS) and attribute not in omitted:
                     setattr(shown, attribute, value)
             pluginmanager.register(shown, name)
 
@@ -499,10 +503,12 @@ def register_fixtures_on_use(session: pytest.Session) -> None:
     manager.getfixturedefs = getfixturedefs
 
 
-def register_fixtures(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the fixtures if they are not registered yet."""
+def register_fixtures(
+    pluginmanager: pytest.PytestPluginManager, omitted: frozenset[str] = frozenset()
+) -> None:
+    """Register the fixtures if they are not registered yet, but for some omitted ones."""
     if not pluginmanager.hasplugin(FIXTURES):
-        register(pluginmanager, (FIXTURES,))
+        register(pluginmanager, (FIXTURES,), omitted)
 
 
 def is_built_on_library(node: pytest.Item, name: str) -> bool:
@@ -515,11 +521,27 @@ def is_built_on_library(node: pytest.Item, name: str) -> bool:
     return all(name in each.argnames for each in overrides)
 
 
+def marker_names(config: pytest.Config, *names: str) -> tuple[str, ...]:
+    """Return the names of markers: `kwait_…`, and the plain ones where the ini file wants them."""
+    ours = tuple(f"kwait_{name}" for name in names)
+    return (*ours, *names) if config.getini("kwait_plain_markers") else ours
+
+
+def has_marker(node: pytest.Item | pytest.Collector, *names: str) -> bool:
+    """Return whether a node has one of these markers of ours, named without `kwait_`."""
+    return any(map(node.get_closest_marker, marker_names(node.config, *names)))
+
+
 def uses_plugin(node: object) -> bool:
     """Return whether a test uses a fixture or marker of the plugin."""
     if not isinstance(node, pytest.Item):
         return False
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
-    names = (*getattr(node, "fixturenames", ()), *(mark.name for mark in node.iter_markers()))
-    return any(name in WAIT_NAMES or name.startswith(("kwait", "manifests")) for name in names)
+    marks = {mark.name for mark in node.iter_markers()}
+    # These say nothing of a test that does not use the cluster.
+    marks.difference_update(("kwait_serial", "kwait_disruptive", "kwait_slow"))
+    if marks.intersection(marker_names(node.config, "manifests")):
+        return True
+    names = (*getattr(node, "fixturenames", ()), *marks)
+    return any(name in WAIT_NAMES or name.startswith("kwait") for name in names)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_rootdir",
+    "check_switches",
     "ignores_kubeconfig",
     "read_settings",
     "run_settings",
@@ -64,6 +65,28 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
         )
     except InvalidArgument as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def check_switches(args: list[str]) -> None:
+    """Refuse a value of an option that takes none.
+
+    Args:
+        args: the arguments, with those of the environment and of the ini file.
+
+    Raises:
+        pytest.UsageError: names the option, its value and what is valid.
+    """
+    switches = {flag: each for each in OPTIONS if each.kind == "bool" for flag in each.flags}
+    for flag, equals, value in (each.partition("=") for each in args):
+        if equals and flag in switches:
+            definition = switches[flag]
+            valid = (
+                f"the option takes no value: use {' or '.join(definition.flags)} "
+                f"({definition.env} and ini {definition.ini} take true or false)"
+            )
+            raise pytest.UsageError(
+                str(InvalidArgument(definition.name, value, valid, f"option {flag}"))
+            )
 
 
 def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
@@ -138,7 +161,7 @@ def ignores_kubeconfig(settings: Settings) -> bool:
 
 def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
-    for name in ("artifacts", "kubeconfig"):
+    for name in ("artifacts", "kubeconfig", "assets", "cluster_config"):
         if values.get(name):
             values[name] = folder / Path(values[name]).expanduser()
     if values.get("report"):
@@ -149,15 +172,18 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
             str(folder / Path(file.strip()).expanduser()) if file.strip() else "" for file in files
         ]
     return settings.merged(
-        values, lambda definition: _format_source(definition, kind), given[TIMEOUTS.name]
+        values,
+        lambda definition: _format_source(definition, kind, given[definition.name]),
+        given[TIMEOUTS.name],
     )
 
 
-def _format_source(definition: SettingDefinition, kind: str) -> str:
+def _format_source(definition: SettingDefinition, kind: str, value: object) -> str:
+    switched_off = definition.kind == "bool" and value == "false"
     sources = {
         "ini": f"ini {definition.ini}",
         "env": f"env {definition.env}",
-        "flag": f"option {definition.flag}",
+        "flag": f"option {definition.flags[switched_off]}",
     }
     return sources[kind]
 

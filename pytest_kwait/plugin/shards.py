@@ -188,15 +188,16 @@ def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
 
 
 def _make_entry(item: pytest.Item) -> SplitEntry:
-    from pytest_kwait.plugin.run import namespace_node
+    from pytest_kwait.plugin.markers import namespace_node
+    from pytest_kwait.plugin.run import has_marker
     from pytest_kwait.suite.shards.split import BETWEEN, FIRST, LAST, SplitEntry
 
     owner = namespace_node(item)
     # A session scope is shared within one shard only.
     unit = item.nodeid if isinstance(owner, pytest.Session) else owner.nodeid
     rank = BETWEEN
-    if item.get_closest_marker("serial") or item.get_closest_marker("disruptive"):
+    if has_marker(item, "serial", "disruptive"):
         rank = LAST
-    elif item.get_closest_marker("slow"):
+    elif has_marker(item, "slow"):
         rank = FIRST
     return SplitEntry(item.nodeid, unit, rank)

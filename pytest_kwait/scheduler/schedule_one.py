@@ -9,6 +9,7 @@ Source: kube-scheduler, schedule_one.go (`bindingCycle`, `handleSchedulingFailur
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.apimachinery.times import format_time
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Binder", "BindingCycle", "DefaultBinder", "FailureHandler", "make_unscheduled_patch"]
 
 _log = logging.getLogger(__name__)
+
+_PATCH_RETRIES = 5
+"""Attempts to write a condition to a pod that others change at the same time."""
 
 
 class Binder(Protocol):
@@ -271,21 +275,49 @@ class FailureHandler:
     def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
         patch = make_unscheduled_patch(pod, reason, message, format_time(self._clock.time()))
         if patch is not None:
-            send = APICall(lambda deadline: self._patch(pod, patch, deadline))
+            send = APICall(lambda deadline: self._patch(pod, reason, message, deadline))
             self._dispatcher.submit(uid_of(pod), send)
 
-    def _patch(self, pod: Pod, patch: Mapping[str, Any], deadline: Deadline) -> None:
+    def _patch(self, pod: Pod, reason: str, message: str, deadline: Deadline) -> None:
+        """Write the condition, unless the pod got a node in the meantime.
+
+        The resource version of the patch is that of the pod as it was seen: a binding that the
+        watch has not shown yet is found by the server's conflict.
+        """
         metadata = pod["metadata"]
-        try:
-            self._session.patch(
-                PODS,
-                metadata["name"],
-                patch,
-                metadata["namespace"],
-                content_type=STRATEGIC_MERGE_PATCH,
-                subresource="status",
-                deadline=deadline,
-            )
-        except KwaitError as error:
-            name = f"{metadata['namespace']}/{metadata['name']}"
-            _log.error("Error updating pod pod=%s err=%s", name, error)
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        error: KwaitError | None = None
+        for _ in range(_PATCH_RETRIES):
+            patch = make_unscheduled_patch(pod, reason, message, format_time(self._clock.time()))
+            if patch is None:
+                return
+            patch["metadata"]["resourceVersion"] = pod["metadata"]["resourceVersion"]
+            try:
+                self._session.patch(
+                    PODS,
+                    metadata["name"],
+                    patch,
+                    metadata["namespace"],
+                    content_type=STRATEGIC_MERGE_PATCH,
+                    subresource="status",
+                    deadline=deadline,
+                )
+                return
+            except ApiError as refused:
+                error = refused
+                if refused.status != HTTPStatus.CONFLICT:
+                    break
+                try:
+                    pod = self._session.get(
+                        PODS, metadata["name"], metadata["namespace"], deadline=deadline
+                    )
+                except KwaitError as unread:
+                    error = unread
+                    break
+                if uid_of(pod) != metadata["uid"] or node_of(pod):
+                    _log.info("Pod has a node pod=%s node=%s", name, node_of(pod))
+                    return
+            except KwaitError as failed:
+                error = failed
+                break
+        _log.error("Error updating pod pod=%s err=%s", name, error)

@@ -20,8 +20,7 @@ from pytest_kwait import wait
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
-from pytest_kwait.scheduler.framework.resource_requests import sum_pod_requests
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER, sum_pod_requests
 from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetrics
 
 if TYPE_CHECKING:

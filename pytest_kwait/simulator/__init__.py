@@ -9,5 +9,6 @@ official client are never imported. `cluster` is the one entrance to the objects
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
 - `network/` knows names and services, and serves them to programs;
 - `container_runtime/` runs programs of mapped images as processes, for the kubelet;
-- `server_main` is the program.
+- `server_main` is the program;
+- `remote/` runs controllers, scheduler and kubelets without it, on a real API server.
 """

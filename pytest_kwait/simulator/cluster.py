@@ -173,6 +173,10 @@ class SimulatedCluster:
         entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
         return None if entry is None else entry.obj
 
+    def find_live(self, resource: str, name: str, namespace: str = "") -> Obj | None:
+        """As `find`: the objects are here."""
+        return self.find(resource, name, namespace)
+
     def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
         """Return the objects in the order of their keys; None means all namespaces."""
         return [entry.obj for entry in self.store.entries(self.kind_of(resource).bucket, namespace)]

@@ -187,6 +187,10 @@ class Cluster(Protocol):
         """The object, None if it does not exist."""
         ...
 
+    def find_live(self, resource: str, name: str, namespace: str = "") -> Obj | None:
+        """As `find`, past what a copy of another server's objects has not seen yet."""
+        ...
+
     def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
         """The objects in the order of their keys; None means all namespaces."""
         ...

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Input
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KubeletApi", "LogLine", "Ports", "Session", "StartError"]
+__all__ = [
+    "ContainerOutput",
+    "KubeletApi",
+    "LogLine",
+    "LogPlace",
+    "Ports",
+    "Session",
+    "StartError",
+]
 
 LogLine = tuple[float, bytes]
 """The time of a line (seconds since the epoch), and the line with its newline if it has one."""
+
+
+class LogPlace(NamedTuple):
+    """The container instance that a log is of; `instance` is its id."""
+
+    namespace: str
+    pod: str
+    container: str
+    instance: str
+
+
+class ContainerOutput(Protocol):
+    """The log of a container instance."""
+
+    def read_from(self, position: int) -> tuple[int, list[LogLine]]:
+        """Return the lines from a position on, and the position after them."""
+        ...
 
 
 class StartError(Exception):
@@ -93,6 +118,10 @@ class KubeletApi(Protocol):
 
     def follow(self, namespace: str, pod: str, container: str) -> AsyncIterator[LogLine]:
         """Yield the lines of a container's log until it ends."""
+        ...
+
+    def container_logs(self) -> Iterator[tuple[LogPlace, ContainerOutput]]:
+        """Return the logs of all containers, those of their previous instances included."""
         ...
 
     def run(

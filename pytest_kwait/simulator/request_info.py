@@ -111,7 +111,7 @@ class Caller:
         dry_run: do everything but store.
         field_validation: the handling of unknown fields.
         warnings: texts for `Warning` headers of the response.
-        complaints: errors of strict decoding.
+        strict_errors: errors of strict decoding.
     """
 
     user: str = "system:kube-controller-manager"
@@ -122,7 +122,7 @@ class Caller:
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    strict_errors: list[str] = field(default_factory=list)
 
     @property
     def identity(self) -> User:

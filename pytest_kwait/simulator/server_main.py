@@ -92,7 +92,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["HOST", "main", "serve", "server_names", "start_components", "start_server_controllers"]
+__all__ = [
+    "HOST",
+    "main",
+    "serve",
+    "server_names",
+    "start_components",
+    "start_controllers",
+    "start_server_controllers",
+    "wait_nodes_ready",
+]
 
 # Seconds after the start.
 _START_DELAY = 1.0
@@ -134,6 +143,13 @@ def start_components(
         authority: the certificate and key that sign certificates, as PEM; None to sign none.
     """
     start_server_controllers(api)
+    start_controllers(api, nodes=nodes, authority=authority)
+
+
+def start_controllers(
+    api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+) -> None:
+    """Start what does not belong to kube-apiserver; see `start_components`."""
     # No part of a server, but of every kind of cluster that people test on.
     api.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
     api.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE)
@@ -658,7 +674,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     else:
         start_components(api, nodes=nodes, authority=authority.pair)
     try:
-        await _wait_nodes_ready(api, nodes)
+        await wait_nodes_ready(api, nodes)
         _relax_garbage_collector()
         url = f"https://{_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
@@ -681,9 +697,18 @@ async def serve(arguments: argparse.Namespace) -> int:
         if arguments.owner_folder is not None and ended.is_set():
             # A killed owner cannot remove it.
             shutil.rmtree(arguments.owner_folder, ignore_errors=True)
+        _stop_recording(api)
         await _close_programs(api)
         await server.stop()
     return 0
+
+
+def _stop_recording(api: SimulatedCluster) -> None:
+    """Complete the journals of the cluster's history, if any are recorded."""
+    # Not at import: few clusters are recorded.
+    from pytest_kwait.simulator.recording.journal import stop_recording
+
+    stop_recording(api)
 
 
 async def _close_programs(api: SimulatedCluster) -> None:
@@ -694,8 +719,12 @@ async def _close_programs(api: SimulatedCluster) -> None:
     await close_programs(api)
 
 
-async def _wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
-    """Return when that many nodes are Ready."""
+async def wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
+    """Return when that many nodes are Ready.
+
+    Raises:
+        TimeoutError: they are not in time.
+    """
     ready = asyncio.Event()
     names: set[str] = set()
 

@@ -258,9 +258,18 @@ class Store:
         """Return the number of watchers of a resource."""
         return sum(map(len, self._bucket(resource).watchers.values()))
 
-    def listen(self, listener: Callable[[str, Change], None]) -> None:
-        """Call `listener` with each further change of any resource, before the watchers."""
+    def listen(self, listener: Callable[[str, Change], None]) -> Callable[[], None]:
+        """Call `listener` with each further change of any resource, before the watchers.
+
+        Returns:
+            a function that ends it.
+        """
         self._listeners.append(listener)
+
+        def stop() -> None:
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+        return stop
 
     def _record(self, resource: str, change: Change) -> None:
         bucket = self._bucket(resource)

@@ -5,9 +5,11 @@ Fixtures return bound waits, and markers call them before a test starts.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from pytest_kwait.client.write_options import encode_json
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.registry import WAITS, Wait
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
 
-__all__ = ["BoundCacheSync", "BoundWait", "WaitDefaults", "check_call"]
+__all__ = ["BoundCacheSync", "BoundWait", "WaitDefaults", "check_call", "to_model"]
+
+_Model = TypeVar("_Model")
+_MODEL_NAME = re.compile(r"[A-Za-z]*?V\d+(?:(?:alpha|beta)\d+)?([A-Z]\w*)")
+"""Names of the official client's models, with the kind: `V1Pod`, `CoreV1Event`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +82,31 @@ class BoundWait:
         where = f" in {self.defaults.namespace}" if self.defaults.namespace else ""
         return f"<{self.wait.name}({self.wait.usage}){where}>"
 
-    def __call__(self, *args: Any, namespace: str | None = None, **options: Any) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        namespace: str | None = None,
+        as_model: type[Any] | None = None,
+        **options: Any,
+    ) -> Any:
         """Wait, and return the result of the function of the same name.
 
         Args:
             *args: its arguments after client and namespace.
             namespace: another namespace than the test's own.
+            as_model: a model of the official client to return, for example `V1Pod`; None for
+                dicts.
             **options: its keyword arguments; they override every setting.
 
         Raises:
+            InvalidArgument: an invalid argument, or `as_model` is no model of what is returned.
             WaitTimeout: the condition did not come true within the limit.
             WaitFailed: the condition can no longer come true.
             ApiError: the server refuses.
         """
         __tracebackhide__ = True
+        if as_model is not None:
+            self._check_model(as_model)
         first: list[Any] = [self.defaults.client] if self.wait.bound else []
         if self.wait.namespaced:
             first.append(self.defaults.namespace if namespace is None else namespace)
@@ -101,7 +118,7 @@ class BoundWait:
         filled = {name: filled[name] for name in names if name in filled}
         note = self._fit(filled)
         try:
-            return self.wait.function(*first, *args, **options, **filled)
+            result = self.wait.function(*first, *args, **options, **filled)
         except TypeError:
             # Python counts the arguments that are filled in.
             self.wait.check_arguments(args, options)
@@ -110,6 +127,20 @@ class BoundWait:
             if note:
                 error.add_note(note)
             raise
+        return result if as_model is None else self._to_models(result, as_model)
+
+    def _check_model(self, model: type[Any]) -> None:
+        if not self.wait.has_model or not self.wait.bound:
+            valid = f"leave it out, as {self.wait.name} returns no objects of one kind"
+            raise InvalidArgument("as_model", model, valid)
+        check_model(model)
+
+    def _to_models(self, result: Any, model: type[Any]) -> Any:
+        """Return the objects of a result as models of the official client."""
+        client = self.defaults.client
+        if isinstance(result, list):
+            return [to_model(client, each, model) for each in result]
+        return to_model(client, result, model) if isinstance(result, dict) else result
 
     def _fit(self, options: dict[str, Any]) -> str:
         """Cut the limit to the time budget, with a note if needed."""
@@ -123,6 +154,33 @@ class BoundWait:
         if note:
             options["timeout"] = seconds
         return note
+
+
+def check_model(model: type[Any]) -> None:
+    """Check that a class is a model of the official client."""
+    if not hasattr(model, "openapi_types"):
+        valid = "use a model of the official client, for example V1Pod"
+        raise InvalidArgument("as_model", model, valid)
+
+
+def to_model(client: ApiClient, obj: dict[str, Any], model: type[_Model]) -> _Model:
+    """Return an object as a model of the official client.
+
+    Raises:
+        InvalidArgument: it is no such model, or the object does not fit it.
+    """
+    check_model(model)
+    kind = obj.get("kind") or "object"
+    title = f"{kind} {obj['metadata'].get('name')}"
+    named = _MODEL_NAME.fullmatch(model.__name__)
+    if named and model.__module__.startswith("kubernetes.") and kind not in (named[1], "object"):
+        raise InvalidArgument("as_model", model, f"{title} is of another kind")
+    untyped: Any = client
+    try:
+        text = encode_json(obj).decode()
+        return cast("_Model", untyped.deserialize(text, model, "application/json"))
+    except ValueError as error:
+        raise InvalidArgument("as_model", model, f"{title} does not fit it: {error}") from error
 
 
 def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -12,27 +12,39 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
-from pytest_kwait.client.resource import EVENTS, PODS, SECRETS, SERVICES
+from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
 from pytest_kwait.client.session import Session
 from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.active_waits import Step
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import (
     ApiError,
     ClusterError,
     InvalidArgument,
-    WaitFailed,
+    KwaitError,
     WaitTimeout,
+)
+from pytest_kwait.framework.cluster.webhooks import await_webhook_endpoint
+from pytest_kwait.framework.named_objects import parse_object_argument, strip_kind
+from pytest_kwait.framework.operations.drain import scheduling_change, taints_change
+from pytest_kwait.framework.operations.edit import (
+    annotations_change,
+    change_object,
+    labels_change,
+    send_patch,
+    user_change,
 )
 from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
-from pytest_kwait.suite.bound_wait import BoundWait
+from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, to_model
+from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.settings import (
     DEFAULT_SOURCE,
@@ -40,10 +52,20 @@ from pytest_kwait.suite.config.settings import (
     parse_pod_security,
     read_dns_label,
 )
-from pytest_kwait.suite.manifests import ManifestWriter, Source, read_manifests
+from pytest_kwait.suite.manifest_namespaces import TargetNamespace, parse_moves
+from pytest_kwait.suite.manifests import (
+    Document,
+    ManifestWriter,
+    Models,
+    Objects,
+    Source,
+    read_manifests,
+)
+from pytest_kwait.suite.wait_methods import WaitMethods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from kubernetes.client import ApiClient
@@ -53,12 +75,18 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
     from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObject
     from pytest_kwait.framework.objects.combinators import ConditionInput
+    from pytest_kwait.framework.operations.edit import Change, PatchType
+    from pytest_kwait.framework.operations.run import RunResult
     from pytest_kwait.framework.predicates import HeldPredicate
+    from pytest_kwait.suite.aio import AsyncKwait
     from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
+    from pytest_kwait.suite.kubectl import KubectlResult
 
 __all__ = [
     "Kwait",
@@ -67,6 +95,7 @@ __all__ = [
 ]
 
 _Result = TypeVar("_Result")
+_Model = TypeVar("_Model")
 
 
 if TYPE_CHECKING:
@@ -115,11 +144,11 @@ _LIMIT_REACHED = 0.5
 """Seconds left of a test's limit below which a timeout is attributed to it."""
 
 # `Kwait.list` hides the builtin type in the class body.
-Objects = list[dict[str, Any]]
 Problems = list[str]
+Documents = list[Document]
 
 
-class Kwait:
+class Kwait(WaitMethods):
     """A client for one namespace, with the verbs and waits of a test.
 
     Args:
@@ -157,11 +186,12 @@ class Kwait:
             owner=owner,
             owned=owned,
             deadline=self._deadline,
-            established=lambda crd: self._bound("wait_for_crd_established")(crd),
+            established=self.wait_for_crd_established,
             gone=self._gone,
             callable_webhook=self._wait_for_webhook,
         )
         self._owned = owned
+        self._changes = ChangedObjects(self._session, owner)
         self.left: Problems = []
         """Messages about objects that still existed at the end of `close`."""
 
@@ -177,6 +207,29 @@ class Kwait:
         self._closing.callback(informers.stop)
         return informers
 
+    def step(self, name: str) -> AbstractContextManager[str]:
+        """Name a part of the test: `with kwait.step("create the shop")`; steps may be nested.
+
+        The name is in the message of an error in it, in live status, and in reports.
+
+        Args:
+            name: what the part does, as a phrase.
+        """
+        given: object = name
+        if not isinstance(given, str) or not given.strip():
+            raise InvalidArgument("name", name, "use a phrase, for example 'create the shop'")
+        return Step(" ".join(name.split()))
+
+    @cached_property
+    def aio(self) -> AsyncKwait[Kwait]:
+        """The methods of this object for async tests: `await kwait.aio.wait_for_job_complete(…)`.
+
+        They never block the event loop; cancelling the task stops the wait.
+        """
+        from pytest_kwait.suite.aio import AsyncKwait
+
+        return AsyncKwait(self)
+
     @property
     def settings(self) -> Settings:
         """The settings in force, each with its source."""
@@ -187,12 +240,13 @@ class Kwait:
         """The timeout table in force: seconds by name."""
         return self._defaults().timeouts
 
-    @property
-    def wait_for(self) -> BoundWait:
-        """The general wait: `kwait.wait_for("job/pi", "condition=Complete")`."""
-        return self._bound("wait_for")
-
-    def apply(self, *sources: Source, validate: str | bool = "strict") -> Objects:
+    def apply(
+        self,
+        *sources: Source,
+        namespace: TargetNamespace | None = None,
+        validate: str | bool = "strict",
+        **variables: Any,
+    ) -> Objects:
         """Apply manifests server-side, in order; return the resulting objects.
 
         Objects of a kind that is not served yet wait for its CustomResourceDefinition (`crd`, 1
@@ -201,29 +255,45 @@ class Kwait:
         that object.
 
         Args:
-            *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts, lists.
+            *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts,
+                models of the official client, lists.
+            namespace: the namespace to which the objects are moved, whatever the manifests say;
+                True for the test's own; or a mapping of the manifests' namespaces to these.
+                References of bindings, webhooks and API services move too. None moves nothing.
+                A text is also the value of the variable `namespace`, which need not be used.
             validate: as kubectl's `--validate`; server-side apply refuses unknown fields with
                 `warn` and `ignore` too.
+            **variables: with any, files and texts are Jinja2 templates that use all of them.
 
         Raises:
             InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
                 and line.
             ApiError: the server refuses; a note names the manifest.
+            ClusterError: an object outside of the namespace belongs to another test that runs.
             WaitFailed: a definition can no longer be established, or the service of a webhook that
                 fails the request has had no ready endpoint for the grace period.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
-        return self._writer.apply(read_manifests(sources, self._folders()), validation)
+        documents, target = self._documents(sources, namespace, variables)
+        return self._writer.apply(documents, validation, target)
 
-    def create(self, *sources: Source, validate: str | bool = "strict") -> Objects:
+    def create(
+        self,
+        *sources: Source,
+        namespace: TargetNamespace | None = None,
+        validate: str | bool = "strict",
+        **variables: Any,
+    ) -> Objects:
         """Create the objects of manifests, in order; return them as created.
 
         This waits for definitions and deletions as `apply` does.
 
         Args:
             *sources: as for `apply`; `metadata.generateName` is supported.
+            namespace: as for `apply`.
             validate: `strict` refuses unknown fields, `warn` logs them, `ignore` drops them.
+            **variables: as for `apply`.
 
         Raises:
             InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
@@ -234,7 +304,8 @@ class Kwait:
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
-        return self._writer.create(read_manifests(sources, self._folders()), validation)
+        documents, target = self._documents(sources, namespace, variables)
+        return self._writer.create(documents, validation, target)
 
     def create_namespace(
         self,
@@ -270,8 +341,10 @@ class Kwait:
         self,
         *sources: Source,
         condition: ConditionInput | HeldPredicate | None = None,
+        namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
-        **options: Any,
+        variables: Mapping[str, Any] | None = None,
+        **options: Unpack[WaitOptions],
     ) -> Objects:
         """Create the objects of manifests; return them once each has reached its condition.
 
@@ -281,7 +354,9 @@ class Kwait:
         Args:
             *sources: as for `apply`; `metadata.generateName` is supported.
             condition: a condition as for `wait_for`; None for the default of the kind.
+            namespace: as for `apply`.
             validate: as for `create`.
+            variables: as for `apply`, by name.
             **options: options of every wait; the limit (`pod`) is per object.
 
         Raises:
@@ -294,21 +369,47 @@ class Kwait:
         from pytest_kwait.framework.operations.create import check_awaitable
 
         validation = parse_field_validation(validate)
-        documents = read_manifests(sources, self._folders())
+        documents, target = self._documents(sources, namespace, variables)
         for document in documents:
             check_awaitable(document.object, condition)
         wait = BoundWait(VERBS["wait_for_created"], self._defaults())
         return [
             wait(each, condition, namespace=each["metadata"].get("namespace"), **options)
-            for each in self._writer.create(documents, validation)
+            for each in self._writer.create(documents, validation, target)
         ]
 
-    def get(self, target: str, *, namespace: str | None = None) -> dict[str, Any]:
+    @overload
+    def get(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def get(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+    ) -> _Model: ...
+
+    def get(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+    ) -> dict[str, Any] | _Model:
         """Return one object.
 
         Args:
-            target: `kind/name`, with any name of the kind that kubectl knows.
+            target: `kind/name`, with any name of the kind that kubectl knows; or an object.
             namespace: another namespace.
+            as_model: a model of the official client to return, for example `V1Pod`; None for a
+                dict.
 
         Raises:
             ApiError: not found (status 404), or refused.
@@ -322,7 +423,29 @@ class Kwait:
         )
         if resource.qualified == SECRETS.qualified:
             SECRET_VALUES.learn(found)
-        return found
+        return found if as_model is None else to_model(self.client, found, as_model)
+
+    @overload
+    def list(
+        self,
+        kind: str,
+        *,
+        selector: str | Mapping[str, str] | None = None,
+        field_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+    ) -> Objects: ...
+
+    @overload
+    def list(
+        self,
+        kind: str,
+        *,
+        selector: str | Mapping[str, str] | None = None,
+        field_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+    ) -> Models[_Model]: ...
 
     def list(
         self,
@@ -331,7 +454,8 @@ class Kwait:
         selector: str | Mapping[str, str] | None = None,
         field_selector: str | Mapping[str, str] | None = None,
         namespace: str | None = None,
-    ) -> Objects:
+        as_model: type[_Model] | None = None,
+    ) -> Objects | Models[_Model]:
         """Return all objects of a kind.
 
         Args:
@@ -339,6 +463,7 @@ class Kwait:
             selector: label selector, as text or mapping.
             field_selector: field selector, as text or mapping.
             namespace: another namespace.
+            as_model: a model of the official client to return, as for `get`.
 
         Raises:
             ApiError: refused.
@@ -356,11 +481,14 @@ class Kwait:
         )
         for item in listed.items if resource.qualified == SECRETS.qualified else ():
             SECRET_VALUES.learn(item.object)
-        return _with_types(resource, listed)
+        found = _with_types(resource, listed)
+        return (
+            found if as_model is None else [to_model(self.client, each, as_model) for each in found]
+        )
 
     def delete(
         self,
-        target: str,
+        target: str | KubernetesObject,
         *,
         namespace: str | None = None,
         grace_period: int | None = None,
@@ -394,7 +522,9 @@ class Kwait:
             )
         )
 
-    def events(self, target: str | None = None, *, namespace: str | None = None) -> Objects:
+    def events(
+        self, target: str | KubernetesObject | None = None, *, namespace: str | None = None
+    ) -> Objects:
         """Return the events of the namespace, or of one object, oldest first.
 
         Args:
@@ -418,7 +548,7 @@ class Kwait:
 
     def logs(
         self,
-        pod: str,
+        target: str | KubernetesObject,
         *,
         container: str | None = None,
         previous: bool = False,
@@ -430,8 +560,8 @@ class Kwait:
         """Return the log of a container.
 
         Args:
-            pod: its name, `pod/name`, or what selects pods: `deployment/web`, `job/x`, `svc/web`;
-                of several pods the one that kubectl selects.
+            target: a pod, by name, as `pod/name` or as an object; or what selects pods:
+                `deployment/web`, `job/x`, `svc/web`. Of several pods the one that kubectl selects.
             container: its name; None if the pod has only one.
             previous: the log of its previous run.
             tail: only the last lines, so many.
@@ -442,7 +572,7 @@ class Kwait:
         Raises:
             ApiError: no such pod or container, or it has not started.
         """
-        name = self._pod(pod, namespace, _logging_order)
+        name = self._pod(target, namespace, _logging_order)
         return self._request(
             lambda deadline: self._session.logs(
                 namespace or self.namespace,
@@ -458,7 +588,7 @@ class Kwait:
 
     def exec(
         self,
-        pod: str,
+        target: str | KubernetesObject,
         *command: str,
         container: str | None = None,
         stdin: bytes | str | None = None,
@@ -468,8 +598,8 @@ class Kwait:
         """Run a command in a container and return its result; a non-zero exit code is no error.
 
         Args:
-            pod: its name, `pod/name`, or what selects pods: `deployment/web`, `job/x`, `svc/web`;
-                of several pods the one that kubectl selects.
+            target: a pod, by name, as `pod/name` or as an object; or what selects pods:
+                `deployment/web`, `job/x`, `svc/web`. Of several pods the one that kubectl selects.
             *command: the program and its arguments, run without a shell.
             container: its name; None if the pod has only one.
             stdin: the command's input; None for none.
@@ -484,7 +614,7 @@ class Kwait:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
         return self._session.exec(
             namespace or self.namespace,
-            self._pod(pod, namespace, _attach_order),
+            self._pod(target, namespace, _attach_order),
             command,
             container=container,
             stdin=stdin,
@@ -492,28 +622,32 @@ class Kwait:
         )
 
     def port_forward(
-        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
+        self,
+        target: str | KubernetesObject,
+        port: int | str,
+        *,
+        local_port: int = 0,
+        namespace: str | None = None,
     ) -> PortForward:
         """Forward a local port to a pod, until the forward or this object is closed.
 
         Args:
-            pod: as for `logs`; it must be running.
-            port: the port in the pod.
+            target: as for `logs`; the pod must be running.
+            port: a number or name: of the service's ports, or else of the pod's.
             local_port: 0 for any free port, given by `.port`.
             namespace: another namespace.
 
         Raises:
             ApiError: no such pod, or it is not running.
+            InvalidArgument: the service has no such port, or the pod none of that name.
             OSError: the local port is taken.
         """
-        name = self._pod(pod, namespace, _attach_order)
-        where = namespace or self.namespace
+        pod, number = self._find_port(target, port, namespace)
         # A forward has no deadline; only the request for the pod has.
-        self._request(lambda deadline: self._session.get(PODS, name, where, deadline=deadline))
         forward = self._session.port_forward(
-            where,
-            name,
-            port,
+            namespace or self.namespace,
+            pod,
+            number,
             local_port=local_port,
             deadline=Deadline.after(None, self._session.clock),
         )
@@ -521,7 +655,7 @@ class Kwait:
 
     def url(
         self,
-        target: str,
+        target: str | KubernetesObject,
         port: int | str | None = None,
         *,
         path: str = "/",
@@ -533,7 +667,7 @@ class Kwait:
         The port is forwarded until the end of the test, to the one pod that kubectl would select.
 
         Args:
-            target: `service/web`, `deployment/web`, `pod/web` or the name of a pod.
+            target: as for `logs`; the pod must be running.
             port: a number or name: of the service's ports, or else of the containers' ports. By
                 default the only one.
             path: the path of the URL, with its query.
@@ -544,33 +678,25 @@ class Kwait:
             ApiError: no such object, it has no pods, or its pod is not running.
             InvalidArgument: no such port, or several ports and `port` names none.
         """
-        name = self._pod(target, namespace, _attach_order)
-        where = namespace or self.namespace
-        pod = self._request(
-            lambda deadline: self._session.get(PODS, name, where, deadline=deadline)
-        )
-        chosen: int | str | None = port
-        if "/" in target and self._target(target)[0] == SERVICES:
-            service = self.get(target, namespace=where)
-            ports = (service.get("spec") or {}).get("ports") or ()
-            found = _choose_port(target, ports, port, "port")
-            chosen = found.get("targetPort") or found["port"]
-        if not isinstance(chosen, int):
-            spec = pod.get("spec") or {}
-            declared = [
-                each for one in spec.get("containers") or () for each in one.get("ports") or ()
-            ]
-            chosen = int(_choose_port(target, declared, chosen, "containerPort")["containerPort"])
-        forward = self.port_forward(name, chosen, namespace=namespace)
+        pod, number = self._find_port(target, port, namespace)
+        forward = self.port_forward(pod, number, namespace=namespace)
         return f"{scheme}://127.0.0.1:{forward.port}/{path.removeprefix('/')}"
 
-    def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
+    def scale(
+        self,
+        target: str | KubernetesObject,
+        replicas: int,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
         """Scale an object; return it once it has exactly this number of ready, Running pods.
 
         Args:
             target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
             replicas: 0 or more.
-            **options: `namespace`, and the options of every wait.
+            namespace: another namespace.
+            **options: the options of every wait.
 
         Raises:
             ApiError: not found, or refused.
@@ -578,14 +704,22 @@ class Kwait:
             WaitFailed: the condition can no longer come true.
             WaitTimeout: it did not come true within the limit (`controlled_pods`).
         """
-        return cast("dict[str, Any]", self._verb("scale")(target, replicas, **options))
+        scaled = self._verb("scale")(target, replicas, namespace=namespace, **options)
+        return cast("dict[str, Any]", scaled)
 
-    def restart(self, target: str, **options: Any) -> dict[str, Any]:
+    def restart(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
         """Replace all pods of a workload; return it once it is rolled out.
 
         Args:
             target: `deployment/web`, `statefulset/web` or `daemonset/web`.
-            **options: `namespace`, and the options of every wait.
+            namespace: another namespace.
+            **options: the options of every wait.
 
         Raises:
             ApiError: not found, or refused.
@@ -593,10 +727,18 @@ class Kwait:
             WaitFailed: the rollout can no longer complete.
             WaitTimeout: it did not complete within the limit (`deployment`).
         """
-        return cast("dict[str, Any]", self._verb("restart")(target, **options))
+        restarted = self._verb("restart")(target, namespace=namespace, **options)
+        return cast("dict[str, Any]", restarted)
 
     def rolling_update(
-        self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
+        self,
+        target: str | KubernetesObject,
+        update_period: Duration = 60.0,
+        *,
+        strict: bool = False,
+        within: Duration | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
     ) -> Objects:
         """Delete the pods of a controller one by one; return their replacements.
 
@@ -606,9 +748,10 @@ class Kwait:
             target: `rc/web`, or another controller of pods.
             update_period: the pause after each pod; 0 or more.
             strict: whether each replacement must be ready before the next deletion.
-            **options: `within`, the limit of the whole update, `namespace`, and the options of
-                every wait. By default replacements are polled for every 5 s; with `strict` they are
-                watched.
+            within: the limit of the whole update; None for none but the test's own.
+            namespace: another namespace.
+            **options: the options of every wait. By default replacements are polled for every 5 s;
+                with `strict` they are watched.
 
         Raises:
             ApiError: not found, or refused.
@@ -623,9 +766,16 @@ class Kwait:
             options.setdefault("poll", defaults.timeouts["rolling_update_poll"])
         time_budget = defaults.time_budget()
         if time_budget is not None:
-            options["within"] = _shorter_limit(options.get("within"), time_budget.seconds)
+            within = _shorter_limit(within, time_budget.seconds)
         try:
-            replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
+            replaced = self._verb("rolling_update")(
+                target,
+                update_period,
+                strict=strict,
+                within=within,
+                namespace=namespace,
+                **options,
+            )
         except WaitTimeout as error:
             left = defaults.time_budget()
             if (
@@ -637,18 +787,366 @@ class Kwait:
             raise
         return cast("Objects", replaced)
 
-    def delete_and_wait(self, target: str, **options: Any) -> None:
+    def patch(
+        self,
+        target: str | KubernetesObject,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        type: PatchType | None = None,
+        subresource: str | None = None,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Patch an object and return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            patch: the fields to change; for `json` the list of operations. For `apply`, kind and
+                name are filled in.
+            type: `strategic`, `merge`, `json` or `apply`. By default a list is `json`, and fields
+                are `strategic`, or `merge` where the kind has no strategic patches.
+            subresource: for example `status`; None for the object.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        resource, name = self._target(target)
+        where = self._place(resource, namespace)
+        deadline = self._deadline(timeout)
+        if where is None:
+            self._record_patch(resource, name, patch, type, subresource, deadline)
+        return send_patch(self._session, resource, name, where, patch, type, subresource, deadline)
+
+    def update(
+        self,
+        target: str | KubernetesObject,
+        change: Callable[[dict[str, Any]], object],
+        *,
+        subresource: str | None = None,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Read an object, change it, and replace it; again after a conflict.
+
+        Args:
+            target: `kind/name`, or an object.
+            change: changes the object that it is given, or returns another one. It may be called
+                several times.
+            subresource: `status`, to replace that; None for the object.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses it.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        changed = user_change(change)
+        return self._change(
+            target, changed, namespace, timeout, subresource=subresource, replace=True
+        )
+
+    def label(
+        self,
+        target: str | KubernetesObject,
+        labels: Mapping[str, str | None],
+        *,
+        overwrite: bool = False,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove labels of an object; return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            labels: values by name; None removes a label.
+            overwrite: whether a label may get another value, as kubectl's `--overwrite`.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            InvalidArgument: a label has another value already, and `overwrite` is False.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        return self._change(target, labels_change(labels, overwrite), namespace, timeout)
+
+    def annotate(
+        self,
+        target: str | KubernetesObject,
+        annotations: Mapping[str, str | None],
+        *,
+        overwrite: bool = False,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove annotations of an object; return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            annotations: values by name; None removes an annotation.
+            overwrite: whether an annotation may get another value, as kubectl's `--overwrite`.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            InvalidArgument: an annotation has another value already, and `overwrite` is False.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        change = annotations_change(annotations, overwrite)
+        return self._change(target, change, namespace, timeout)
+
+    def cordon(
+        self, name: str | KubernetesObject, *, timeout: Duration | None = None
+    ) -> dict[str, Any]:
+        """Mark a node as unschedulable, until the end of the test; return it.
+
+        Args:
+            name: its name, or the Node.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            KwaitError: the test is not serial.
+        """
+        return self._change_node(name, scheduling_change(False), timeout)
+
+    def uncordon(
+        self, name: str | KubernetesObject, *, timeout: Duration | None = None
+    ) -> dict[str, Any]:
+        """Mark a node as schedulable; return it. The end of the test restores what it was.
+
+        Args:
+            name: its name, or the Node.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            KwaitError: the test is not serial.
+        """
+        return self._change_node(name, scheduling_change(True), timeout)
+
+    def taint(
+        self,
+        name: str | KubernetesObject,
+        *taints: str,
+        overwrite: bool = False,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove taints of a node, until the end of the test; return it.
+
+        Args:
+            name: its name, or the Node.
+            *taints: as for kubectl: `key=value:NoSchedule` or `key:NoSchedule` sets a taint,
+                `key:NoSchedule-` removes it, `key-` removes it with every effect.
+            overwrite: whether a taint with the same key and effect is replaced.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            InvalidArgument: a taint is not valid, exists already, or is to be removed and does not
+                exist.
+            KwaitError: the test is not serial.
+        """
+        return self._change_node(name, taints_change(taints, overwrite), timeout)
+
+    def drain(
+        self,
+        name: str | KubernetesObject,
+        *,
+        ignore_daemon_sets: bool = False,
+        delete_empty_dir_data: bool = False,
+        force: bool = False,
+        selector: str | Mapping[str, str] | None = None,
+        grace_period: int | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Cordon a node until the end of the test, and evict its pods; return it once they go.
+
+        Args:
+            name: its name, or the Node.
+            ignore_daemon_sets: whether pods of DaemonSets are left; an error otherwise, as they
+                would come back.
+            delete_empty_dir_data: whether to evict pods with `emptyDir` volumes; an error
+                otherwise.
+            force: whether to evict pods without a controller, which do not come back; an error
+                otherwise.
+            selector: only pods with these labels, as text or mapping.
+            grace_period: seconds until a pod is killed; None for its own grace period.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses a request.
+            InvalidArgument: pods must not be evicted without one of these arguments.
+            KwaitError: the test is not serial.
+            WaitTimeout: budgets refused evictions until the limit (`pod_deletion`); names pods and
+                budgets.
+        """
+        node = _node_name(name)
+        self.cordon(node)
+        drained = self._verb("drain")(
+            node,
+            ignore_daemon_sets=ignore_daemon_sets,
+            delete_empty_dir_data=delete_empty_dir_data,
+            force=force,
+            selector=selector,
+            grace_period=grace_period,
+            **options,
+        )
+        return cast("dict[str, Any]", drained)
+
+    def evict(
+        self,
+        name: str | KubernetesObject,
+        *,
+        grace_period: int | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Evict a pod and return once it is gone; a refusal by a budget is tried again.
+
+        Args:
+            name: its name, or the Pod.
+            grace_period: seconds until it is killed; None for its own grace period.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the pod does not exist, or the server refuses a request.
+            WaitTimeout: a budget refused it until the limit (`pod_deletion`); names the budget.
+        """
+        self._verb("evict")(name, grace_period=grace_period, namespace=namespace, **options)
+
+    def rollout_undo(
+        self,
+        target: str | KubernetesObject,
+        to_revision: int | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Roll a workload back to an earlier revision; return it once it is rolled out.
+
+        Args:
+            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+            to_revision: the revision; None, or 0 as for kubectl, for the one before the newest.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: not found, or refused.
+            InvalidArgument: there is no such revision, the Deployment is paused, or the workload is
+                not updated by rolling.
+            WaitFailed: the rollout can no longer complete.
+            WaitTimeout: it did not complete within the limit (`deployment`).
+        """
+        undone = self._verb("rollout_undo")(target, to_revision, namespace=namespace, **options)
+        return cast("dict[str, Any]", undone)
+
+    def run(
+        self,
+        image: str | Mapping[str, Any],
+        *command: str,
+        env: Mapping[str, str] | None = None,
+        container: str | None = None,
+        check: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> RunResult:
+        """Run a pod to its end; return its output and exit code. The pod is deleted afterwards.
+
+        Args:
+            image: the image of its only container; or a whole Pod, whose restart policy is `Never`
+                if it names none.
+            *command: the program and its arguments, run without a shell; none for the image's own.
+            env: environment variables of the container.
+            container: for a whole Pod, the container whose output and exit code count; None for
+                the first one.
+            check: whether an end with another exit code than 0 is an error.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: refused.
+            WaitFailed: the pod cannot start; or it failed, unless `check` is False.
+            WaitTimeout: it did not end within the limit (`pod`).
+        """
+        done = self._verb("run")(
+            image,
+            command,
+            env=env,
+            container=container,
+            check=check,
+            namespace=namespace,
+            **options,
+        )
+        return cast("RunResult", done)
+
+    def kubectl(
+        self,
+        *args: str,
+        stdin: str | None = None,
+        check: bool = True,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> KubectlResult:
+        """Run kubectl, where it is installed, on this cluster and namespace; return its result.
+
+        Its changes of cluster-scoped objects are not restored.
+
+        Args:
+            *args: its arguments, for example `"get", "pods"`.
+            stdin: its input; None for none.
+            check: whether another exit code than 0 is an error.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ClusterError: kubectl is not installed.
+            KwaitError: it failed; names the exit code and what it wrote.
+            WaitTimeout: it did not end in time.
+        """
+        from pytest_kwait.suite.kubectl import run_kubectl
+
+        if not args or not all(isinstance(each, str) for each in args):
+            raise InvalidArgument("args", args, "use texts, for example 'get', 'pods'")
+        options = (*self._session.kubectl_args, "--namespace", namespace or self.namespace)
+        return run_kubectl(
+            args, options, stdin=stdin, check=check, timeout=self._deadline(timeout).remaining
+        )
+
+    def delete_and_wait(
+        self,
+        target: str | KubernetesObject,
+        *,
+        grace_period: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
         """Delete an object; return once it is gone, for a controller with all its pods.
 
         Args:
             target: `kind/name`, with any name of the kind that kubectl knows.
-            **options: `grace_period`, `propagation`, `namespace`, and the options of every wait.
+            grace_period: seconds; None for the object's own.
+            propagation: how dependents are treated.
+            namespace: another namespace.
+            **options: the options of every wait.
 
         Raises:
             ApiError: not found (status 404), or refused.
             WaitTimeout: it is not gone within the limit (`pod_deletion`).
         """
-        self._verb("delete_and_wait")(target, **options)
+        self._verb("delete_and_wait")(
+            target,
+            grace_period=grace_period,
+            propagation=propagation,
+            namespace=namespace,
+            **options,
+        )
 
     def close(self, *, keep: bool = False, leave: bool = False) -> Problems:
         """Stop forwards and informers, and delete objects created outside of the test's namespace.
@@ -658,15 +1156,123 @@ class Kwait:
         they are left to the end of the run.
         """
         self._closing.close()
+        problems = self._changes.restore(self._deadline)
         if keep:
-            return self._writer.keep()
+            return problems + self._writer.keep()
         if leave:
-            return []
+            return problems
         # The next test uses the same namespace and must not find these objects.
-        return self._writer.delete(None if self._owned else self._wait_for_deletions())
+        return problems + self._writer.delete(None if self._owned else self._wait_for_deletions())
 
-    def _target(self, target: str) -> tuple[Resource, str]:
-        kind, slash, name = target.partition("/")
+    def _documents(
+        self,
+        sources: Iterable[Source],
+        namespace: TargetNamespace | None,
+        variables: Mapping[str, Any] | None,
+    ) -> tuple[Documents, str | None]:
+        """Return the documents of manifests, and the namespace of those that name none."""
+        moves = None if namespace is None else parse_moves(namespace, self.namespace)
+        if moves is None:
+            return read_manifests(sources, self._folders(), variables), None
+        return moves.read(sources, self._folders(), variables), moves.target
+
+    def _change_node(
+        self, name: str | KubernetesObject, change: Change, timeout: Duration | None
+    ) -> dict[str, Any]:
+        return self._change(f"node/{_node_name(name)}", change, None, timeout)
+
+    def _change(
+        self,
+        target: str | KubernetesObject,
+        change: Change,
+        namespace: str | None,
+        timeout: Duration | None,
+        *,
+        subresource: str | None = None,
+        replace: bool = False,
+    ) -> dict[str, Any]:
+        """Change an object; one of the cluster is recorded, and restored at the end."""
+        resource, name = self._target(target)
+        where = self._place(resource, namespace)
+        if where is None:
+            change = self._guarded(resource, change, records=subresource is None)
+        return change_object(
+            self._session,
+            resource,
+            name,
+            where,
+            change,
+            self._deadline(timeout),
+            subresource=subresource,
+            replace=replace,
+        )
+
+    def _guarded(self, resource: Resource, change: Change, *, records: bool) -> Change:
+        """Return the change of an object of the cluster, which is recorded."""
+
+        def changed(obj: dict[str, Any]) -> dict[str, Any]:
+            self._check_alone(resource, obj)
+            return recording(obj)
+
+        recording = self._changes.recording(resource, None, change) if records else change
+        return changed
+
+    def _check_alone(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """Check that the test may change an object of the cluster.
+
+        Raises:
+            KwaitError: the object is not of this run, and the test does not run alone.
+        """
+        place = getattr(self.cluster, "fault_place", None)
+        if place is None or place().alone or self._changes.is_own(resource, obj):
+            return
+        title = f"{resource.kind.lower()}/{obj['metadata']['name']}"
+        raise KwaitError(
+            f"a change of {title} disturbs every test on the cluster: mark this one with "
+            "@pytest.mark.kwait_disruptive, and it runs alone"
+        )
+
+    def _record_patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        type: PatchType | None,
+        subresource: str | None,
+        deadline: Deadline,
+    ) -> None:
+        """Record what a patch is going to change on an object of the cluster."""
+        try:
+            before = request_with_retry(
+                lambda left: self._session.get(resource, name, deadline=left), deadline
+            )
+        except ApiError as error:
+            # An apply may create it.
+            if error.status != 404 or type != "apply":
+                raise
+            raise InvalidArgument("target", name, "it does not exist: use apply") from None
+        self._check_alone(resource, before)
+        if subresource is not None or self._changes.is_own(resource, before):
+            return
+        after = send_patch(
+            self._session, resource, name, None, patch, type, None, deadline, dry_run=True
+        )
+        noted = self._changes.recorded(resource, None, before, after)["metadata"]
+        record = {"uid": before["metadata"].get("uid")} | {
+            part: {
+                key: value
+                for key, value in noted[part].items()
+                if key.startswith(ANNOTATION_PREFIX)
+            }
+            for part in ("labels", "annotations")
+        }
+        request_with_retry(
+            lambda left: self._session.patch(resource, name, {"metadata": record}, deadline=left),
+            deadline,
+        )
+
+    def _target(self, target: str | KubernetesObject) -> tuple[Resource, str]:
+        kind, slash, name = _format_target(target).partition("/")
         if not (kind and slash and name) or "/" in name:
             raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
         return self._resolve(kind), name
@@ -692,8 +1298,37 @@ class Kwait:
     def _request(self, call: Callable[[Deadline], _Result]) -> _Result:
         return request_with_retry(call, self._deadline())
 
+    def _find_port(
+        self, target: str | KubernetesObject, port: int | str | None, namespace: str | None
+    ) -> tuple[str, int]:
+        """Return the name and the port of the pod to which kubectl would forward.
+
+        Source: kubectl/pkg/cmd/portforward/portforward.go.
+        """
+        name = self._pod(target, namespace, _attach_order)
+        where = namespace or self.namespace
+        pod = self._request(
+            lambda deadline: self._session.get(PODS, name, where, deadline=deadline)
+        )
+        shown, chosen = _format_target(target), port
+        if "/" in shown and self._target(shown)[0] == SERVICES:
+            service = self.get(shown, namespace=where)
+            ports = (service.get("spec") or {}).get("ports") or ()
+            found = _choose_port(shown, ports, port, "port")
+            chosen = found.get("targetPort") or found["port"]
+        if not isinstance(chosen, int):
+            spec = pod.get("spec") or {}
+            declared = [
+                each for one in spec.get("containers") or () for each in one.get("ports") or ()
+            ]
+            chosen = int(_choose_port(shown, declared, chosen, "containerPort")["containerPort"])
+        return name, chosen
+
     def _pod(
-        self, pod: str, namespace: str | None, order: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+        self,
+        target: str | KubernetesObject,
+        namespace: str | None,
+        order: Callable[[Mapping[str, Any]], tuple[Any, ...]],
     ) -> str:
         """Return the name of a pod, or of the pod of a controller or Service that kubectl selects.
 
@@ -702,14 +1337,14 @@ class Kwait:
 
         Source: kubectl/pkg/polymorphichelpers/logsforobject.go, attachablepodforobject.go.
         """
-        if "/" not in pod:
-            return pod
-        resource, name = self._target(pod)
+        if isinstance(target, str) and "/" not in target:
+            return target
+        resource, name = self._target(target)
         if resource.qualified == PODS.qualified:
             return name
         if resource not in (*CONTROLLERS, SERVICES):
             valid = "use the name of a pod, 'pod/name', or what selects pods: 'deployment/web'"
-            raise InvalidArgument("pod", pod, valid)
+            raise InvalidArgument("target", target, valid)
         place = namespace or self.namespace
         owner = self._request(
             lambda deadline: self._session.get(resource, name, place, deadline=deadline)
@@ -729,11 +1364,17 @@ class Kwait:
             else ()
         )
         if not pods:
-            raise ApiError(f"{pod} in {place} has no pods", status=404, reason="NotFound")
+            shown = _format_target(target)
+            raise ApiError(f"{shown} in {place} has no pods", status=404, reason="NotFound")
         return str(min((each.object for each in pods), key=order)["metadata"]["name"])
 
-    def _bound(self, name: str) -> BoundWait:
-        return BoundWait(WAITS[name], self._defaults())
+    def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any:
+        declared, defaults = WAITS[wait], self._defaults()
+        if declared.bound:
+            bound = BoundWait(declared, defaults)
+        else:
+            bound = BoundCacheSync(declared, defaults, lambda: self.informers)
+        return bound(*args, **options)
 
     def _verb(self, name: str) -> BoundWait:
         return BoundWait(VERBS[name], self._defaults())
@@ -750,21 +1391,10 @@ class Kwait:
         Raises:
             WaitFailed: it has had none for the grace period.
         """
-        from pytest_kwait.framework.cluster.webhooks import parse_uncalled_webhook
-
-        webhook = parse_uncalled_webhook(error)
-        if webhook is None:
-            return
-        try:
-            self._verb("wait_for_webhook_endpoint")(
-                webhook.service, webhook.name, namespace=webhook.namespace
-            )
-        except (ApiError, WaitTimeout):
-            # The request is tried again, up to its own limit.
-            return
-        except WaitFailed as failure:
-            failure.add_note(str(error))
-            raise failure from None
+        verb = self._verb("wait_for_webhook_endpoint")
+        await_webhook_endpoint(
+            error, lambda called: verb(called.service, called.name, namespace=called.namespace)
+        )
 
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
         """Return a function that waits until an object is gone, with one limit for all."""
@@ -787,6 +1417,19 @@ class Kwait:
                 self.left.append(f"{going}: whether it is gone cannot be seen: {error}")
 
         return see_off
+
+
+def _format_target(target: str | KubernetesObject) -> str:
+    """Return a target as text: `kind/name` of an object; empty for any other value."""
+    parsed = parse_object_argument("target", target, None)
+    named: Any = target if parsed is None else parsed.value
+    return named if isinstance(named, str) else ""
+
+
+def _node_name(name: str | KubernetesObject) -> str:
+    """Return the name of a node that is given by name, as `node/name` or as an object."""
+    parsed = parse_object_argument("name", name, NODES)
+    return str(strip_kind(name, NODES) if parsed is None else parsed.value)
 
 
 def _choose_port(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,20 +11,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, split_api_version
+from pytest_kwait.client.resource import (
+    BUILT_IN,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    split_api_version,
+)
 from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
-from pytest_kwait.engine.retry import ErrorAction, ErrorLog, create_once, request_with_retry
+from pytest_kwait.engine.retry import ErrorLog, create_once, request_with_retry
 from pytest_kwait.errors import (
     ApiError,
+    ClusterError,
     InvalidArgument,
     KwaitError,
     WaitFailed,
     WaitTimeout,
     describe_value,
 )
-from pytest_kwait.suite.cleanup.owned_objects import CreatedObjects, kept_annotations, with_seal
-from pytest_kwait.suite.cleanup.run_lease import format_kind
+from pytest_kwait.suite.cleanup.owned_objects import (
+    MANAGED_BY,
+    CreatedObjects,
+    kept_annotations,
+    read_provenance,
+    with_seal,
+)
+from pytest_kwait.suite.cleanup.run_lease import format_kind, is_run_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,21 +47,28 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.session import Session
     from pytest_kwait.client.write_options import FieldValidation
-    from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.framework.named_objects import KubernetesObject
+    from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner, Provenance
 
 
 __all__ = [
     "Document",
     "InvalidManifest",
     "ManifestWriter",
+    "Models",
+    "Objects",
     "Source",
     "find_file",
     "read_manifests",
 ]
 
-Source: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Any]"
+Source: TypeAlias = "str | Path | KubernetesObject | Sequence[Any]"
 """A path, YAML or JSON text, an object, or a sequence of these."""
+
+# `Kwait.list` hides the builtin type in the body of its class.
+Objects = list[dict[str, Any]]
+Models = list
 
 _MAX_VALUES = 1_000_000
 """Values of one document, with those that its YAML aliases stand for."""
@@ -110,51 +131,192 @@ def find_file(path: str | Path, folders: Iterable[Path]) -> Path:
     raise InvalidManifest(str(path), f"there is no file {places}")
 
 
-def read_manifests(sources: Iterable[Source], folders: Iterable[Path]) -> list[Document]:
+def read_manifests(
+    sources: Iterable[Source],
+    folders: Iterable[Path],
+    variables: Mapping[str, Any] | None = None,
+    namespace: str | None = None,
+    *,
+    fills_alone: bool = True,
+) -> list[Document]:
     """Return the objects of `sources` in order; flatten lists and skip empty documents.
 
     A text is YAML (or JSON) if it has a line break, a `: ` or a leading `{`, else the path of a
     file, or of a folder of which every `.yaml`, `.yml` and `.json` file is read in order of names.
+    A folder with a `kustomization.yaml` is built by `kubectl kustomize`.
 
     Args:
         sources: paths, texts, objects, or sequences of these.
         folders: where relative paths are looked for, first match wins.
+        variables: values by name; with any, files and texts are Jinja2 templates.
+        namespace: the value of the variable `namespace`, which no manifest needs to use.
+        fills_alone: whether texts that use it are templates without other variables too.
 
     Raises:
-        InvalidManifest: a file is missing, a text does not parse, or an object is none.
+        InvalidManifest: a file is missing, a text does not parse, an object is none, or a variable
+            is not given or not used.
     """
     search = list(folders)
     documents: list[Document] = []
+    templates = None
+    if variables or (namespace is not None and fills_alone):
+        templates = _Templates(variables or {}, namespace)
     for number, source in enumerate(sources, 1):
         place = f"manifest {number}"
         try:
-            documents.extend(_read(source, search, place))
+            documents.extend(_read(source, search, place, templates))
         except RecursionError as error:
             raise InvalidManifest(place, _format_unreadable(error)) from None
+    if templates is not None:
+        templates.check_used()
     return documents
 
 
-def _read(source: Source, folders: list[Path], place: str) -> Iterator[Document]:
+_NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
+
+
+class _Templates:
+    """Renders manifests, and records which variables they use.
+
+    Args:
+        variables: values by name; without any, only texts that use `namespace` are templates.
+        namespace: the value of that variable unless it is among these; None for none.
+    """
+
+    def __init__(self, variables: Mapping[str, Any], namespace: str | None) -> None:
+        # Loaded on first use: most suites have no variables.
+        from jinja2 import StrictUndefined
+        from jinja2.sandbox import SandboxedEnvironment
+
+        self._is_alone = not variables
+        self._needed = variables.keys()
+        self._variables = ({} if namespace is None else {"namespace": namespace}) | {**variables}
+        self._used: set[str] = set()
+        # YAML is no markup.
+        self._environment = SandboxedEnvironment(
+            undefined=StrictUndefined,
+            autoescape=False,
+            keep_trailing_newline=True,
+        )
+        # Jinja2's functions are likely names of variables, `namespace` above all.
+        self._environment.globals = {} if "range" in variables else {"range": range}
+
+    def render(self, text: str, place: str) -> str:
+        """Return a text with its variables filled in.
+
+        Raises:
+            InvalidManifest: it is no template, or names a variable that is not given; names the
+                line.
+        """
+        from jinja2 import TemplateError, TemplateSyntaxError, meta, nodes
+
+        if self._is_alone and not _NAMESPACE_VARIABLE.search(text):
+            return text
+        try:
+            tree = self._environment.parse(text)
+        except TemplateSyntaxError as error:
+            where = f"{place}, line {error.lineno}"
+            raise InvalidManifest(where, f"is no template: {error.message}") from None
+        wanted = meta.find_undeclared_variables(tree)
+        self._used |= wanted
+        optional = {
+            id(name)
+            for guard in tree.find_all((nodes.Filter, nodes.Test))
+            if isinstance(guard, nodes.Filter | nodes.Test)
+            and guard.name in ("default", "d", "defined", "undefined")
+            and guard.node is not None
+            for name in (guard.node, *guard.node.find_all(nodes.Name))
+        }
+        for name in tree.find_all(nodes.Name):
+            missing = name.name in wanted and name.name not in self._variables
+            if missing and id(name) not in optional:
+                given = ", ".join(sorted(self._variables))
+                where = f"{place}, line {name.lineno}"
+                raise InvalidManifest(where, f"has the variable {name.name}; given are {given}")
+        try:
+            return self._environment.from_string(tree).render(self._variables)
+        except TemplateError as error:
+            line = _template_line(error)
+            raise InvalidManifest(f"{place}{line}", f"cannot be filled in: {error}") from None
+        except Exception as error:
+            # Values and filters may raise anything.
+            problem = f"cannot be filled in: {type(error).__name__}: {error}"
+            raise InvalidManifest(f"{place}{_template_line(error)}", problem) from error
+
+    def check_used(self) -> None:
+        """Check that every variable is used.
+
+        Raises:
+            InvalidManifest: one is not.
+        """
+        unused = sorted(self._needed - self._used)
+        if unused:
+            names = ", ".join(sorted(self._used)) or "none"
+            problem = f"is a variable of none of these manifests; they have {names}"
+            raise InvalidManifest(unused[0], problem)
+
+
+def _template_line(error: BaseException) -> str:
+    """Return the line of a template at which an error was raised, as a part of its place."""
+    trace, line = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in ("<template>", "<unknown>"):
+            line = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
+
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_KUSTOMIZE_TIMEOUT = 60.0
+"""Seconds of `kubectl kustomize`, which may fetch remote resources."""
+
+
+def _read(
+    source: Source, folders: list[Path], place: str, templates: _Templates | None
+) -> Iterator[Document]:
+    def fill(text: str, place: str) -> str:
+        return text if templates is None else templates.render(text, place)
+
     if isinstance(source, Mapping) or _is_model(source):
         yield from _objects(_plain(source, place), place)
     elif isinstance(source, Path) or (isinstance(source, str) and not _is_text(source)):
         path = find_file(source, folders)
-        if path.is_dir():
+        if path.is_dir() and any((path / name).exists() for name in _KUSTOMIZATIONS):
+            built = f"{path.name} (kustomize)"
+            yield from _read_text(fill(_kustomize(path), built), built)
+        elif path.is_dir():
             for child in _children(path):
-                yield from _read_text(_content(child), child.name)
+                yield from _read_text(fill(_content(child), child.name), child.name)
         else:
-            yield from _read_text(_content(path), path.name)
+            yield from _read_text(fill(_content(path), path.name), path.name)
     elif isinstance(source, str):
-        yield from _read_text(source, place)
+        yield from _read_text(fill(source, place), place)
     elif isinstance(source, (list, tuple)):
         for number, item in enumerate(source, 1):
-            yield from _read(item, folders, f"{place}, item {number}")
+            yield from _read(item, folders, f"{place}, item {number}", templates)
     else:
         raise InvalidManifest(
             place,
             f"{describe_value(source)} is no manifest; give a path, YAML text, a dict, a model of "
             "the official client, or a list of these",
         )
+
+
+def _kustomize(folder: Path) -> str:
+    """Return the objects of a kustomization as YAML.
+
+    Raises:
+        InvalidManifest: kubectl is not installed, or refuses the folder.
+    """
+    from pytest_kwait.suite.kubectl import KubectlError, run_kubectl
+
+    try:
+        return run_kubectl(("kustomize", str(folder)), timeout=_KUSTOMIZE_TIMEOUT).stdout
+    except KubectlError as error:
+        said = error.result.stderr.strip() or "no output"
+        raise InvalidManifest(folder.name, f"cannot be built by kubectl: {said}") from None
+    except (ClusterError, WaitTimeout) as error:
+        raise InvalidManifest(folder.name, f"cannot be built: {error}") from None
 
 
 def _children(folder: Path) -> list[Path]:
@@ -306,8 +468,27 @@ def _jsonable(value: Any) -> Any:
     if _is_model(value):
         from kubernetes.client import ApiClient
 
-        return ApiClient().sanitize_for_serialization(value)  # type: ignore[no-untyped-call] # the official client has no types here
+        plain = ApiClient().sanitize_for_serialization(value)  # type: ignore[no-untyped-call] # the official client has no types here
+        return _model_type(type(value)) | plain
     raise TypeError(f"a {type(value).__name__} ({describe_value(value)})")
+
+
+_MODEL_NAME = re.compile(r"(?:Core)?(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)")
+
+
+def _model_type(model: type) -> dict[str, str]:
+    """Return `apiVersion` and `kind` of a model, which the official client leaves out in lists.
+
+    Empty for a part of an object, and for kinds that are not known.
+    """
+    named = _MODEL_NAME.fullmatch(model.__name__)
+    if named is None:
+        return {}
+    version, kind = named[1].lower(), named[2]
+    for resource in BUILT_IN.values():
+        if resource.version == version and resource.kind == kind.removesuffix("List"):
+            return {"apiVersion": resource.api_version, "kind": kind}
+    return {}
 
 
 def _objects(value: Any, place: str) -> Iterator[Document]:
@@ -316,11 +497,20 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
             raise InvalidManifest(place, f"has no {field}")
-    if value["kind"] == "List" and "items" in value:
+    if (
+        value["kind"].endswith("List")
+        and "items" in value
+        and "name" not in (value.get("metadata") or {})
+    ):
         items = value["items"]
         if items is not None and not isinstance(items, list):
             raise InvalidManifest(place, f"its items are a {_json_name(items)}, a list is needed")
+        listed = value["kind"].removesuffix("List")
+        types = {"apiVersion": value["apiVersion"], "kind": listed} if listed else {}
         for number, item in enumerate(items or [], 1):
+            if isinstance(item, dict):
+                # The API leaves these out in a list of one kind.
+                item = types | item
             yield from _objects(item, f"{place}, item {number}")
         return
     metadata = value.get("metadata")
@@ -338,30 +528,6 @@ def _json_name(value: Any) -> str:
 
 _SCHEMA_TIMEOUT = 5.0
 """Maximum seconds of the request for the schema of a refused object."""
-
-
-class _WriteErrors(ErrorLog):
-    """The errors of a write, which is tried again once a webhook that failed it may be called.
-
-    Args:
-        clock: the clock of the grace after an outage.
-        callable_webhook: waits until the webhook that failed a request has a ready endpoint.
-    """
-
-    def __init__(self, clock: Clock, callable_webhook: Callable[[ApiError], object]) -> None:
-        super().__init__(clock)
-        self._callable_webhook = callable_webhook
-
-    def decide(self, error: ApiError) -> ErrorAction:
-        """Return the reaction to an error, before a retry once the webhook may be called.
-
-        Raises:
-            WaitFailed: the webhook's service has had no ready endpoint for the grace period.
-        """
-        action = super().decide(error)
-        if action is ErrorAction.RETRY:
-            self._callable_webhook(error)
-        return action
 
 
 class ManifestWriter:
@@ -400,19 +566,39 @@ class ManifestWriter:
         self._created = CreatedObjects(session)
 
     def apply(
-        self, documents: list[Document], validation: FieldValidation = "Strict"
+        self,
+        documents: list[Document],
+        validation: FieldValidation = "Strict",
+        target: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Apply documents server-side, in order."""
+        """Apply documents server-side, in order.
+
+        Args:
+            target: the namespace of objects that name none; None for the test's own.
+        """
         for document in documents:
             if "name" not in document.object["metadata"]:
                 raise InvalidManifest(document.place, "apply needs metadata.name; create does not")
-        return self._each(documents, partial(self._apply, validation=validation))
+        return self._each(documents, partial(self._apply, validation=validation), target)
 
     def create(
-        self, documents: list[Document], validation: FieldValidation = "Strict"
+        self,
+        documents: list[Document],
+        validation: FieldValidation = "Strict",
+        target: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Create the objects of documents, in order."""
-        return self._each(documents, partial(self._create, validation=validation))
+        """Create the objects of documents, in order.
+
+        Args:
+            target: as for `apply`; it exists: a manifest of this Namespace is applied.
+        """
+
+        def write(resource: Resource, obj: dict[str, Any], namespace: str | None) -> dict[str, Any]:
+            is_target = target is not None and obj["metadata"].get("name") == target
+            write = self._apply if is_target and resource == NAMESPACES else self._create
+            return write(resource, obj, namespace, validation=validation)
+
+        return self._each(documents, write, target)
 
     def keep(self) -> list[str]:
         """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
@@ -434,6 +620,7 @@ class ManifestWriter:
         self,
         documents: list[Document],
         write: Callable[[Resource, dict[str, Any], str | None], dict[str, Any]],
+        target: str | None,
     ) -> list[dict[str, Any]]:
         written = []
         for number, document in enumerate(documents, 1):
@@ -441,10 +628,10 @@ class ManifestWriter:
             if resource.qualified == SECRETS.qualified:
                 SECRET_VALUES.learn(document.object)
             own = document.object["metadata"].get("namespace")
-            place = (own or self._namespace) if resource.namespaced else None
+            place = (own or target or self._namespace) if resource.namespaced else None
             try:
                 written.append(write(resource, document.object, place))
-            except (ApiError, WaitFailed, WaitTimeout) as error:
+            except (ApiError, ClusterError, WaitFailed, WaitTimeout) as error:
                 self._check_unknown_fields(document, resource, error)
                 error.add_note(f"{document.title} of {document.place}")
                 raise
@@ -453,7 +640,7 @@ class ManifestWriter:
         return written
 
     def _check_unknown_fields(
-        self, document: Document, resource: Resource, error: ApiError | WaitFailed | WaitTimeout
+        self, document: Document, resource: Resource, error: KwaitError
     ) -> None:
         """Raise `InvalidManifest` in place of a refusal of unknown fields."""
         if isinstance(error, ApiError):
@@ -514,7 +701,7 @@ class ManifestWriter:
         *,
         validation: FieldValidation,
     ) -> dict[str, Any]:
-        outlives = self._outlives(resource, namespace)
+        outlives = self._outlives(resource, namespace, obj)
         # A manifest with finalizers means the existing object: removing them completes its
         # deletion.
         sets_finalizers = "finalizers" in obj["metadata"]
@@ -524,11 +711,19 @@ class ManifestWriter:
             if there is not None and _is_terminating(there) and not sets_finalizers:
                 self._wait_for_deletion(resource, namespace, there)
                 there = None
-            foreign = outlives and there is None
-            labelled = self._with_seal(resource, obj, namespace) if foreign else obj
-            applied = self._applied(resource, labelled, namespace, validation)
+            own = outlives and (there is None or self._is_own(resource, there))
+            try:
+                applied = self._applied(resource, obj, namespace, validation, own, there)
+            except ApiError as error:
+                # Another test created it meanwhile: its seal is a conflict.
+                if not own or there is not None or error.reason != "Conflict":
+                    raise
+                there = self._found(resource, obj, namespace)
+                if there is not None and self._is_own(resource, there):
+                    raise
+                continue
             if sets_finalizers or not _is_terminating(applied):
-                if foreign:
+                if own:
                     self._created.add(resource, applied)
                 return applied
             self._wait_for_deletion(resource, namespace, applied)
@@ -539,17 +734,54 @@ class ManifestWriter:
         obj: dict[str, Any],
         namespace: str | None,
         validation: FieldValidation,
+        own: bool,
+        there: dict[str, Any] | None,
     ) -> dict[str, Any]:
+        """Apply an object; one of the test's own has a field manager that no other test has."""
+        options: dict[str, Any] = {"field_validation": validation}
+        if own:
+            obj = self._with_seal(resource, obj, namespace)
+            options["field_manager"] = f"{MANAGED_BY}-{self._owner.digest[:8]}"
+            options["force"] = there is not None
         return request_with_retry(
             lambda deadline: self._session.apply(
-                resource, obj, namespace, field_validation=validation, deadline=deadline
+                resource, obj, namespace, deadline=deadline, **options
             ),
             self._deadline(),
             self._errors(),
         )
 
+    def _is_own(self, resource: Resource, there: dict[str, Any]) -> bool:
+        """Return whether an object is the test's own.
+
+        Raises:
+            ClusterError: it is another test's, which deletes it while this one uses it.
+        """
+        found = read_provenance(resource, there)
+        if found is None or found.kept:
+            return False
+        if found.owner.digest == self._owner.digest:
+            return True
+        if not self._is_lent(found):
+            where = f" in {there['metadata']['namespace']}" if resource.namespaced else ""
+            raise ClusterError(
+                f"{resource.kind.lower()}/{there['metadata']['name']}{where} belongs to "
+                f"{found.owner.describe(self._owner)}, which deletes it at its end; give it "
+                "another name, create it in an environment of scope session or run, or mark both "
+                "with kwait_serial"
+            )
+        return False
+
+    def _is_lent(self, found: Provenance) -> bool:
+        """Return whether another test's object stays as long as this test needs it."""
+        if found.owner.run == self._owner.run:
+            return found.owner.outlasts(self._owner)
+        return not found.heartbeat or not is_run_alive(
+            self._session, found.heartbeat, self._deadline()
+        )
+
     def _errors(self) -> ErrorLog:
-        return _WriteErrors(self._session.clock, self._callable_webhook)
+        return ErrorLog(self._session.clock, self._callable_webhook)
 
     def _create(
         self,
@@ -559,7 +791,7 @@ class ManifestWriter:
         *,
         validation: FieldValidation,
     ) -> dict[str, Any]:
-        foreign = self._outlives(resource, namespace)
+        foreign = self._outlives(resource, namespace, obj)
         labelled = self._with_seal(resource, obj, namespace) if foreign else obj
         while True:
             try:
@@ -592,6 +824,9 @@ class ManifestWriter:
         except ApiError:
             raise refusal from None
         if there is None or not _is_terminating(there):
+            found = None if there is None else read_provenance(resource, there)
+            if found is not None and found.owner.digest != self._owner.digest:
+                refusal.add_note(f"it belongs to {found.owner.describe(self._owner)}")
             raise refusal
         return there
 
@@ -605,9 +840,10 @@ class ManifestWriter:
             error.add_note("none of that name can be made as long as it is there")
             raise
 
-    def _outlives(self, resource: Resource, namespace: str | None) -> bool:
+    def _outlives(self, resource: Resource, namespace: str | None, obj: dict[str, Any]) -> bool:
         """Return whether an object there remains when our namespace is deleted."""
-        return not (resource.namespaced and self._owned and namespace == self._namespace)
+        home = obj["metadata"].get("name") if resource == NAMESPACES else namespace
+        return not (self._owned and home == self._namespace)
 
     def _found(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None

@@ -31,7 +31,7 @@ SYSTEM_NAMESPACE = "kube-system"
 
 _NOT_READY = "the cluster is not ready for tests"
 _ADVICE = (
-    "no test that uses the cluster is run; --kwait-session-waits=false runs them all the same,\n"
+    "no test that uses the cluster is run; --kwait-no-session-waits runs them all the same,\n"
     "--kwait-allowed-not-ready-nodes N lets N nodes and system pods be as they are"
 )
 

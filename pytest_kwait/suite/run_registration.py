@@ -114,7 +114,7 @@ class OwnedRegistration:
             kept: whether objects were kept on purpose.
             shared: whether objects of the session were left to the end of the run.
             going: UIDs, by name, of namespaces whose deletion was requested.
-            patient: whether to wait until they are gone.
+            patient: whether to look whether they are gone, or to wait for it where that is set.
 
         Returns:
             what there is to tell, a line each.
@@ -131,7 +131,8 @@ class OwnedRegistration:
             self._await(going)
         # Objects kept outside of namespaces are found through the Lease alone.
         renewer.end(leave=bool(renewer.kinds) and (kept or untidy), shared=shared)
-        if shared or self._shard:
+        # Crashed workers do not say what they shared.
+        if shared or untidy or self._shard:
             self._remove_shared(patient=patient)
         if renewer.problem is not None:
             self._lines.append(f"kwait: {renewer.problem}")
@@ -186,12 +187,13 @@ class OwnedRegistration:
         return duplicate.message(self._run, self._settings.source("run_id")) if duplicate else ""
 
     def _await(self, going: Mapping[str, str]) -> None:
-        limit = self._settings.deletion_wait
-        if self._client is None or not limit:
+        limit = self._settings.run_deletion_wait
+        if self._client is None or limit == 0:
             return
         from pytest_kwait.suite.namespaces.namespaces import NamespaceDeletions
 
-        lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._report_now)
+        deletions = NamespaceDeletions(self._client, self._run, going)
+        lines = deletions.look() if limit is None else deletions.wait(limit, self._report_now)
         self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]
 
     @property
@@ -233,7 +235,8 @@ class OwnedRegistration:
         if self._client is None:
             return
         janitor = Janitor(self._client, namespace=self._lease_namespace, run=self._run)
-        limit = self._settings.deletion_wait if patient and self._has_controllers else 0.0
+        patient = patient and self._has_controllers
+        limit = (self._settings.run_deletion_wait or 0.0) if patient else 0.0
         try:
             sweep = janitor.sweep(Deadline.after(_CLEANUP_TIMEOUT))
             if limit:
@@ -250,3 +253,4 @@ class OwnedRegistration:
         summary = sweep.summary()
         if summary:
             self._lines.append(f"kwait: the janitor {summary}")
+        self._lines += [f"kwait: {line}" for line in sweep.stuck]

@@ -150,7 +150,7 @@ class Context:
     def err(self) -> Canceled | DeadlineExceeded | None:
         """Return the reason of the end, as an exception; None before the end."""
         if self._reason is None:
-            self._notice()
+            self._check_outer()
         if self._reason is None:
             return None
         error = self._reason()
@@ -201,8 +201,8 @@ class Context:
         while self.err() is None and (left := end - self.clock.monotonic()) > 0:
             self.clock.wait(self._wakeup, min(left, _SLICE))
 
-    def _notice(self) -> None:
-        """Apply the end of the parent or of a foreign event."""
+    def _check_outer(self) -> None:
+        """End with the parent or a foreign event."""
         above = self._parent.err() if self._parent is not None else None
         if above is not None:
             self._end(type(above), above.__cause__)

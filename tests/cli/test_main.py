@@ -15,7 +15,7 @@ from pytest_kwait.cli import main
         (
             ["sideways"],
             "kwait: argument COMMAND: invalid choice: 'sideways' (choose from 'up', 'down', "
-            "'shards', 'janitor', 'report')",
+            "'shards', 'janitor', 'report', 'replay')",
         ),
         (["up", "--nodes", "many"], "kwait up: argument --nodes: invalid int value: 'many'"),
         (

@@ -210,6 +210,60 @@ def test_a_token_file_is_read_again_for_every_request(tmp_path: Path) -> None:
     assert client.configuration.auth_settings()["BearerToken"]["value"] == "Bearer second"
 
 
+def _count_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    from kubernetes import config
+
+    loads: list[str] = []
+    load = config.load_kube_config
+
+    def load_kube_config(file: str, **arguments: Any) -> None:
+        loads.append(file)
+        load(file, **arguments)  # type: ignore[no-untyped-call] # the client has no types here
+
+    monkeypatch.setattr(config, "load_kube_config", load_kube_config)
+    return loads
+
+
+def test_a_kubeconfig_is_parsed_once_while_it_is_unchanged(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = _count_loads(monkeypatch)
+    cluster = connected(file)
+    first, second = cluster.client(), cluster.client()
+    assert len(loads) == 1
+    first.configuration.host = "https://elsewhere.example"
+    third = cluster.client()
+    for client in (second, third):
+        assert client.configuration.host == "https://east.example:6443"
+        assert client.configuration.get_api_key_with_prefix("BearerToken") == "Bearer token-of-east"
+    file.write_text(file.read_text().replace("token-of-east", "a-new-token"))
+    changed = cluster.client()
+    assert len(loads) == 2
+    assert changed.configuration.get_api_key_with_prefix("BearerToken") == "Bearer a-new-token"
+
+
+def test_credentials_of_a_program_are_asked_for_by_each_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = _count_loads(monkeypatch)
+    answer = (
+        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "of-a-program"}}'
+    )
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", f"print({answer!r})"],
+        "interactiveMode": "Never",
+    }
+    content = contents("a") | {"users": [{"name": "a", "user": {"exec": program}}]}
+    cluster = connected(written(tmp_path / "config", content))
+    for _ in range(2):
+        client = cluster.client()
+        assert client.configuration.get_api_key_with_prefix("BearerToken") == "Bearer of-a-program"
+    assert len(loads) == 2
+
+
 @pytest.mark.parametrize(
     ("host", "proxy"),
     [

@@ -119,7 +119,7 @@ def test_missing_kubeconfig_error_lists_searched_paths(
 def test_missing_kubeconfig_error_of_commands_names_their_option(tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as caught:
         ExistingProvider(
-            ClusterRequest(kubeconfig_source="option --kubeconfig"),
+            ClusterRequest(sources={"kubeconfig": "option --kubeconfig"}),
             environ={},
             home=tmp_path,
             service_account=tmp_path / "service-account",

@@ -219,7 +219,7 @@ def test_cluster_wide_faults_need_serial_tests(
         make(faults_of(transport, alone=False))
     assert str(caught.value) == (
         f"faults.{what} disturbs every test on the cluster: mark this one with "
-        "@pytest.mark.disruptive, and it runs alone"
+        "@pytest.mark.kwait_disruptive, and it runs alone"
     )
     assert transport.asked == []
 
@@ -256,7 +256,7 @@ def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: Transport) 
     assert len(transport.asked) == 3
     with pytest.raises(KwaitError) as caught:
         _ = first.hits
-    assert str(caught.value) == "this fault has ended, and nobody counts any more"
+    assert str(caught.value) == "this fault has ended: its count is no longer kept"
 
 
 @pytest.mark.parametrize(

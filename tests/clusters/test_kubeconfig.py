@@ -35,10 +35,18 @@ def test_fields_of_a_context(file: Path) -> None:
     kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
     assert kubeconfig.contexts == ("east", "west")
     assert kubeconfig.target() == Target(
-        file, "east", "https://east.example:6443", "east", None, pinned=False
+        file, "east", "https://east.example:6443", "east", None, pinned=False, is_static=True
     )
     west = kubeconfig.target("west")
-    assert west == Target(file, "west", "https://west.example:6443", "west", None, pinned=True)
+    assert west == Target(
+        file, "west", "https://west.example:6443", "west", None, pinned=True, is_static=True
+    )
+
+
+@pytest.mark.parametrize("given", ["exec", "auth-provider"])
+def test_credentials_of_a_program_are_not_static(file: Path, given: str) -> None:
+    content = contents("east") | {"users": [{"name": "east", "user": {given: {}}}]}
+    assert not read_kubeconfig(written(file, content)).target().is_static
 
 
 def test_kubectl_command_has_file_and_context(file: Path) -> None:

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pytest_kwait.client.session import Session
 from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
-from pytest_kwait.clusters.cluster import Cluster
+from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
+from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from tests.clusters.kubeconfigs import contents, written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +37,7 @@ def test_auto_ignores_default_kubeconfigs(home: Path, monkeypatch: pytest.Monkey
 
 def test_auto_is_existing_where_a_kubeconfig_is_given(home: Path, let_in: list[str]) -> None:
     file = written(home / "mine", contents("a"))
-    provider = choose_provider("auto", kubeconfig=file)
+    provider = choose_provider("auto", ClusterRequest(file))
     assert provider.name == "existing"
     assert let_in == [], "nobody is asked before the start"
     cluster = provider.start()
@@ -49,14 +47,16 @@ def test_auto_is_existing_where_a_kubeconfig_is_given(home: Path, let_in: list[s
 
 def test_auto_is_existing_where_a_context_is_given(home: Path, let_in: list[str]) -> None:
     file = written(home / ".kube/config", contents("a", "b"))
-    cluster = choose_provider("auto", context="b").start()
+    cluster = choose_provider("auto", ClusterRequest(context="b")).start()
     assert (cluster.kubeconfig, cluster.context) == (file, "b")
 
 
 def test_a_bad_kubeconfig_is_refused_before_anything_is_started(home: Path) -> None:
     missing = home / "nowhere"
     with pytest.raises(ClusterError) as caught:
-        choose_provider("auto", kubeconfig=missing, kubeconfig_source="env KWAIT_KUBECONFIG")
+        choose_provider(
+            "auto", ClusterRequest(missing, sources={"kubeconfig": "env KWAIT_KUBECONFIG"})
+        )
     assert str(caught.value) == f"kubeconfig {missing} (from env KWAIT_KUBECONFIG) does not exist"
 
 
@@ -64,7 +64,7 @@ def test_a_bad_context_is_refused_with_its_source(home: Path) -> None:
     file = written(home / "mine", contents("a"))
     with pytest.raises(ClusterError) as caught:
         choose_provider(
-            "existing", kubeconfig=str(file), context="b", context_source="ini kwait_context"
+            "existing", ClusterRequest(file, "b", sources={"context": "ini kwait_context"})
         )
     assert str(caught.value) == (
         f"context 'b' (from ini kwait_context) is not in kubeconfig {file}; it has a"
@@ -72,7 +72,7 @@ def test_a_bad_context_is_refused_with_its_source(home: Path) -> None:
 
 
 def test_every_provider_can_be_named() -> None:
-    assert list(PROVIDERS) == ["existing", "embedded"]
+    assert list(PROVIDERS) == ["existing", "embedded", "binaries", "kind", "k3d", "minikube"]
     assert choose_provider("embedded").name == "embedded"
 
 
@@ -81,37 +81,38 @@ def test_every_provider_can_be_named() -> None:
 )
 def test_unknown_provider_error_lists_providers(name: str, hint: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        choose_provider(name, cluster_source="option --kwait-cluster")
+        choose_provider(name, ClusterRequest(sources={"cluster": "option --kwait-cluster"}))
     assert str(caught.value) == (
         f"cluster={name!r} (from option --kwait-cluster) is not valid: "
-        f"{hint}use auto, existing, embedded"
+        f"{hint}use auto, existing, embedded, binaries, kind, k3d, minikube"
     )
 
 
 def test_embedded_refuses_kubeconfig_and_context() -> None:
     why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
     with pytest.raises(InvalidArgument) as caught:
-        choose_provider("embedded", kubeconfig="/a", kubeconfig_source="option --kwait-kubeconfig")
+        choose_provider(
+            "embedded",
+            ClusterRequest(Path("/a"), sources={"kubeconfig": "option --kwait-kubeconfig"}),
+        )
     assert str(caught.value) == (
         f"kubeconfig='/a' (from option --kwait-kubeconfig) is not valid: {why}"
     )
     with pytest.raises(InvalidArgument) as caught:
-        choose_provider("embedded", context="a")
+        choose_provider("embedded", ClusterRequest(context="a"))
     assert str(caught.value) == f"context='a' is not valid: {why}"
 
 
 def test_existing_refuses_timing(home: Path) -> None:
     file = written(home / "mine", contents("a"))
-    assert (
-        choose_provider("embedded", timing="real", timing_source="ini kwait_timing").name
-        == "embedded"
-    )
-    assert choose_provider(kubeconfig=file, timing="real", timing_source="ini kwait_timing").name
-    assert choose_provider(kubeconfig=file, timing="fast").name == "existing", (
+    real = {"timing": "ini kwait_timing"}
+    assert choose_provider("embedded", ClusterRequest(timing="real", sources=real)).name
+    assert choose_provider("auto", ClusterRequest(file, timing="real", sources=real)).name
+    assert choose_provider("auto", ClusterRequest(file)).name == "existing", (
         "the default asks for nothing"
     )
     with pytest.raises(InvalidArgument) as caught:
-        choose_provider(kubeconfig=file, timing="fast", timing_source="option --kwait-timing")
+        choose_provider("auto", ClusterRequest(file, sources={"timing": "option --kwait-timing"}))
     assert str(caught.value) == (
         "timing='fast' (from option --kwait-timing) is not valid: an existing cluster has its own "
         "time; leave it out, or use the embedded one"
@@ -120,16 +121,37 @@ def test_existing_refuses_timing(home: Path) -> None:
 
 def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
     file = written(home / "mine", contents("a"))
-    source = "option --kwait-api-only"
-    provider = choose_provider(api_only=True, api_only_source=source)
+    sources = {"api_only": "option --kwait-api-only"}
+    provider = choose_provider("auto", ClusterRequest(api_only=True, sources=sources))
     assert provider.name == "embedded"
-    assert choose_provider(kubeconfig=file, api_only=False, api_only_source=source).name
+    assert choose_provider("auto", ClusterRequest(file, api_only=False, sources=sources)).name
     with pytest.raises(InvalidArgument) as caught:
-        choose_provider(kubeconfig=file, api_only=True, api_only_source=source)
+        choose_provider("auto", ClusterRequest(file, api_only=True, sources=sources))
     assert str(caught.value) == (
         "api_only=True (from option --kwait-api-only) is not valid: an existing cluster has its "
         "components; leave it out, or use the embedded one"
     )
+
+
+def test_options_of_other_providers_are_refused_on_the_command_line_alone() -> None:
+    request = ClusterRequest(node_image="a:1", sources={"node_image": "option --kwait-node-image"})
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider("embedded", request)
+    assert str(caught.value) == (
+        "node_image='a:1' (from option --kwait-node-image) is not valid: cluster embedded has no "
+        "use for it, only kind, k3d, minikube"
+    )
+    in_ini = ClusterRequest(node_image="a:1", sources={"node_image": "ini kwait_node_image"})
+    assert choose_provider("embedded", in_ini).name == "embedded"
+    assert choose_provider("kind", request).name == "kind"
+
+
+def test_providers_of_plugins_can_be_named() -> None:
+    theirs = EmbeddedProvider()
+    providers = {**PROVIDERS, "ours": lambda _request: theirs}
+    assert choose_provider("ours", ClusterRequest(), providers) is theirs
+    with pytest.raises(InvalidArgument, match=r"use auto, .*, minikube, ours$"):
+        choose_provider("theirs", ClusterRequest(), providers)
 
 
 def test_connect_returns_a_started_cluster(home: Path, let_in: list[str]) -> None:

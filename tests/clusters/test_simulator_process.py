@@ -131,7 +131,7 @@ def test_unowned_process_outlives_its_starter(
     assert "--owner-fd" not in process.tail()
     identity = ProcessIdentity.of(process.pid)
     assert identity is not None
-    process.leave()
+    process.detach()
     assert identity.alive
     os.kill(process.pid, signal.SIGTERM)
     assert os.waitpid(process.pid, 0) == (process.pid, signal.SIGTERM)
@@ -254,10 +254,10 @@ def test_process_imports_the_same_package(
         monkeypatch.setenv("PYTHONPATH", given)
     monkeypatch.setattr(simulator_process, "_site_folders", list)
     root = str(Path(simulator_process.__file__).resolve().parents[2])
-    path = simulator_process._environment()["PYTHONPATH"]
+    path = simulator_process.python_environment()["PYTHONPATH"]
     assert path.split(os.pathsep) == ([given] if given else []) + [root]
     monkeypatch.setattr(simulator_process, "_site_folders", lambda: [root])
-    assert simulator_process._environment().get("PYTHONPATH") == given
+    assert simulator_process.python_environment().get("PYTHONPATH") == given
 
 
 class Process:

@@ -6,7 +6,13 @@ import pytest
 
 from pytest_kwait.client.resource import JOBS
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, ActiveWaits
+from pytest_kwait.engine.active_waits import (
+    ACTIVE_WAITS,
+    ActiveWait,
+    ActiveWaits,
+    Step,
+    get_failed_step,
+)
 from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -84,3 +90,27 @@ def test_waits_of_several_threads_are_kept_apart() -> None:
     leave.set()
     thread.join(10.0)
     assert pending.waits() == []
+
+
+def test_steps_are_nested() -> None:
+    with Step("create the shop"), Step("fill it"):
+        wait = ActiveWait("pod a", "run", Deadline.after(9.0, FakeClock()), Timeline(), 0.0)
+    after = ActiveWait("pod a", "run", Deadline.after(9.0, FakeClock()), Timeline(), 0.0)
+
+    assert (wait.step, after.step) == ("create the shop > fill it", "")
+    assert wait.text == "in step create the shop > fill it: pod a to run: nothing seen yet"
+
+
+def test_an_error_names_the_innermost_step_once() -> None:
+    def fail() -> None:
+        with Step("open"):
+            pass
+        with Step("sell"), Step("weigh"):
+            raise ValueError("too heavy")
+
+    with pytest.raises(ValueError, match="too heavy") as caught:
+        fail()
+
+    assert caught.value.__notes__ == ["in step sell > weigh"]
+    assert get_failed_step(caught.value) == "sell > weigh"
+    assert get_failed_step(None) == ""

@@ -177,6 +177,17 @@ def test_a_namespace_that_does_not_exist(mode: Any) -> None:
     assert session.clock.monotonic() == 50.0
 
 
+def test_a_missing_namespace_is_awaited_as_long_on_a_fast_cluster() -> None:
+    """Who creates it is as slow there."""
+    session = FakeSession()
+    session.time_scale = 0.1
+    session.namespace_there = ""
+    session.at(40, setattr, session, "namespace_there", "ci-1")
+    session.at(41, session.put, PODS, {"metadata": {"name": "web"}})
+
+    assert wait(session, timeout=900) == "result"
+
+
 @MODES
 def test_a_namespace_that_is_created_meanwhile(mode: Any) -> None:
     session = FakeSession()
@@ -338,6 +349,19 @@ def test_pods_whose_volume_is_mounted_in_time(mode: Any) -> None:
     wait(session, pod_ready(), timeout=300, mode=mode, poll=1.0)
 
     assert session.clock.monotonic() == 200.0
+
+
+@pytest.mark.parametrize("kind", ["configmap", "secret"])
+def test_late_cache_of_the_kubelet_is_no_failed_mount(kind: str) -> None:
+    session = FakeSession()
+    session.put(PODS, creating())
+    late = f"{MOUNT}failed to sync {kind} cache: timed out waiting for the condition"
+    session.put(EVENTS, event("a", "FailedMount", late, 2))
+
+    with pytest.raises(WaitTimeout, match="ContainerCreating"):
+        wait(session, pod_ready(), timeout=300, grace=0.0)
+    # At once, then after 1, 2, 4, 8, 16, 32, and then every 60 seconds.
+    assert session.count("list events involvedObject.kind=Pod") == 10
 
 
 def test_each_pod_has_its_own_grace() -> None:

@@ -77,7 +77,7 @@ def test_default_graces_shrink_with_the_time_of_the_cluster(
         (
             {"timout": 3},
             "wait option='timout' is not valid: "
-            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for, follow_name",
+            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop",
         ),
     ],
 )

@@ -24,23 +24,15 @@ if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable
 
-NAMED = (
-    "container", "deployment", "hpa", "image", "job", "name", "namespaces", "node",
-    "pod", "reason", "replica_set", "service", "stateful_set", "user", "verb",
-)  # fmt: skip
+NAMED = ("claim", "container", "image", "name", "namespaces", "node", "reason", "user", "verb")
 COUNTED = (
-    "count", "desired_generation", "expected_count", "expected_generation",
-    "min_pods", "min_replicas", "min_updated_replicas", "pods_ready", "pods_running", "ready",
-    "revision", "target_replicas",
+    "count", "generation", "min_count", "min_replicas", "ready_count", "revision",
 )  # fmt: skip
 ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(NAMED, "web"),
     **dict.fromkeys(COUNTED, 1),
     "after": "2030-01-31T12:00:00Z",
-    "api_service": "v1.example.com",
     "claims": ["web"],
-    "controller": "rc/web",
-    "crd": "webs.example.com",
     "description": "fine",
     "existing_ip": "192.0.2.9",
     "gates": ["example.com/quota"],
@@ -50,7 +42,7 @@ ARGUMENTS: dict[str, Any] = {
     "ports": {"web": [80]},
     "resource": "pods",
     "selector": {"app": "web"},
-    "webhook": "validatingwebhookconfiguration/web",
+    "target": "rc/web",
 }
 SPECIAL: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "wait_for": [
@@ -66,6 +58,9 @@ SPECIAL: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
         )
     ]
     + [(("pods", "condition=Ready"), {"selector": "app=web"})],
+    "wait_for_api_service_available": [(("v1.example.com",), {})],
+    "wait_for_crd_established": [(("webs.example.com",), {})],
+    "wait_for_webhook_ready": [(("validatingwebhookconfiguration/web",), {})],
     "wait_for_event": [((), {"reason": "Other"}), ((), {"about": "pod/web", "message": "x"})],
     "wait_for_job_condition": [(("web", "Failed"), {})],
     "wait_for_job_state": [(("web", lambda _: "not yet"), {})],

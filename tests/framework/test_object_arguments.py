@@ -20,7 +20,7 @@ from kubernetes.client import (
 )
 
 import pytest_kwait as kw
-from pytest_kwait.client.resource import JOBS, NODES, PODS
+from pytest_kwait.client.resource import JOBS, NAMESPACES, NODES, PODS
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import parse_object_argument
 from pytest_kwait.framework.registry import WAITS, condition_of
@@ -29,6 +29,7 @@ from tests.engine.fake_session import condition, job, pod
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.resource import Resource
     from tests.engine.fake_session import FakeSession
 
 POD = V1Pod(metadata=V1ObjectMeta(name="web", namespace="ci-1", uid="uid-web"))
@@ -37,73 +38,61 @@ WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name":
 
 
 @pytest.mark.parametrize(
-    ("argument", "given", "value"),
+    ("kind", "given", "value"),
     [
-        ("pod", POD, "web"),
-        ("pod", {"metadata": {"name": "web"}}, "web"),
-        ("job", {"kind": "Job", "metadata": {"name": "pi"}}, "pi"),
-        ("job", V1Job(metadata=V1ObjectMeta(name="pi")), "pi"),
-        ("stateful_set", {"kind": "StatefulSet", "metadata": {"name": "db"}}, "db"),
-        ("claim", {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}, "data"),
-        ("node", V1Node(metadata=V1ObjectMeta(name="n")), "n"),
-        ("namespace", V1Namespace(metadata=V1ObjectMeta(name="ci")), "ci"),
-        ("crd", {"kind": "CustomResourceDefinition", "metadata": {"name": "w.x"}}, "w.x"),
-        ("hpa", {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}, "h"),
-        ("target", POD, "pod/web"),
-        ("target", WIDGET, "widget.v1.example.com/w"),
+        (PODS, POD, "web"),
+        (PODS, {"metadata": {"name": "web"}}, "web"),
+        (JOBS, {"kind": "Job", "metadata": {"name": "pi"}}, "pi"),
+        (JOBS, V1Job(metadata=V1ObjectMeta(name="pi")), "pi"),
+        (NODES, V1Node(metadata=V1ObjectMeta(name="n")), "n"),
+        (NAMESPACES, V1Namespace(metadata=V1ObjectMeta(name="ci")), "ci"),
+        (None, POD, "pod/web"),
+        (None, WIDGET, "widget.v1.example.com/w"),
         (
-            "target",
+            None,
             V1Deployment(api_version="apps/v1", metadata=V1ObjectMeta(name="web"), spec=SPEC),
             "deployment.v1.apps/web",
         ),
-        ("controller", V1Job(metadata=V1ObjectMeta(name="pi")), "job/pi"),
-        ("about", POD, "pod/web"),
-        ("target", V1PodList(items=[POD]), ["pod/web"]),
+        (None, V1Job(metadata=V1ObjectMeta(name="pi")), "job/pi"),
+        (None, V1PodList(items=[POD]), ["pod/web"]),
         (
-            "target",
+            None,
             {"kind": "WidgetList", "apiVersion": "example.com/v1", "metadata": {}, "items": [
                 {"metadata": {"name": "w"}}
             ]},
             ["widget.v1.example.com/w"],
         ),
-        ("target", [POD, "job/pi"], ["pod/web", "job/pi"]),
+        (None, [POD, "job/pi"], ["pod/web", "job/pi"]),
     ],
 )  # fmt: skip
-def test_the_name_of_an_object(argument: str, given: Any, value: Any) -> None:
-    parsed = parse_object_argument(argument, given)
+def test_the_name_of_an_object(kind: Resource | None, given: Any, value: Any) -> None:
+    parsed = parse_object_argument("name", given, kind)
     assert parsed is not None
     assert parsed.value == value
 
 
-@pytest.mark.parametrize(
-    ("argument", "given"),
-    [
-        ("pod", "web"),
-        ("pod", None),
-        ("image", {"metadata": {"name": "web"}}),
-        ("selector", {"app": "web"}),
-        ("attributes", {"verb": "get"}),
-    ],
-)
-def test_other_values_are_left_alone(argument: str, given: Any) -> None:
-    assert parse_object_argument(argument, given) is None
+@pytest.mark.parametrize("given", ["web", None, {"app": "web"}, {"verb": "get"}])
+def test_other_values_are_left_alone(given: Any) -> None:
+    assert parse_object_argument("name", given, PODS) is None
 
 
 @pytest.mark.parametrize(
-    ("argument", "given", "message"),
+    ("argument", "kind", "given", "message"),
     [
-        ("job", POD, "job=<Pod web> is not valid: use a Job, or its name"),
-        ("pod", V1Pod(metadata=V1ObjectMeta()), (
+        ("name", JOBS, POD, "name=<Pod web> is not valid: use a Job, or its name"),
+        ("pod", PODS, V1Pod(metadata=V1ObjectMeta()), (
             "pod=<Pod without a name> is not valid: use a Pod with a name, or its name"
         )),
-        ("target", {"metadata": {"name": "web"}}, (
+        ("target", None, {"metadata": {"name": "web"}}, (
             "target=<object web> is not valid: use an object with a name and a kind, or 'kind/name'"
         )),
     ],
 )  # fmt: skip
-def test_objects_that_name_nothing(argument: str, given: Any, message: str) -> None:
+def test_objects_that_name_nothing(
+    argument: str, kind: Resource | None, given: Any, message: str
+) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        parse_object_argument(argument, given)
+        parse_object_argument(argument, given, kind)
     assert str(caught.value) == message
 
 
@@ -116,7 +105,7 @@ def test_waits_take_objects(
     session.put(NODES, {"metadata": {"name": "n"}, "status": {"conditions": [condition("Ready")]}})
     wait: Any = kw.wait_for_pod_running
     assert wait(client, "ci-1", POD)["metadata"]["name"] == "web"
-    assert wait(client, namespace="ci-1", pod=POD.to_dict())["metadata"]["name"] == "web"
+    assert wait(client, namespace="ci-1", name=POD.to_dict())["metadata"]["name"] == "web"
     general: Any = kw.wait_for
     assert general(client, "ci-1", POD, "condition=Ready")["metadata"]["name"] == "web"
     assert len(general(client, "ci-1", V1PodList(items=[POD]), "condition=Ready")) == 1
@@ -131,7 +120,7 @@ def test_an_object_of_another_namespace(client: ApiClient, session: FakeSession)
     with pytest.raises(InvalidArgument) as caught:
         wait(client, "ci-2", POD)
     assert str(caught.value) == (
-        "pod='Pod web' is not valid: its namespace is 'ci-1', and namespace='ci-2' is given"
+        "name='Pod web' is not valid: its namespace is 'ci-1', and namespace='ci-2' is given"
     )
 
 
@@ -158,5 +147,5 @@ def test_markers_take_objects_of_any_namespace() -> None:
 
 def test_an_argument_that_is_given_twice() -> None:
     wait: Any = kw.wait_for_pod_running
-    with pytest.raises(TypeError, match="multiple values for argument 'pod'"):
-        wait(None, "ci-1", POD, pod=POD)
+    with pytest.raises(TypeError, match="multiple values for argument 'name'"):
+        wait(None, "ci-1", POD, name=POD)

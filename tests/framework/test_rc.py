@@ -255,7 +255,7 @@ def test_headlines(client: ApiClient, name: str, args: tuple[Any, ...], headline
         (
             "wait_for_controlled_pods",
             ("svc/web",),
-            "controller='svc/web' is not valid: use one of rc, rs, deployment, statefulset, "
+            "target='svc/web' is not valid: use one of rc, rs, deployment, statefulset, "
             "daemonset and job with a name: 'rc/web'",
         ),
         (

@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.client.resource import (
+    JOBS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STATEFUL_SETS,
+)
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import strip_kind
-from pytest_kwait.framework.registry import WAITS, Wait
+from pytest_kwait.framework.registry import VERBS, WAITS, Wait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.resource import Resource
     from tests.engine.fake_session import FakeSession
 
 OPTIONS = (
-    "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
+    "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, "
+    "follow_name, stop"
 )
 BOUND = [wait for wait in WAITS.values() if wait.bound]
 
@@ -50,7 +58,7 @@ def test_a_wait_returns_the_result_of_its_condition() -> None:
     function = WAITS["wait_for_job_failed"].function
 
     assert str(inspect.signature(function)) == (
-        "(client: 'ApiClient', namespace: 'str', job: 'str', "
+        "(client: 'ApiClient', namespace: 'str', name: 'str', "
         "**options: 'Unpack[WaitOptions]') -> 'dict[str, Any]'"
     )
     assert (function.__doc__ or "").startswith("Return a Job once its Failed condition is True.")
@@ -98,21 +106,21 @@ def test_good_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
             ("sleepers",),
             {},
             "arguments of wait_for_job_pods_running=\"('sleepers')\" is not valid: missing a "
-            "required argument: 'expected_count'; "
-            f"use wait_for_job_pods_running(job, expected_count) {OPTIONS}",
+            "required argument: 'count'; "
+            f"use wait_for_job_pods_running(name, count) {OPTIONS}",
         ),
         (
             "wait_for_job_finish",
             ("sleepers",),
             {"timout": 3},
             "arguments of wait_for_job_finish=\"('sleepers', timout=3)\" is not valid: got an "
-            f"unexpected keyword argument 'timout'; use wait_for_job_finish(job) {OPTIONS}",
+            f"unexpected keyword argument 'timout'; use wait_for_job_finish(name) {OPTIONS}",
         ),
         (
             "wait_for_job_pods_running",
             ("sleepers", -1),
             {},
-            "expected_count=-1 is not valid: use a whole number, 0 or more",
+            "count=-1 is not valid: use a whole number, 0 or more",
         ),
         (
             "wait_for_job_finish",
@@ -133,7 +141,7 @@ def test_bad_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
     ("name", "args", "options", "noun"),
     [
         ("wait_for_job_complete", ("job/pi",), {}, "job default/pi"),
-        ("wait_for_job_complete", (), {"job": "jobs.batch/pi"}, "job default/pi"),
+        ("wait_for_job_complete", (), {"name": "jobs.batch/pi"}, "job default/pi"),
         ("wait_for_pod_ready", ("po/web",), {}, "pod default/web"),
         ("wait_for_node_ready", ("node/one",), {}, "node one"),
         ("wait_for_job_complete", ("pi",), {}, "job default/pi"),
@@ -154,18 +162,52 @@ def test_a_name_with_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "value", "stripped"),
+    ("kind", "value", "stripped"),
     [
-        ("stateful_set", "sts/web", "web"),
-        ("claim", "pvc/data", "data"),
-        ("nodes", ["node/a", "b"], ["a", "b"]),
-        ("claims", ("pvc/a", "pv/b"), ("a", "pv/b")),
-        ("path", "job/x", "job/x"),
-        ("job", "job/x/y", "job/x/y"),
-        ("job", 3, 3),
+        (STATEFUL_SETS, "sts/web", "web"),
+        (PERSISTENT_VOLUME_CLAIMS, "pvc/data", "data"),
+        (NODES, ["node/a", "b"], ["a", "b"]),
+        (PERSISTENT_VOLUME_CLAIMS, ("pvc/a", "pv/b"), ("a", "pv/b")),
+        (JOBS, "job/x/y", "job/x/y"),
+        (JOBS, 3, 3),
     ],
 )
-def test_kinds_are_stripped_by_the_name_of_the_argument(
-    argument: str, value: object, stripped: object
-) -> None:
-    assert strip_kind(argument, value) == stripped
+def test_the_declared_kind_is_stripped(kind: Resource, value: object, stripped: object) -> None:
+    assert strip_kind(value, kind) == stripped
+
+
+@pytest.mark.parametrize("wait", [*WAITS.values(), *VERBS.values()], ids=lambda wait: wait.name)
+def test_an_object_is_named_by_one_argument(wait: Wait) -> None:
+    """`name` has a kind, `target` has it in its value, and both are declared."""
+    arguments = list(wait.signature.parameters)
+    assert set(wait.kinds) <= set(arguments)
+    assert ("target" in arguments) == ("target" in wait.kinds)
+    if "name" in wait.kinds:
+        assert arguments[arguments[0] == "namespace"] == "name"
+        assert wait.kinds["name"] is not None
+    # A singular kind in another place is a second object.
+    second = {"claim", "node", "pod", "service"} & set(arguments)
+    assert not second or "name" in wait.kinds or wait.name == "wait_for_webhook_endpoint"
+
+
+_WORDS = {
+    "bool": {
+        *("all_namespaces", "allowed", "match_any", "present", "schedulable", "status"),
+        "want_name",
+    },
+    "int": {
+        *("allowed_not_ready", "completions", "count", "generation", "max_replicas"),
+        *("min_count", "min_replicas", "port", "ready_count", "revision"),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", ["bool", "int"])
+def test_arguments_have_one_family_of_names(kind: str) -> None:
+    found = {
+        parameter.name
+        for declared in WAITS.values()
+        for parameter in declared.signature.parameters.values()
+        if str(parameter.annotation).partition(" | ")[0] == kind
+    }
+    assert found == _WORDS[kind]

@@ -18,6 +18,7 @@ import pytest_kwait.plugin.github
 import pytest_kwait.plugin.junit
 import pytest_kwait.plugin.lock
 import pytest_kwait.plugin.readiness
+import pytest_kwait.plugin.recording
 import pytest_kwait.plugin.report
 import pytest_kwait.plugin.shards
 import pytest_kwait.suite.cleanup.run_lease

@@ -22,7 +22,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"-[0-9a-f]{8}\b", "-########", text)
+    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
 
 
 def files(pytester: pytest.Pytester) -> dict[str, str]:
@@ -39,7 +39,7 @@ def test_a_failed_test_has_a_folder_with_everything(
     result.assert_outcomes(passed=1, failed=1)
     assert "kwait: artifacts of 1 failed test: art" in result.stdout.str().splitlines()
     found = files(pytester)
-    folder, space = "test_it-test_it-########", "kwait-r1-test-it-########"
+    folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
@@ -50,7 +50,10 @@ def test_a_failed_test_has_a_folder_with_everything(
     failure = plain(found[f"{folder}/failure.txt"])
     shown = plain(result.stdout.str())
     middle = failure[failure.index("    def test_it") : failure.index("test_it.py:4: WaitTimeout")]
-    assert middle.replace("(hidden)", "abcdef") in shown
+    # The summary has the same, in fewer lines.
+    headline = "WaitTimeout: job t-it-########/pi did not become complete within 100ms: not"
+    assert headline in " ".join(middle.replace("\nE ", " ").split())
+    assert headline in shown
     assert failure.endswith(
         "test_it.py:4: WaitTimeout\n"
         "----------------------------- Captured stdout call -----------------------------\n"
@@ -110,12 +113,12 @@ def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: F
     assert [rest for folder, rest in places if "test_setup" in folder] == [
         "evidence.json",
         "failure.txt",
-        "kwait-r1-test-setup-########/namespace.yaml",
-        "kwait-r1-test-setup-########/objects/configmaps.yaml",
-        "kwait-r1-test-setup-########/objects/serviceaccounts.yaml",
+        "t-setup-########/namespace.yaml",
+        "t-setup-########/objects/configmaps.yaml",
+        "t-setup-########/objects/serviceaccounts.yaml",
     ]
     # Looked into before the namespace went away.
-    space = "kwait-r1-test-teardown-########"
+    space = "t-teardown-########"
     assert [rest for folder, rest in places if "test_teardown" in folder] == [
         "evidence-teardown.json",
         "failure-teardown.txt",
@@ -134,9 +137,9 @@ def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: F
         "evidence.json",
         "failure-teardown.txt",
         "failure.txt",
-        "kwait-r1-test-both-########/namespace.yaml",
-        "kwait-r1-test-both-########/objects/configmaps.yaml",
-        "kwait-r1-test-both-########/objects/serviceaccounts.yaml",
+        "t-both-########/namespace.yaml",
+        "t-both-########/objects/configmaps.yaml",
+        "t-both-########/objects/serviceaccounts.yaml",
     ]
     assert fake_cluster().count("DELETE /api/v1/namespaces/") == 3
 
@@ -165,7 +168,7 @@ def test_teardown_of_shared_fixtures(
     )
     run(pytester).assert_outcomes(passed=2, errors=1)
     assert [name for name in files(pytester) if name.endswith("namespace.yaml")] == [
-        "test_it-test_two-########/kwait-r1-shared-########/namespace.yaml"
+        "test_it-test_two-########/t-shared-########/namespace.yaml"
     ]
 
 
@@ -350,7 +353,7 @@ def test_exhausted_time_is_reported_instead_of_artifacts(
     run(pytester).assert_outcomes(failed=1)
     found = files(pytester)
     assert plain(found["test_it-test_it-########/problems.txt"]) == (
-        "namespaces kwait-r1-test-it-######## are left out: the test's own timeout leaves no time\n"
+        "namespaces t-it-######## are left out: the test's own timeout leaves no time\n"
     )
     assert not any(name.endswith(".yaml") for name in found)
 
@@ -381,7 +384,7 @@ def test_a_run_gathers_for_so_long_only(
     pytester.makepyfile(test_it="def test_it(kwait): assert False")
     run(pytester).assert_outcomes(failed=1)
     assert plain(files(pytester)["test_it-test_it-########/problems.txt"]) == (
-        "namespaces kwait-r1-test-it-######## are left out: what was gathered for tests before it "
+        "namespaces t-it-######## are left out: what was gathered for tests before it "
         "leaves no time\n"
     )
 
@@ -485,7 +488,7 @@ def test_junit_has_properties_and_attachments(
     assert (
         "<properties>"
         f'<property name="kwait_artifacts" value="{folder}" />'
-        '<property name="kwait_namespace" value="kwait-r1-test-it-########" />'
+        '<property name="kwait_namespace" value="t-it-########" />'
         '<property name="kwait_run_id" value="r1" />'
         "</properties>"
         f"<system-out>[[ATTACHMENT|{folder}/failure.txt]]\n"
@@ -501,7 +504,7 @@ def test_junit_without_artifacts_names_namespace_and_run(
     pytester.runpytest("--kwait-run-id=r1", "--junitxml=junit.xml").assert_outcomes(failed=2)
     xml = plain((pytester.path / "junit.xml").read_text())
     assert (
-        '<properties><property name="kwait_namespace" value="kwait-r1-test-it-########" />'
+        '<properties><property name="kwait_namespace" value="t-it-########" />'
         '<property name="kwait_run_id" value="r1" /></properties>'
     ) in xml
     assert xml.count("<properties>") == 1

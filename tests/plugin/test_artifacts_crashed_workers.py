@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.append(os.environ["FAKE_PATH"])
 
-import pytest_kwait.clusters.provider as provider
+import pytest_kwait.clusters.provider as providers
 from pytest_kwait.errors import ApiError, ClusterError
 from tests.suite.fakes import FakeCluster, FakeTransport
 
@@ -63,7 +63,7 @@ class Provider:
         return Cluster()
 
 
-def connect(kubeconfig, context=None, provider="existing", time_scale=1.0, has_controllers=True):
+def connect(kubeconfig, context=None, provider="", **facts):
     if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
         raise ClusterError(os.environ["FAKE_TROUBLE"])
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -73,8 +73,8 @@ def connect(kubeconfig, context=None, provider="existing", time_scale=1.0, has_c
     return Cluster()
 
 
-real = provider.choose_provider, provider.connect
-provider.choose_provider, provider.connect = lambda *args, **kwargs: Provider(), connect
+real = providers.choose_provider, providers.connect
+providers.choose_provider, providers.connect = lambda *args, **kwargs: Provider(), connect
 
 
 def pytest_configure(config):
@@ -83,7 +83,7 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure():
-    provider.choose_provider, provider.connect = real
+    providers.choose_provider, providers.connect = real
 """
 _MINE = """
 import os, signal, threading, time
@@ -126,7 +126,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"-[0-9a-f]{8}\b", "-########", text)
+    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
 
 
 def files(root: Path) -> dict[str, str]:
@@ -160,7 +160,7 @@ def test_it(kwait, wait_for_job_complete):
     assert "kwait: artifacts of 1 failed test: art" in output.splitlines()
     assert "INTERNALERROR" not in output
     found = files(pytester.path / "art")
-    folder, space = "test_it-test_it-########-gw0", "kwait-r1-gw0-test-it-########"
+    folder, space = "test_it-test_it-########-gw0", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
@@ -222,8 +222,8 @@ def test_it(shared, kwait):
     run(pytester).assert_outcomes(failed=1)
     found = files(pytester.path / "art")
     folder = "test_it-test_it-########-gw0"
-    assert "name: mine" in found[f"{folder}/kwait-r1-gw0-test-it-########/objects/configmaps.yaml"]
-    assert f"{folder}/kwait-r1-gw0-shared-########/namespace.yaml" in found
+    assert "name: mine" in found[f"{folder}/t-it-########/objects/configmaps.yaml"]
+    assert f"{folder}/t-shared-########/namespace.yaml" in found
     assert not any(name.endswith("problems.txt") for name in found)
 
 
@@ -244,7 +244,7 @@ def test_unreachable_cluster_is_reported(
     run(pytester).assert_outcomes(failed=1)
     found = files(pytester.path / "art")
     assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
-        "namespaces kwait-r1-gw0-test-it-######## are left out: no answer within 10s\n"
+        "namespaces t-it-######## are left out: no answer within 10s\n"
     )
 
 
@@ -256,7 +256,7 @@ def test_collection_time_of_a_run_is_limited(
     run(pytester).assert_outcomes(failed=1)
     found = files(pytester.path / "art")
     assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
-        "namespaces kwait-r1-gw0-test-it-######## are left out: what was gathered for tests "
+        "namespaces t-it-######## are left out: what was gathered for tests "
         "before it leaves no time\n"
     )
 
@@ -314,7 +314,7 @@ def test_it(kwait, kwait_cluster):
     result = pytester.runpytest_subprocess("--kwait-artifacts=art", "--kwait-run-id=r1", timeout=60)
     assert result.ret == 1
     found = files(pytester.path / "art")
-    folder, space = "test_it-test_it-########", "kwait-r1-test-it-########"
+    folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",

@@ -102,7 +102,7 @@ def test_run_lease_is_in_the_given_namespace(pytester: pytest.Pytester, fake_clu
 
 
 @pytest.mark.parametrize(
-    ("options", "gone"), [([], True), (["--kwait-janitor=false"], False)], ids=["on", "off"]
+    ("options", "gone"), [([], True), (["--kwait-no-janitor"], False)], ids=["on", "off"]
 )
 def test_leftovers_of_dead_runs_are_deleted_during_the_tests(
     pytester: pytest.Pytester, fake_cluster: Log, options: list[str], gone: bool
@@ -112,7 +112,7 @@ def test_leftovers_of_dead_runs_are_deleted_during_the_tests(
     result.assert_outcomes(passed=1)
     said = "kwait: the janitor removed 1 namespace and 0 other objects of 1 run"
     assert (said in result.stdout.lines) is gone
-    assert ("DELETE /api/v1/namespaces/kwait-old-" in fake_cluster()) is gone
+    assert ("DELETE /api/v1/namespaces/t-t-" in fake_cluster()) is gone
 
 
 def test_a_janitor_that_may_not_look_fails_no_test(
@@ -159,6 +159,27 @@ def test_kept_objects_outside_of_the_namespace_have_an_expiry(
     assert "PATCH /api/v1/nodes/n" in fake_cluster().splitlines()
     # The Lease stays, since it tells where to look.
     assert [line.split()[0] for line in leases(pytester)] == ["POST", "PATCH", "PATCH"]
+
+
+def test_what_a_test_could_not_remove_is_tried_again_at_the_end(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    """The Lease, which names the kinds, goes last."""
+    pytester.makepyfile(
+        """
+        from pytest_kwait.errors import ApiError
+
+        def test_it(kwait):
+            kwait.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+            refusal = ApiError("no", status=403)
+            kwait.cluster.transport.refuse("DELETE", "/api/v1/nodes/n", refusal)
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    assert fake_cluster().splitlines().count("DELETE /api/v1/nodes/n") == 2
+    assert [line.split()[0] for line in leases(pytester)][-2:] == ["PATCH", "DELETE"]
+    assert "kwait: the janitor removed 0 namespaces and 1 other object of 1 run" in shown(result)
 
 
 class _Pulse:
@@ -219,7 +240,7 @@ def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.Monke
     monkeypatch.setattr(cleanup, "format_shard", lambda config: "")
     plugins = SimpleNamespace(getplugin=lambda name: None)
     config = cast("pytest.Config", SimpleNamespace(stash=pytest.Stash(), pluginmanager=plugins))
-    cluster = cast("Cluster", SimpleNamespace(provider="existing"))
+    cluster = cast("Cluster", SimpleNamespace(provider="existing", ends_with_run=False))
 
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(cleanup.registration_of, config, cluster) for _ in range(2)]
@@ -230,7 +251,9 @@ def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.Monke
 
 
 def shown(result: pytest.RunResult) -> list[str]:
-    return re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
+    return re.sub(
+        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
+    ).splitlines()
 
 
 _TWO_TESTS = """
@@ -241,7 +264,7 @@ def test_bad(kwait): assert False
 
 @pytest.mark.parametrize(
     ("keep", "kept"),
-    [("never", []), ("failed", ["test-bad"]), ("always", ["test-good", "test-bad"])],
+    [("never", []), ("failed", ["bad"]), ("always", ["good", "bad"])],
 )
 def test_kept_namespaces_are_listed(
     pytester: pytest.Pytester, fake_cluster: Log, keep: str, kept: list[str]
@@ -251,8 +274,8 @@ def test_kept_namespaces_are_listed(
     result.assert_outcomes(passed=1, failed=1)
     lines = shown(result)
     told = [
-        f"namespace kwait-r1-{name}-######## is kept; look: kubectl --kubeconfig /fake/kubeconfig "
-        f"get all,events --namespace kwait-r1-{name}-########"
+        f"namespace t-{name}-######## is kept; look: kubectl --kubeconfig /fake/kubeconfig "
+        f"get all,events --namespace t-{name}-########"
         for name in kept
     ]
     summary = "============================ kwait: kept namespaces ============================"
@@ -314,7 +337,7 @@ def test_a_namespace_of_the_factory_is_kept_with_the_session(
     result = pytester.runpytest("--kwait-keep=failed")
     result.assert_outcomes(failed=1)
     assert "DELETE" not in fake_cluster()
-    result.stdout.fnmatch_lines(["namespace kwait-*-shared-* is kept; look: kubectl *"])
+    result.stdout.fnmatch_lines(["namespace t-shared-* is kept; look: kubectl *"])
 
 
 def test_embedded_cluster_refuses_to_keep_namespaces_with_advice(
@@ -325,7 +348,7 @@ def test_embedded_cluster_refuses_to_keep_namespaces_with_advice(
     result = pytester.runpytest("--kwait-keep=failed", "--kwait-run-id=r1")
     assert (
         shown(result).count(
-            "namespace kwait-r1-test-it-######## is kept; the embedded cluster ends with the run, "
+            "namespace t-it-######## is kept; the embedded cluster ends with the run, "
             "though: start one with `kwait up` and give its kubeconfig with --kwait-kubeconfig"
         )
         == 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,7 +66,7 @@ def choose(*args, **kwargs):
     return Provider()
 
 
-def connect(kubeconfig, context, provider, time_scale, has_controllers):
+def connect(kubeconfig, context, provider, time_scale, has_controllers, ends_with_run):
     log(f"connect {kubeconfig} {context} {provider} {time_scale}")
     return FakeCluster(time_scale=time_scale, has_controllers=has_controllers)
 
@@ -140,7 +141,7 @@ def test_workers_have_names_and_report_kept_namespaces(
     pytester.makepyfile(
         test_it="""
         def test_it(kwait, worker_id):
-            assert kwait.namespace.startswith(f"kwait-r1-{worker_id}-test-it-")
+            assert kwait.namespace.startswith(f"t-it-")
         """
     )
     result = pytester.runpytest("-n1", "--kwait-run-id=r1", "--kwait-keep=always")
@@ -148,7 +149,7 @@ def test_workers_have_names_and_report_kept_namespaces(
     result.stdout.fnmatch_lines(
         [
             "*= kwait: kept namespaces =*",
-            "namespace kwait-r1-gw0-test-it-* is kept; look: kubectl *",
+            "namespace t-it-* is kept; look: kubectl *",
         ]
     )
 
@@ -160,7 +161,8 @@ def test_workers_share_one_random_run_id(pytester: pytest.Pytester, provider: Lo
 
         def test_it(kwait):
             with open(os.environ["FAKE_LOG"], "a") as file:
-                file.write("run " + kwait.namespace.split("-")[1] + "\\n")
+                notes = kwait.get(f"namespace/{kwait.namespace}")["metadata"]["annotations"]
+                file.write("run " + notes["pytest-kwait/run"] + "\\n")
         """
     )
     pytester.runpytest("-n2", "--dist=each").assert_outcomes(passed=2)
@@ -193,6 +195,8 @@ class Source:
     context = None
     time_scale = 0.1
     has_controllers = False
+    ends_with_run = True
+    is_monitored = True
 
     def __init__(self, trouble: str = "") -> None:
         self.trouble = trouble
@@ -211,6 +215,9 @@ class Source:
 
     def stop(self) -> None:
         """Nothing was started."""
+
+    def finish(self, *, failed: bool) -> None:
+        """There is nothing to keep."""
 
     def registration(self, cluster: object) -> None:
         """A run without a lease."""
@@ -255,6 +262,8 @@ def test_server_answers_requests_with_the_secret(desk: ClusterServer) -> None:
         "context": None,
         "time_scale": 0.1,
         "has_controllers": False,
+        "ends_with_run": True,
+        "monitored": True,
         "missing": "may do nothing",
     }
 
@@ -352,7 +361,7 @@ def test_sources_reach_the_provider() -> None:
         ("def test_it(kwait_timeouts): pass", False),
         ("def test_it(wait_for_pod_ready): pass", True),
         ("@pytest.mark.wait_for_pod_ready('a')\ndef test_it(): pass", True),
-        ("@pytest.mark.manifests('a.yaml')\ndef test_it(): pass", True),
+        ("@pytest.mark.kwait_manifests('a.yaml')\ndef test_it(): pass", True),
         ("@pytest.mark.kwait(timeout='1s')\ndef test_it(): pass", False),
         ("@pytest.mark.skip\ndef test_it(kwait): pass", False),
         ("def test_it(tmp_path): pass", False),
@@ -503,7 +512,8 @@ def test_the_header_says_what_is_not_isolated_and_reached(
     monkeypatch.setattr(runtime, "detect_isolation", lambda: found)
     settings = Settings().merged(given, lambda _: "flag")
     config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=option)
-    assert pytest_report_header(config) == lines
+    cluster = "existing cluster (current context)" if "cluster" in given else "embedded cluster"
+    assert pytest_report_header(config) == [f"kwait: {cluster}, a namespace for each test", *lines]
 
 
 def test_the_header_is_silent_about_programs_that_cannot_run(
@@ -515,7 +525,45 @@ def test_the_header_is_silent_about_programs_that_cannot_run(
     monkeypatch.setattr(runtime, "detect_isolation", fail)
     settings = Settings().merged({"image": ["a=b"]}, lambda _: "flag")
     config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=_option())
-    assert pytest_report_header(config) == []
+    assert pytest_report_header(config) == ["kwait: embedded cluster, a namespace for each test"]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"context": "kind-dev"}, "existing cluster (context kind-dev), a namespace for each test"),
+        (
+            {"kubeconfig": Path("/k"), "context": "kind-dev", "namespace": "ci-1"},
+            "existing cluster (context kind-dev, kubeconfig /k), namespace ci-1",
+        ),
+        (
+            {"api_only": True, "namespace_scope": "module"},
+            "embedded API server, a namespace for each module",
+        ),
+        ({"namespace_scope": "session"}, "embedded cluster, a namespace for the session"),
+    ],
+)
+def test_the_header_says_in_one_line_what_runs(given: Any, line: str) -> None:
+    settings = Settings().merged(given, lambda _: "flag")
+    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=_option())
+    assert pytest_report_header(config) == [f"kwait: {line}"]
+
+
+@pytest.mark.parametrize(("option", "shown"), [((), 1), (("-q",), 0), (("--co",), 0)])
+def test_what_runs_is_shown_after_collection_if_no_setting_is_given(
+    pytester: pytest.Pytester, option: tuple[str, ...], shown: int
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.skip
+        def test_it(kwait): pass
+        """
+    )
+    (pytester.path / "tox.ini").write_text("[pytest]\n")
+    lines = pytester.runpytest(*option).stdout.str().splitlines()
+    assert lines.count("kwait: embedded cluster, a namespace for each test") == shown
 
 
 class _Images:

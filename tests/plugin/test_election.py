@@ -53,7 +53,7 @@ def test_candidates_end_with_the_test(
             said = " ".join(str(caught.value).split())
             assert said.startswith(
                 f"no candidate of lease {kwait_namespace}/boss can lead: candidate-0 has ended "
-                "with status 1, candidate-1 has ended with status 1; the lease is held by nobody; "
+                "with status 1, candidate-1 has ended with status 1; the lease has no holder; "
             )
             assert "/fake/kubeconfig" in said
 

@@ -24,7 +24,7 @@ spec:
 '''
 
 
-@pytest.mark.manifests(JOB)
+@pytest.mark.kwait_manifests(JOB)
 @pytest.mark.wait_for_job_pods_running("sleepers", 2, timeout="20s")
 def test_job(kwait, wait_for_job_complete):
     pods = kwait.list("pods")

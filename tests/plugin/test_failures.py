@@ -133,13 +133,15 @@ def test_values_of_secrets_are_masked_in_names_of_awaited_objects(
 
 
 _MESSAGE = [
-    "job pi did not become complete within 100ms: not found yet",
-    "  awaited   job pi to become complete",
+    "job t-{name}-########/pi did not become complete within 100ms: not found yet",
+    "  limit     100ms, ended after 100ms (poll mode)",
 ]
 
 
 def shown(result: pytest.RunResult) -> list[str]:
-    return re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
+    return re.sub(
+        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
+    ).splitlines()
 
 
 def message(name: str, margin: str = "") -> list[str]:
@@ -173,7 +175,7 @@ def test_a_failed_wait_shows_the_users_line_and_its_message_once(
     lines = shown(result)
     assert f">       {call}" in lines
     assert sum("within 100ms" in line for line in lines) == 1
-    assert sum("awaited  " in line for line in lines) == 1
+    assert sum("limit  " in line for line in lines) == 1
     assert "test_it.py:4: WaitTimeout" in lines
     # Not one line of ours, of the errors behind the error, or of how pytest came here.
     assert not any(re.match(r"\S+\.py:\d+:", line) for line in lines if "test_it.py" not in line)
@@ -198,12 +200,13 @@ def test_a_failed_precondition_is_a_setup_error_with_the_same_message(
     result.assert_outcomes(failed=1, errors=1)
     lines = shown(result)
     start = next(i for i, line in enumerate(lines) if "ERROR at setup of test_mark" in line)
-    assert lines[start + 1 : start + 3] == message("test-mark")
+    assert lines[start + 1 : start + 3] == message("mark")
     body = [line.removeprefix("E       ") for line in lines if line.startswith("E       ")]
-    headline, awaited = message("test-body")
-    assert body[0] == f"pytest_kwait.errors.WaitTimeout: {headline}"
-    assert body[1] == awaited
-    assert max(map(len, body[:3])) <= 92
+    headline, limit = message("body")
+    # Wrapped by the width of the real name.
+    assert " ".join(each.strip() for each in body[:2]) == f"WaitTimeout: {headline}"
+    assert body[2] == limit
+    assert max(map(len, body[:3])) <= 75
 
 
 def test_an_error_in_a_users_fixture_shows_its_line(
@@ -234,3 +237,76 @@ def test_full_trace_shows_everything(
     pytester.makepyfile(test_it='def test_it(kwait): kwait.get("job/pi")')
     # On its own: the trace is parsed, which Python 3.11 may fail at where other threads parse too.
     assert "suite/kwait.py" in pytester.runpytest_subprocess("--full-trace").stdout.str()
+
+
+_LOST = """
+import pytest
+from pytest_kwait.engine.failure.evidence import Evidence, LogTail
+from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
+from pytest_kwait.errors import WaitFailed
+
+def test_it(kwait):
+    timeline = Timeline()
+    for at in range(3):
+        timeline.record(float(at), f"{at} of 3 pods Running")
+    logs = LogTail("web-a", "main", False, tuple(f"line {at}" for at in range(9)))
+    error = WaitFailed(report=WaitReport(
+        "job pi", "finish", True, "it is lost", 9.0, 1.0, "watch", timeline=timeline,
+        findings=Evidence("ci-1", logs=(logs,)),
+    ))
+    error.add_note("a note")
+    raise error
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "in a worker"])
+def test_the_terminal_shows_a_short_message_and_files_the_whole_one(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(test_it=_LOST)
+    result = pytester.runpytest("--kwait-run-id=r1", "--kwait-artifacts=art", *workers)
+    lines = shown(result)
+    start = next(at for at, line in enumerate(lines) if line.startswith("E "))
+    folder = next((pytester.path / "art").glob("test_it*"))
+    name = re.sub("-[0-9a-f]{8}", "-########", folder.name)
+    assert lines[start : start + 12] == [
+        "E       WaitFailed: job pi can no longer finish: it is lost",
+        "E         limit     9s, ended after 1s (watch mode)",
+        "E         timeline  3 changes, at first: 0 of 3 pods Running",
+        "E         log of web-a/main",
+        "E           | line 6",
+        "E           | line 7",
+        "E           | line 8",
+        "E         try: kubectl --namespace ci-1 get events",
+        "E         more: -v shows the timeline and all logs; so does",
+        f"E               art/{name}/failure.txt",
+        "E       a note",
+        "",
+    ]
+    # No line with the repr of a fixture of ours.
+    assert not any(line.startswith("kwait = ") for line in lines)
+    whole = (folder / "failure.txt").read_text()
+    assert "E       pytest_kwait.errors.WaitFailed: job pi can no longer finish: it is" in whole
+    assert "E           | line 0\n" in whole
+
+
+def test_verbose_shows_the_whole_message(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(test_it=_LOST)
+    lines = shown(pytester.runpytest("-v"))
+    assert "E         awaited   job pi to finish" in lines
+    assert "E           | line 0" in lines
+    assert not any("more: -v" in line for line in lines)
+
+
+def test_a_first_failure_takes_25_lines(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    long = _LOST.replace('"it is lost"', '"it is lost " * 90').replace("line {at}", "x " * 99)
+    pytester.makepyfile(test_it=long.replace("    error.add_note", "    # error.add_note"))
+    lines = shown(pytester.runpytest())
+    message = [line for line in lines if line.startswith("E ")]
+    assert 10 < len(message) <= 17
+    assert max(map(len, message)) <= 80
+    assert message[-1].lstrip("E ").startswith("more: -v shows the whole message, the timeline ")

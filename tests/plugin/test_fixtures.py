@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+import pytest_kwait
+from tools import tables
+
 FakeCluster = Callable[[], str]
 
 _MADE = re.compile(r"POST /api/v1/namespaces\n")
@@ -20,7 +23,7 @@ def test_each_test_has_a_ready_namespace_that_is_deleted(
 
         def test_one(kwait, kwait_namespace, kwait_cluster, kwait_client, kwait_timeouts):
             assert kwait.namespace == kwait_namespace
-            assert kwait_namespace.startswith("kwait-r1-test-one-")
+            assert kwait_namespace.startswith("t-one-")
             assert kwait.cluster is kwait_cluster and kwait.client is kwait_client
             assert kwait.timeouts == kwait_timeouts and kwait.timeouts.job == 900
             assert kwait.settings.mode == "poll"
@@ -99,7 +102,7 @@ def test_function_outside_of_classes_has_its_own_namespace_at_class_scope(
 
         CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
 
-        @pytest.mark.manifests(CONFIG_MAP)
+        @pytest.mark.kwait_manifests(CONFIG_MAP)
         def test_it(kwait): pass
         """
     )
@@ -178,7 +181,7 @@ def test_factory_makes_further_benches(
                 yield shared
 
         def test_one(shared, kwait):
-            assert shared.namespace.startswith("kwait-r1-shared-things-")
+            assert shared.namespace.startswith("t-shared-things-")
             assert kwait.namespace != shared.namespace
 
         def test_two(shared): pass
@@ -257,7 +260,7 @@ def test_failed_deletion_is_a_teardown_error(
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*namespace kwait-* could not be deleted: 403: no*",
+            "*namespace t-* could not be deleted: 403: no*",
         ]
     )
     assert "left in the cluster, as it could not be deleted:" in result.stdout.str()
@@ -275,7 +278,7 @@ def test_failed_setup_leaves_no_namespace(
         test_it="""
         import pytest
 
-        @pytest.mark.manifests("bad.yaml")
+        @pytest.mark.kwait_manifests("bad.yaml")
         def test_it(): pass
         """
     )
@@ -435,7 +438,7 @@ def test_functions_follow_the_settings_of_the_test_or_of_their_fixtures_scope(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     pytester.makepyfile(test_it=_FUNCTIONS)
-    result = pytester.runpytest("--kwait-timeout=job=1m", "--kwait-fail-fast=false")
+    result = pytester.runpytest("--kwait-timeout=job=1m", "--kwait-no-fail-fast")
     result.assert_outcomes(passed=2)
 
 
@@ -460,3 +463,11 @@ def test_limits_and_pauses_of_functions_without_settings_are_their_own(
         """
     )
     pytester.runpytest().assert_outcomes(passed=2)
+
+
+def test_types_of_fixtures_are_public() -> None:
+    given = re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", tables.fixtures(), re.MULTILINE)
+    assert len(given) > 10
+    foreign = {"ApiClient", "Iterable[str]", "Mapping[str, object]", "str"}
+    private = [name for name, kind in given if kind not in {*pytest_kwait.__all__, *foreign}]
+    assert private == []

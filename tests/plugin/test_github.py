@@ -44,7 +44,7 @@ def step_summary(
 
 
 def plain(text: str) -> str:
-    return re.sub(r"-[0-9a-f]{8}\b", "-########", text)
+    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
 
 
 def told(result: pytest.RunResult) -> list[str]:
@@ -58,7 +58,7 @@ def test_failures_are_annotated_and_summed_up(
     pytester.makepyfile(test_it=_SUITE)
     result = pytester.runpytest("--kwait-run-id=r1", "--kwait-artifacts=art")
     result.assert_outcomes(failed=2, errors=1, passed=1)
-    late = "job kwait-r1-test-late-########/pi did not become complete within 100ms: not found yet"
+    late = "job t-late-########/pi did not become complete within 100ms: not found yet"
     assert told(result) == [
         f"::error file=test_it.py,line=4,title=test_it.py%3A%3Atest_late::{late}",
         "::error file=test_it.py,line=7,title=test_it.py%3A%3Atest_plain::AssertionError: 50%25",
@@ -74,7 +74,7 @@ def test_failures_are_annotated_and_summed_up(
         "| test | what happened | awaited | artifacts |",
         "| --- | --- | --- | --- |",
         f"| <code>test&#95;it.py::test&#95;late</code> | {late} "
-        "| job kwait-r1-test-late-########/pi to become complete "
+        "| job t-late-########/pi to become complete "
         f"| {link}test&#95;late-########</code></a> |",
         "| <code>test&#95;it.py::test&#95;plain</code> | AssertionError: 50% |  "
         f"| {link}test&#95;plain-########</code></a> |",

@@ -50,7 +50,7 @@ def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
         assert f"\n{name} " in shown
     assert "no docstring available" not in shown.partition("fixtures defined from pytest_kwait")[2]
     result.stdout.fnmatch_lines(
-        ["    Wait for a job that is complete: wait_for_job_complete(job, *"]
+        ["    Wait for a job that is complete: wait_for_job_complete(name, *"]
     )
 
 
@@ -153,3 +153,22 @@ def test_late_imported_wait_registers_with_the_next_test(
         """
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+def test_modules_of_the_plugin_are_not_rewritten_by_pytest(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        from importlib.machinery import SourceFileLoader
+
+        def test_loaders(kwait_timeouts):
+            loaders = {
+                name: type(module.__spec__.loader)
+                for name, module in sys.modules.items()
+                if name.startswith("pytest_kwait.plugin.settings")
+            }
+            assert loaders == {"pytest_kwait.plugin.settings": SourceFileLoader}
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)

@@ -144,7 +144,7 @@ def test_serial_test_holds_the_lock_alone(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("mark", ["serial", "disruptive"])
         def test_it(request, mark, kwait_client): pass
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client):
             lease = conftest.SEEN[f"{conftest.LEASES}/kwait-serial"]
             assert lease["spec"]["holderIdentity"] == "run r1: test_it.py::test_serial"
@@ -154,7 +154,7 @@ def test_serial_test_holds_the_lock_alone(pytester: pytest.Pytester) -> None:
             (owner,) = metadata["ownerReferences"]
             assert owner["name"].startswith("kwait-r1-")
 
-        @pytest.mark.disruptive
+        @pytest.mark.kwait_disruptive
         def test_disruptive(kwait_client):
             lease = conftest.SEEN[f"{conftest.LEASES}/kwait-serial"]
             assert lease["spec"]["holderIdentity"] == "run r1: test_it.py::test_disruptive"
@@ -175,11 +175,11 @@ def test_a_test_without_a_cluster_takes_no_lock(pytester: pytest.Pytester) -> No
         test_it="""
         import conftest, pytest
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_timeouts): assert not conftest.CLUSTER.transport.requests
 
         @pytest.mark.skip
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_skipped(kwait_client): pass
 
         def test_last(): assert not conftest.CLUSTER.transport.requests
@@ -194,7 +194,7 @@ def test_timeout_names_the_holders(pytester: pytest.Pytester) -> None:
         import conftest, pytest
         conftest.hold()
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client): pass
 
         def test_shared(kwait_client): pass
@@ -220,7 +220,7 @@ def test_session_timeout_limits_the_lock(pytester: pytest.Pytester) -> None:
         import conftest, pytest
         conftest.hold()
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client): pass
         """
     )
@@ -259,7 +259,7 @@ def test_waiting_for_the_lock_does_not_count_for_the_test_timeout(
         threading.Thread(target=free, daemon=True).start()
 
         @pytest.mark.timeout(100)
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(request, kwait_client):
             (line,) = said
             assert line.partition(" (after ")[0] == (
@@ -280,7 +280,7 @@ def test_holders_in_a_test_are_named(pytester: pytest.Pytester) -> None:
         import conftest, pytest
         conftest.hold(held=False)
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client): pass
         """
     )
@@ -304,11 +304,11 @@ def test_a_serial_test_that_was_not_alone_is_an_error(pytester: pytest.Pytester)
     pytester.makepyfile(
         test_it=_LOSE
         + """
-@pytest.mark.serial
+@pytest.mark.kwait_serial
 def test_serial(kwait_client, pytestconfig):
     lose(pytestconfig)
 
-@pytest.mark.serial
+@pytest.mark.kwait_serial
 def test_next(kwait_client): pass
 """
     )
@@ -345,7 +345,7 @@ def test_removed_lock_is_reported(pytester: pytest.Pytester) -> None:
         test_it="""
         import conftest, pytest
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client): conftest.let_go()
         """
     )
@@ -369,7 +369,7 @@ def test_forbidden_leases_fail_only_serial_tests(pytester: pytest.Pytester) -> N
 
         def test_shared(kwait_client): pass
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait_client): pass
         """
     )
@@ -394,7 +394,7 @@ def test_workers_pass_messages_to_the_controller(pytester: pytest.Pytester) -> N
 
 
 _PLAIN = "def test_it(kwait): pass\n"
-_SERIAL = "import pytest\n@pytest.mark.serial\ndef test_serial(kwait): pass\n"
+_SERIAL = "import pytest\n@pytest.mark.kwait_serial\ndef test_serial(kwait): pass\n"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_a_given_namespace_has_a_lock_of_its_own(pytester: pytest.Pytester) -> N
 
         conftest.SEEN["/api/v1/namespaces/mine"] = {"metadata": {"name": "mine"}}
 
-        @pytest.mark.serial
+        @pytest.mark.kwait_serial
         def test_serial(kwait):
             assert conftest.LEASES.replace("default", "mine") + "/kwait-serial" in conftest.SEEN
         """

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.engine.options import TIMEOUTS
+from pytest_kwait.plugin import _SKIP_MARKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PASSED_BY = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
-_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
-_PER_TEST = "fail_fast, grace, keep, mode, poll, stable_for, timeout, timeouts"
+_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop"
+_PER_TEST = "fail_fast, grace, keep, mode, namespace_scope, poll, stable_for, timeout, timeouts"
 
 
 def test_every_marker_is_registered(pytester: pytest.Pytester) -> None:
@@ -19,7 +20,8 @@ def test_every_marker_is_registered(pytester: pytest.Pytester) -> None:
         """
         import pytest
 
-        pytestmark = [pytest.mark.serial, pytest.mark.disruptive, pytest.mark.slow]
+        mark = pytest.mark
+        pytestmark = [mark.kwait_serial, mark.kwait_disruptive, mark.kwait_slow]
 
         @pytest.mark.kwait(timeout="5s", timeouts={"job": "1m"}, poll=1, mode="poll",
                            fail_fast=False, grace="2s", stable_for=0, keep="failed")
@@ -28,14 +30,108 @@ def test_every_marker_is_registered(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
-    shown = pytester.runpytest("--markers").stdout
+    shown = pytester.runpytest("--markers", "-v").stdout
     shown.fnmatch_lines(
         [
-            "@pytest.mark.wait_for_job_pods_running(job, expected_count, [*][*]options): before "
-            "the test starts, wait for a number of a job's pods in phase Running; options as for "
-            "the fixture.",
+            "@pytest.mark.wait_for_job_pods_running(name, count, [*][*]options): before "
+            "the test starts, wait for an exact number of a job's pods in phase Running; options "
+            "as for the fixture.",
         ]
     )
+
+
+def test_markers_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
+    lines = pytester.runpytest("--markers").stdout.lines
+    ours = [line for line in lines if "kwait" in line or "wait_for" in line]
+    assert ours == [
+        "@pytest.mark.kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep, "
+        "namespace_scope): settings of these tests; the marker nearest to the test wins, timeouts "
+        "are merged name by name.",
+        "@pytest.mark.kwait_manifests(*files, validate='strict', namespace=None, **variables): "
+        "apply manifests in the test's namespace before it starts; paths are relative to the "
+        "test's file, then to rootdir.",
+        "@pytest.mark.kwait_serial: run alone on the cluster; the test waits until no other test "
+        "uses it.",
+        "@pytest.mark.kwait_disruptive: the test disturbs its cluster; implies serial.",
+        "@pytest.mark.kwait_slow: the test takes long.",
+        *(f"@pytest.mark.{line}" for line in _SKIP_MARKERS),
+        "@pytest.mark.wait_for_...(*args, **options): before the test starts, wait as the fixture "
+        "of that name does; 118 markers: pytest --markers -v lists them.",
+    ]
+
+
+def test_fixtures_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
+    lines = pytester.runpytest("--fixtures").stdout.lines
+    waits = [at for at, line in enumerate(lines) if line.startswith("wait_for")]
+    assert len(waits) == 1
+    assert lines[waits[0] + 1 : waits[0] + 3] == [
+        "    Wait for any condition on any kind of object: wait_for(target, condition, *, "
+        "selector=None, count=None).",
+        "    One of 118 fixtures wait_for...: pytest --fixtures -v lists them.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("skip_if_provider", "kwait_skip_if_provider_is or kwait_skip_unless_provider_is"),
+        ("serail", "kwait_serial"),
+    ],
+)
+def test_unknown_marker_of_ours_is_an_error(
+    pytester: pytest.Pytester, name: str, near: str
+) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n    kwait_owned: of this suite\n")
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.kwait_{name}
+        def test_unknown(): ...
+
+        @pytest.mark.kwait_owned
+        def test_registered(): ...
+        """
+    )
+    result = pytester.runpytest("-W", "ignore", "--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=1)
+    assert (
+        f"marker kwait_{name}() of test_unknown_marker_of_ours_is_an_error.py::test_unknown: "
+        f"there is no marker kwait_{name}; did you mean {near}? the markers are kwait, "
+        "kwait_disruptive, kwait_manifests, kwait_owned, kwait_serial, "
+        "kwait_skip_if_missing_resource, kwait_skip_if_provider_is, "
+        "kwait_skip_unless_feature_gate_enabled, kwait_skip_unless_node_count_is_at_least, "
+        "kwait_skip_unless_provider_is, kwait_skip_unless_server_version_gte, kwait_slow and those "
+        "of the waits"
+    ) in result.stdout.str()
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_plain_names_of_markers_are_known_by_choice(pytester: pytest.Pytester, plain: bool) -> None:
+    (pytester.path / "pytest.ini").write_text(f"[pytest]\nkwait_plain_markers = {plain}\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_kwait.plugin.run import has_marker
+
+        @pytest.mark.serial
+        def test_plain(request):
+            assert has_marker(request.node, "serial", "slow")
+
+        @pytest.mark.kwait_serial
+        def test_ours(request):
+            assert has_marker(request.node, "serial")
+            assert not has_marker(request.node, "slow")
+        """
+    )
+    result = pytester.runpytest("--strict-markers")
+    if plain:
+        result.assert_outcomes(passed=2)
+        shown = pytester.runpytest("--markers").stdout
+        shown.fnmatch_lines(["@pytest.mark.serial: the same as kwait_serial."])
+    else:
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(["*'serial' not found in `markers` configuration option"])
 
 
 def test_function_wins_over_class_over_module_and_timeouts_merge_by_name(
@@ -58,12 +154,12 @@ def test_function_wins_over_class_over_module_and_timeouts_merge_by_name(
                 assert settings.keep == "always"
                 assert settings.source("poll") == "marker of test_it.py::TestClass::test"
                 assert settings.source("mode") == "marker of test_it.py"
-                assert settings.source("fail_fast") == "option --kwait-fail-fast"
+                assert settings.source("fail_fast") == "option --kwait-no-fail-fast"
                 assert kwait_timeouts.job == 2 and kwait_timeouts["pod_start"] == 1
                 assert kwait_timeouts.deployment == 3
         """
     ).rename(pytester.path / "test_it.py")
-    pytester.runpytest("--kwait-fail-fast=false", "--kwait-poll=9s").assert_outcomes(passed=1)
+    pytester.runpytest("--kwait-no-fail-fast", "--kwait-poll=9s").assert_outcomes(passed=1)
 
 
 def test_a_named_timeout_wins_over_the_timeout_of_an_outer_marker(
@@ -120,12 +216,12 @@ BAD_MARKERS = [
     (
         "wait_for_job_pods_running('sleepers')",
         "arguments of wait_for_job_pods_running=\"('sleepers')\" is not valid: missing a required "
-        "argument: 'expected_count'; use wait_for_job_pods_running(job, expected_count) and the "
+        "argument: 'count'; use wait_for_job_pods_running(name, count) and the "
         f"options of every wait: {_OF_WAITS}",
     ),
     (
         "wait_for_job_pods_running('sleepers', -1)",
-        "expected_count=-1 is not valid: use a whole number, 0 or more",
+        "count=-1 is not valid: use a whole number, 0 or more",
     ),
     (
         "wait_for_job_complete('pi', timeout='soon')",
@@ -137,20 +233,20 @@ BAD_MARKERS = [
         "with a letter or digit at both ends of each part",
     ),
     (
-        "manifests()",
-        "give files, for example manifests('job.yaml'), and nothing else but validate",
+        "kwait_manifests()",
+        "give files, for example kwait_manifests('job.yaml'), then variables",
     ),
     (
-        "manifests('items.yaml', validate='no')",
+        "kwait_manifests('items.yaml', validate='no')",
         "validate='no' is not valid: use 'strict', 'warn' or 'ignore'",
     ),
     (
-        "manifests('items.yaml')",
+        "kwait_manifests('items.yaml')",
         "items.yaml, document 1, line 1: its items are a number, a list is needed",
     ),
-    ("manifests('nowhere.yaml')", "nowhere.yaml: there is no file {path}/nowhere.yaml"),
+    ("kwait_manifests('nowhere.yaml')", "nowhere.yaml: there is no file {path}/nowhere.yaml"),
     (
-        "manifests('bad.yaml')",
+        "kwait_manifests('bad.yaml')",
         "bad.yaml, document 1, line 2: is no YAML: mapping values are not allowed here",
     ),
 ]
@@ -228,7 +324,7 @@ def value():
     return rng.choice(VALUES)
 
 def mark():
-    name = rng.choice(["manifests", "kwait", *WAIT_NAMES])
+    name = rng.choice(["kwait_manifests", "kwait", *WAIT_NAMES])
     count = 0 if name == "kwait" and rng.random() < 0.8 else rng.randrange(4)
     args = [value() for _ in range(count)]
     given = {option: value() for option in rng.sample(OPTIONS, rng.randrange(3))}
@@ -273,7 +369,7 @@ def test_unexpected_error_of_a_check_is_the_error_of_its_marker(pytester: pytest
         @pytest.mark.kwait(mode=Rude())
         def test_bad(): pass
 
-        @pytest.mark.manifests("a: " + "b" * 1000)
+        @pytest.mark.kwait_manifests("a: " + "b" * 1000)
         def test_long(): pass
         """
     )
@@ -283,7 +379,7 @@ def test_unexpected_error_of_a_check_is_the_error_of_its_marker(pytester: pytest
         "checked: RuntimeError: cannot be compared"
     ) in lines
     assert (
-        f"marker manifests('a: {'b' * 44}… (1005 characters) …{'b' * 11}') of "
+        f"marker kwait_manifests('a: {'b' * 44}… (1005 characters) …{'b' * 11}') of "
         "test_it.py::test_long: manifest 1, document 1, line 1: has no apiVersion"
     ) in lines
 
@@ -333,10 +429,10 @@ def test_bad_marker_under_xdist_is_no_internal_error(pytester: pytest.Pytester) 
     [
         ("kwait(pol='2s')", "there is no setting pol; did you mean poll? a tes..."),
         ("kwait(mode='look')", "mode='look' is not valid: use watch or poll"),
-        ("wait_for_job_complete()", "missing a required argument: 'job'; use wait_for_..."),
+        ("wait_for_job_complete()", "missing a required argument: 'name'; use wait_for..."),
         ("wait_for_pods_running([1] * 50)", "count: use a whole number, 0 or more"),
-        ("manifests('items.yaml')", "items.yaml, document 1, line 1: its items are a n..."),
-        ("manifests('bad.yaml')", "bad.yaml, document 1, line 2: is no YAML: mapping..."),
+        ("kwait_manifests('items.yaml')", "items.yaml, document 1, line 1: its items are a n..."),
+        ("kwait_manifests('bad.yaml')", "bad.yaml, document 1, line 2: is no YAML: mapping..."),
     ],
 )
 def test_short_summary_shows_the_reason_of_a_failed_collection_in_80_columns(
@@ -377,8 +473,8 @@ def test_bad_marker_that_a_hook_adds_is_a_setup_error(pytester: pytest.Pytester)
     result.assert_outcomes(errors=1)
     assert (
         "marker wait_for_job_complete() of test_it.py::test_it: arguments of "
-        "wait_for_job_complete='()' is not valid: missing a required argument: 'job'; use "
-        "wait_for_job_complete(job, reason=None, completions=None) and the options of every wait: "
+        "wait_for_job_complete='()' is not valid: missing a required argument: 'name'; use "
+        "wait_for_job_complete(name, reason=None, completions=None) and the options of every wait: "
         f"{_OF_WAITS}"
     ) in result.stdout.str().splitlines()
 

@@ -29,7 +29,7 @@ def test_manifests_are_applied_and_waits_are_done_before_the_test_starts(
             order.append("wait")
             return True
 
-        @pytest.mark.manifests("pod.yaml")
+        @pytest.mark.kwait_manifests("pod.yaml")
         @pytest.mark.wait_for("cm/made", made, timeout="2s")
         def test_it(mine):
             assert order == ["fixture", "wait"]
@@ -48,7 +48,7 @@ def test_a_test_needs_no_fixture_for_its_markers(
         POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 
         @pytest.mark.parametrize("x", [1, 2])
-        @pytest.mark.manifests(POD)
+        @pytest.mark.kwait_manifests(POD)
         @pytest.mark.wait_for("pod/web", "create")
         def test_marked(x): pass
 
@@ -79,11 +79,11 @@ def test_markers_of_module_class_and_function_apply_from_far_to_near(
         def config_map(name):
             return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
-        pytestmark = pytest.mark.manifests(config_map("of-module"))
+        pytestmark = pytest.mark.kwait_manifests(config_map("of-module"))
 
-        @pytest.mark.manifests(config_map("of-class"))
+        @pytest.mark.kwait_manifests(config_map("of-class"))
         class TestClass:
-            @pytest.mark.manifests(config_map("of-function"))
+            @pytest.mark.kwait_manifests(config_map("of-function"))
             def test_it(self): pass
         """
     )
@@ -104,9 +104,9 @@ def test_shared_manifests_are_applied_once_and_others_per_test(
         def config_map(name):
             return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
-        pytestmark = pytest.mark.manifests(config_map("shared"))
+        pytestmark = pytest.mark.kwait_manifests(config_map("shared"))
 
-        @pytest.mark.manifests(config_map("first"))
+        @pytest.mark.kwait_manifests(config_map("first"))
         def test_one(kwait):
             assert [each["metadata"]["name"] for each in kwait.list("cm")] == [
                 "first", "kube-root-ca.crt", "shared"]
@@ -132,7 +132,7 @@ def test_files_are_found_beside_the_test_then_in_rootdir(
         (folder / f"{name}.yaml").write_text(text)
     (below / "test_it.py").write_text(
         "import pytest\n"
-        "@pytest.mark.manifests('both.yaml', 'root.yaml')\n"
+        "@pytest.mark.kwait_manifests('both.yaml', 'root.yaml')\n"
         "def test_it(kwait):\n"
         "    kwait.apply('near.yaml')\n"
     )
@@ -189,7 +189,7 @@ def test_a_projects_own_fixtures_do_not_serve_markers(
 
         POD = {{"kind": "Pod", "apiVersion": "v1", "metadata": {{"name": "web"}}}}
 
-        @pytest.mark.manifests(POD)
+        @pytest.mark.kwait_manifests(POD)
         @pytest.mark.wait_for("pod/web", "create")
         @pytest.mark.wait_for_cache_sync("pods")
         def test_it({used}kwait_namespace):
@@ -208,7 +208,7 @@ def test_a_parameter_named_as_a_wait_does_not_serve_its_marker(
 
         POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}}
 
-        @pytest.mark.manifests(POD)
+        @pytest.mark.kwait_manifests(POD)
         @pytest.mark.wait_for("pod/web", "create")
         @pytest.mark.parametrize("wait_for", [1])
         def test_it(wait_for):
@@ -252,7 +252,7 @@ def test_methods_of_unittest_have_preconditions_as_well(
         CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
 
         class TestIt(unittest.TestCase):
-            @pytest.mark.manifests(CONFIG_MAP)
+            @pytest.mark.kwait_manifests(CONFIG_MAP)
             @pytest.mark.wait_for("cm/one", "create")
             def test_it(self): pass
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -57,10 +58,9 @@ def test_a_rerun_has_a_namespace_of_its_own(
     )
     result = pytester.runpytest("--kwait-run-id=r1", *workers)
     assert result.parseoutcomes()["passed"] == 1
-    worker = "-gw[01]" if workers else ""
     names = (pytester.path / "names").read_text().split()
-    for name, attempt in zip(names, ("", "-2", "-3"), strict=True):
-        assert re.fullmatch(f"kwait-r1{worker}-test-flaky{attempt}-[0-9a-f]{{8}}", name)
+    assert len(set(names)) == 3
+    assert all(re.fullmatch("t-flaky-[b-z2-9]{5}", name) for name in names)
     assert fake_cluster().count("DELETE /api/v1/namespaces/") == 3
 
 
@@ -75,7 +75,7 @@ def test_further_namespaces_are_the_tests_own(pytester: pytest.Pytester, fake_cl
             peer = kwait.create_namespace("peer", labels={"team": "a"}, pod_security="restricted")
             other = kwait.create_namespace("peer")
             assert len({kwait.namespace, peer.namespace, other.namespace}) == 3
-            assert peer.namespace.startswith("kwait-r1-peer-test-it-")
+            assert peer.namespace.startswith("t-peer-test-it-")
             labels = kwait.get(f"namespace/{peer.namespace}")["metadata"]["labels"]
             own = kwait.get(f"namespace/{kwait.namespace}")["metadata"]["labels"]
             assert labels == {
@@ -94,7 +94,7 @@ def test_further_namespaces_are_the_tests_own(pytester: pytest.Pytester, fake_cl
     assert log.count("POST /api/v1/namespaces\n") == 3
     # Last made first, and none twice.
     gone = re.findall(r"DELETE /api/v1/namespaces/(\S+)\n", log)
-    assert [name.split("-")[2] for name in gone] == ["peer", "peer", "test"]
+    assert [name.split("-")[1] for name in gone] == ["peer", "peer", "it"]
 
 
 def test_further_namespaces_are_kept_with_their_test(
@@ -110,8 +110,8 @@ def test_further_namespaces_are_kept_with_their_test(
     result = pytester.runpytest("--kwait-keep=failed", "--kwait-run-id=r1")
     result.stdout.fnmatch_lines(
         [
-            "namespace kwait-r1-test-it-* is kept; look: kubectl *",
-            "namespace kwait-r1-peer-test-it-* is kept; look: kubectl *",
+            "namespace t-it-* is kept; look: kubectl *",
+            "namespace t-peer-test-it-* is kept; look: kubectl *",
         ]
     )
     assert "DELETE /api/v1/namespaces/" not in fake_cluster()
@@ -197,9 +197,13 @@ def test_the_number_of_namespaces_is_bounded(pytester: pytest.Pytester, fake_clu
         "--kwait-namespace-limit=2", "--kwait-timeout=namespace_deletion=200ms", "--kwait-run-id=r1"
     )
     result.assert_outcomes(failed=1)
-    shown = re.sub(r"-[0-9a-f]{8}\b", "-########", " ".join(result.stdout.str().split()))
+    shown = re.sub(
+        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b",
+        "-########",
+        " ".join(result.stdout.str().split()),
+    )
     assert re.search(
-        r"namespace kwait-r1-one-too-many-test-three-at-once-######## could not be created "
+        r"namespace t-one-too-many-test-three-at-once-######## could not be created "
         r"within \S+: the run (E )?has 2 namespaces, 0 of them being deleted, and (E )?may have 2 ",
         shown,
     ), shown
@@ -232,7 +236,7 @@ def test_unready_namespace_is_reported_before_the_test_timeout(
     result = pytester.runpytest_subprocess(f"--timeout-method={method}", *workers)
     result.assert_outcomes(errors=1)
     said = result.stdout.str()
-    assert re.search(r"^serviceaccount default did not get created", said, re.M), said
+    assert re.search(r"^serviceaccount t-it-\S+/default did not get created", said, re.M), said
     assert re.search(
         r"its limit of 2m0s was cut to \S+ to end before the test's own timeout of 5m0s "
         r"\(pytest-timeout\)$",
@@ -273,11 +277,14 @@ def test_end_of_the_run_awaits_deletions_and_names_finalizers(
     result = pytester.runpytest("--kwait-deletion-wait=1600ms", "--kwait-run-id=r1")
     # Remaining objects are no failure of a test.
     assert result.ret == pytest.ExitCode.OK
-    lines = re.sub(r"-[0-9a-f]{8}\b", "-########", result.stdout.str()).splitlines()
+    lines = re.sub(
+        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
+    ).splitlines()
     assert "kwait: waiting up to 1.6s until 1 namespace is gone" in lines
     start = lines.index("kwait: 1 namespace is not gone after 1.6s; the server is still deleting:")
     assert lines[start + 1] == (
-        "  kwait-r1-test-it-########: being deleted: held by its own finalizers example.com/hold"
+        "  t-it-######## (test_it.py::test_it): being deleted: held by its own finalizers "
+        "example.com/hold"
     )
 
 
@@ -294,6 +301,21 @@ def test_deletions_are_not_awaited_where_no_controller_finishes_them(
     requests = fake_cluster()
     assert requests.count("DELETE /api/v1/namespaces/") == 1
     assert "/serviceaccounts/" not in requests
+
+
+def test_by_default_the_end_of_the_run_looks_once_for_deletions(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    recent = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    slow = _SLOW.replace("2026-01-01T00:00:00Z", recent)
+    pytester.makepyfile(test_it=f"import pytest\n{slow}\ndef test_it(kwait): pass")
+    result = pytester.runpytest("--kwait-no-janitor")
+    assert result.parseoutcomes()["passed"] == 1
+    assert (
+        "kwait: 1 namespace is still being deleted; later runs and `kwait janitor` report what "
+        "stays (--kwait-deletion-wait waits)"
+    ) in result.stdout.lines
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 1
 
 
 @pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "workers"])
@@ -491,3 +513,54 @@ def test_two_runs_with_one_id_are_one_error(
     assert "INTERNALERROR" not in said
     assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     assert (pytester.path / "namespaces").read_text() == ""
+
+
+def test_a_marker_chooses_the_scope_of_namespaces(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        seen = []
+
+        @pytest.mark.kwait(namespace_scope="class")
+        class TestShared:
+            def test_one(self, kwait):
+                seen.append(kwait.namespace)
+
+            def test_two(self, kwait_namespace, kwait):
+                assert [kwait_namespace] == seen
+                assert kwait.namespace == kwait_namespace
+
+        def test_own(kwait):
+            assert kwait.namespace not in seen
+
+        @pytest.mark.kwait(namespace_scope="module")
+        @pytest.mark.parametrize("number", range(2))
+        def test_module(kwait, number):
+            seen.append(kwait.namespace)
+            assert len(set(seen)) == 2
+        """
+    )
+    pytester.runpytest("--kwait-no-janitor").assert_outcomes(passed=5)
+    assert fake_cluster().count("DELETE /api/v1/namespaces/") == 3
+
+
+def test_a_marker_cannot_change_the_scope_of_the_run(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.kwait(namespace_scope="class")
+        def test_one(kwait): pass
+        """
+    )
+    result = pytester.runpytest("--kwait-namespace-scope=module")
+    result.assert_outcomes(errors=1)
+    assert (
+        "marker kwait(namespace_scope='class') of test_it.py::test_one: the run has "
+        "namespace_scope='module' (from option --kwait-namespace-scope), which a marker cannot "
+        "change"
+    ) in result.stdout.str()

@@ -142,11 +142,11 @@ def test_readiness_check_can_be_disabled(
     pytester: pytest.Pytester, requests: Callable[..., Any]
 ) -> None:
     requests("False")
-    result = pytester.runpytest("--kwait-session-waits=false", "-k", "not marked")
+    result = pytester.runpytest("--kwait-no-session-waits", "-k", "not marked")
     result.assert_outcomes(passed=4, deselected=1)
     assert requests() == 0
     assert "kwait: cluster=existing (ini kwait_cluster), " in result.stdout.str()
-    assert "session_waits=false (option --kwait-session-waits)" in result.stdout.str()
+    assert "session_waits=false (option --kwait-no-session-waits)" in result.stdout.str()
 
 
 def test_overridden_cluster_is_not_checked(
@@ -213,8 +213,9 @@ def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
     [
         (
             "--kwait-session-waits=perhaps",
-            "session_waits='perhaps' (from option --kwait-session-waits) is not valid: use true or "
-            "false",
+            "session_waits='perhaps' (from option --kwait-session-waits) is not valid: the option "
+            "takes no value: use --kwait-session-waits or --kwait-no-session-waits "
+            "(KWAIT_SESSION_WAITS and ini kwait_session_waits take true or false)",
         ),
         (
             "--kwait-allowed-not-ready-nodes=-2",

@@ -136,7 +136,9 @@ def test_waits_end_before_the_test_timeout_and_name_it(
         "func-only",
     )
     for name in names:
-        assert len(re.findall(rf"WaitTimeout: job {name} did|^job {name} did", output, re.M))
+        assert len(
+            re.findall(rf"(?:WaitTimeout: |^)job t-[a-z-]+-[a-z0-9]{{5}}/{name} did", output, re.M)
+        )
     assert " Timeout " not in output
     assert "Timeout (>" not in output
     # Of each test that came to have one, and of the module, the namespace is gone.

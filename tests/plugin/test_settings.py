@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.suite.config.options import OPTIONS
 from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS, TIMEOUTS
 
 if TYPE_CHECKING:
@@ -14,20 +15,95 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
 _LABEL = "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
 
 
-def test_every_setting_of_the_run_is_an_option_with_env_and_ini(pytester: pytest.Pytester) -> None:
-    shown = " ".join(pytester.runpytest("--help").stdout.str().split())
+def test_every_setting_of_the_run_is_an_option_of_the_help(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = pytester.runpytest("--help").stdout.lines
+    shown = " ".join(" ".join(lines).split())
     for definition in (*SETTING_DEFINITIONS.values(), TIMEOUTS):
         if definition.option:
-            assert f"{definition.flag}={definition.metavar}" in shown
-            assert f"also {definition.env} and ini {definition.ini}" in shown
+            is_switch = definition.kind == "bool"
+            valued = f"{definition.flag}={definition.metavar}"
+            assert (", ".join(definition.flags) if is_switch else valued) in shown
+            assert f"{definition.ini} (string): the same as {definition.flag}" in shown
     assert "--kwait-stable-for" not in shown
+
+
+def test_help_is_in_groups_and_an_option_takes_two_lines_at_most(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = pytester.runpytest("--help").stdout.lines
+    assert [line for line in lines if line.startswith("pytest-kwait")] == [
+        "pytest-kwait: cluster (each option is also KWAIT_... in the environment and kwait_... in "
+        "ini files):",
+        "pytest-kwait: embedded cluster:",
+        "pytest-kwait: binaries, kind, k3d and minikube:",
+        "pytest-kwait: waits (SECONDS: 90, 500ms, 2s or 1m30s):",
+        "pytest-kwait: namespaces and cleanup:",
+        "pytest-kwait: runs and reports:",
+    ]
+    at = lines.index("pytest-kwait: waits (SECONDS: 90, 500ms, 2s or 1m30s):")
+    assert lines[at + 1 : at + 10] == [
+        "  --kwait-poll=SECONDS  interval of poll mode, and of what cannot be watched [2]",
+        "  --kwait-mode={watch,poll}",
+        "                        list, then watch; or list at each interval [watch]",
+        "  --kwait-fail-fast, --kwait-no-fail-fast",
+        "                        whether a wait fails early once its condition can no",
+        "                        longer come true [on]",
+        "  --kwait-grace=SECONDS",
+        "                        how long a problem that may pass must last before that",
+        "                        (45s)",
+    ]
+    texts = [line.startswith(" " * 24) for line in lines]
+    for number, line in enumerate(lines):
+        if line.startswith("  --kwait-"):
+            assert not all(texts[number + 1 : number + 4]), line
+
+
+@pytest.mark.parametrize("source", ["option", "ini", "environment"])
+def test_switch_takes_no_value(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    given = "--kwait-janitor=false"
+    if source == "ini":
+        pytester.makeini(f"[pytest]\naddopts = {given}\n")
+    if source == "environment":
+        monkeypatch.setenv("PYTEST_ADDOPTS", given)
+    result = pytester.runpytest(*([given] if source == "option" else []))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: janitor='false' (from option --kwait-janitor) is not valid: the option takes "
+            "no value: use --kwait-janitor or --kwait-no-janitor (KWAIT_JANITOR and ini "
+            "kwait_janitor take true or false)"
+        ]
+    )
+
+
+def test_switches_override_environment_and_ini(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkwait_api_only = true\nkwait_janitor = false\n")
+    monkeypatch.setenv("KWAIT_SESSION_WAITS", "true")
+    result = pytester.runpytest(
+        "--kwait-no-api-only", "--kwait-janitor", "--kwait-no-session-waits", "--kwait-fail-fast"
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: session_waits=false (option --kwait-no-session-waits), "
+            "api_only=false (option --kwait-no-api-only), "
+            "fail_fast=true (option --kwait-fail-fast), janitor=true (option --kwait-janitor)"
+        ]
+    )
 
 
 def test_only_providers_that_exist_are_choices() -> None:
     from pytest_kwait.clusters.provider import PROVIDERS
 
-    assert SETTING_DEFINITIONS["cluster"].metavar == "{auto,existing,embedded}"
-    assert {"auto", *PROVIDERS} == {"auto", "existing", "embedded"}
+    names = ",".join(("auto", *PROVIDERS))
+    assert SETTING_DEFINITIONS["cluster"].metavar == f"{{{names}}}"
 
 
 def test_header_shows_what_differs_from_the_default_with_its_source(
@@ -83,8 +159,25 @@ current-context: lab
     [
         (
             "cluster",
-            "kind",
-            "cluster='kind' (from {}) is not valid: use auto, existing or embedded",
+            "rancher",
+            "cluster='rancher' (from {}) is not valid: use auto, existing, embedded, binaries, "
+            "kind, k3d, minikube",
+        ),
+        (
+            "load-image",
+            "a:1,,b:1",
+            "load_image='a:1,,b:1' (from {}) is not valid: use names with commas between them",
+        ),
+        (
+            "cluster-args",
+            "--driver 'docker",
+            'cluster_args="--driver \'docker" (from {}) is not valid: use arguments as in a '
+            "shell, quotes closed",
+        ),
+        (
+            "keep-cluster",
+            "on",
+            "keep_cluster='on' (from {}) is not valid: use never, failed or always",
         ),
         ("poll", "0", f"poll='0' (from {{}}) is not valid: {_DURATION}, above zero"),
         (
@@ -140,6 +233,12 @@ def test_bad_value_is_one_line_with_value_source_and_what_is_valid(
 ) -> None:
     pytester.makepyfile("def test(): pass")
     name = option.replace("-", "_")
+    if name == "fail_fast" and place == "option":
+        message = (
+            "fail_fast='no' (from {}) is not valid: the option takes no value: use "
+            "--kwait-fail-fast or --kwait-no-fail-fast (KWAIT_FAIL_FAST and ini kwait_fail_fast "
+            "take true or false)"
+        )
     args = []
     if place == "option":
         args, source = [f"--kwait-{option}={value}"], f"option --kwait-{option}"
@@ -176,14 +275,7 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert (
         "ERROR: the environment has KWAIT_POL, which is no setting of pytest-kwait: "
-        "did you mean KWAIT_POLL? the names are KWAIT_CLUSTER, KWAIT_KUBECONFIG, KWAIT_CONTEXT, "
-        "KWAIT_ALLOWED_CONTEXTS, KWAIT_TIMING, KWAIT_API_ONLY, KWAIT_IMAGE, KWAIT_EGRESS, "
-        "KWAIT_POLL, KWAIT_MODE, KWAIT_FAIL_FAST, "
-        "KWAIT_GRACE, KWAIT_TIMEOUT_SCALE, KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, "
-        "KWAIT_POD_SECURITY, KWAIT_NAMESPACE_LIMIT, KWAIT_NAMESPACE_RATE, KWAIT_DELETION_WAIT, "
-        "KWAIT_KEEP, KWAIT_RUN_ID, KWAIT_SHARD, KWAIT_SESSION_WAITS, "
-        "KWAIT_ALLOWED_NOT_READY_NODES, KWAIT_NON_BLOCKING_TAINTS, KWAIT_MIN_STARTUP_PODS, "
-        "KWAIT_ARTIFACTS, KWAIT_HEARTBEAT, KWAIT_JANITOR, KWAIT_REPORT, KWAIT_TIMEOUT"
+        f"did you mean KWAIT_POLL? the names are {', '.join(each.env for each in OPTIONS)}"
     ) in result.stderr.str().splitlines()
 
 

@@ -26,19 +26,19 @@ def _strict(pytester: pytest.Pytester) -> None:
 _SUITE = """
 import pytest
 
-@pytest.mark.serial
+@pytest.mark.kwait_serial
 def test_alone(): pass
 
 @pytest.mark.parametrize("n", range(6))
 def test_usual(n): pass
 
-@pytest.mark.slow
+@pytest.mark.kwait_slow
 def test_slow_one(): pass
 
-@pytest.mark.slow
+@pytest.mark.kwait_slow
 def test_slow_two(): pass
 
-@pytest.mark.disruptive
+@pytest.mark.kwait_disruptive
 def test_disruptive(): pass
 """
 
@@ -185,7 +185,7 @@ def test_namespaces_name_the_shard(
     pytester.makepyfile(
         """
         def test_it(kwait, kwait_cluster):
-            assert kwait.namespace.startswith("kwait-r1-1-2-test-it-")
+            assert kwait.namespace.startswith("t-it-")
             made = kwait_cluster.transport.objects[f"/api/v1/namespaces/{kwait.namespace}"]
             assert made["metadata"]["labels"]["pytest-kwait/shard"] == "1-2"
             assert made["metadata"]["annotations"]["pytest-kwait/shard"] == "1/2"
@@ -285,7 +285,7 @@ def test_invalid_shard_ends_the_run(
         (
             {"CIRCLE_NODE_INDEX": "2"},
             "CIRCLE_NODE_INDEX='2' (from CircleCI, as env KWAIT_SHARD asks for auto) is not valid: "
-            "CIRCLE_NODE_TOTAL is not set, so that nobody knows of how many jobs; use auto/N",
+            "CIRCLE_NODE_TOTAL is not set, so the number of jobs is unknown; use auto/N",
         ),
         (
             {"CIRCLE_NODE_INDEX": "2", "CIRCLE_NODE_TOTAL": "2"},

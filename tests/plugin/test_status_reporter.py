@@ -151,7 +151,7 @@ def test_a_terminal_shows_one_line_below_the_cursor(terminal: Stage) -> None:
 
 
 def test_namespace_is_cut_before_the_state(terminal: Stage) -> None:
-    wait = terminal.wait("job kwait-r1-test-workers-start-87b7a03c/sleepers")
+    wait = terminal.wait("job t-workers-start-and-are-ready-x4k2p/sleepers")
     with terminal.pending.entered(wait):
         wait.timeline.record(0.0, "1 of 3 pods is Running")
         terminal.clock.advance(0.5)

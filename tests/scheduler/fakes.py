@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.client.responses import Item, ObjectList, decode_object
 from pytest_kwait.client.session import Session
+from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, LiveWatch, event, raw
 
@@ -134,9 +135,20 @@ class FakeServer(Session):
             self.put({**bound, "spec": {**bound["spec"], "nodeName": obj["target"]["name"]}})
         return dict(obj)
 
+    def get(self, resource: Resource, name: str, *args: Any, **_: Any) -> Obj:
+        with self._changed:
+            known = self.objects.get((resource.kind, name))
+        if known is None:
+            raise ApiError(f'{resource.plural} "{name}" not found', status=404)
+        return known
+
     def patch(self, resource: Resource, name: str, patch: Any, *args: Any, **more: Any) -> Obj:
         path = resource.path(args[0] if args else None, name, more.get("subresource"))
         self._request("PATCH", path, patch)
+        wanted = (patch.get("metadata") or {}).get("resourceVersion")
+        known = self.objects.get((resource.kind, name))
+        if wanted and known and known["metadata"]["resourceVersion"] != wanted:
+            raise ApiError("the object has been modified", status=409, reason="Conflict")
         if more.get("subresource") == "status" and ("Pod", name) in self.objects:
             known = self.pod(name)
             self.put({**known, "status": {**known["status"], **patch["status"]}})

@@ -277,6 +277,48 @@ def test_pod_bound_by_another_scheduler_is_skipped(harness: Harness) -> None:
     assert not harness.server.sent("/pods/a/status")
 
 
+def test_pod_whose_binding_is_not_seen_yet_keeps_its_condition(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.server.put(node("n1"))
+
+    def conflict(_body: Obj) -> None:
+        taken = harness.server.pod("a")
+        bound = {**taken, "spec": {**taken["spec"], "nodeName": "elsewhere"}}
+        # The server has it, and no watch has shown it.
+        bound["metadata"] = {**taken["metadata"], "resourceVersion": "999"}
+        harness.server.objects["Pod", "a"] = bound
+        raise ApiError('pod a is already assigned to node "elsewhere"', status=409)
+
+    harness.server.answers["/pods/a/binding"] = conflict
+    caplog.set_level(logging.INFO, "pytest_kwait.scheduler")
+    harness.run()
+    harness.server.put(pod("a"))
+    harness.until_told("a", "FailedScheduling")
+    harness.server.until(lambda: "Pod has a node pod=default/a node=elsewhere" in caplog.messages)
+    assert len(harness.server.sent("/pods/a/status")) == 1
+    assert not harness.server.pod("a")["status"].get("conditions")
+
+
+def test_condition_of_a_pod_that_others_change_is_written_again(harness: Harness) -> None:
+    changes: list[Obj] = []
+
+    def label(_body: Obj) -> None:
+        if not changes:
+            known = harness.server.pod("a")
+            labels = {"metadata": {**known["metadata"], "labels": {"team": "shop"}}}
+            changes.append(harness.server.put({**known, **labels}))
+
+    harness.server.answers["/pods/a/status"] = label
+    harness.run()
+    harness.server.put(pod("a"))
+    assert harness.condition("a")["reason"] == "Unschedulable"
+    versions = [
+        each["metadata"]["resourceVersion"] for each in harness.server.sent("/pods/a/status")
+    ]
+    assert versions[1] == changes[0]["metadata"]["resourceVersion"]
+
+
 def test_pod_deleted_before_binding_is_not_retried(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.client.availability import Availability
+from pytest_kwait.client.deadlines import Guard
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.resource import BUILT_IN, Resource
 from pytest_kwait.client.responses import Response
@@ -92,6 +93,15 @@ class FakeTransport:
         if method == "DELETE":
             return self._delete(path, json.loads(body or b"{}"))
         return self._write(method, path, json.loads(body or b"{}"))
+
+    def guard(
+        self, method: str, path: str, deadline: Deadline, inactivity: float | None = None
+    ) -> Guard:
+        return Guard(deadline, inactivity, self.availability)
+
+    def open(self, path: str, **options: Any) -> Any:
+        """Serve no watch: whoever asks for one tries again."""
+        raise ConnectionRefusedError(f"GET {path}")
 
     def close(self) -> None:
         """Nothing is open."""
@@ -202,6 +212,32 @@ class FakeCluster:
         self.faults = Faults(lambda: Session.of(self.client()), "https://fake")
         self.transport = FakeTransport(log)
         self.stopped = False
+        self.kept = False
+
+    @property
+    def ends_with_run(self) -> bool:
+        return self.provider in ("embedded", "binaries")
+
+    @property
+    def title(self) -> str:
+        return f"{self.provider} cluster"
+
+    @property
+    def is_monitored(self) -> bool:
+        return self.provider == "embedded"
+
+    @is_monitored.setter
+    def is_monitored(self, value: bool) -> None:
+        pass
+
+    def keep(self) -> None:
+        self.kept = True
+
+    def notes(self) -> list[str]:
+        return ["the fake cluster is kept"] if self.kept else []
+
+    def export_logs(self, folder: Path) -> str:
+        return f"no logs in {folder.name}"
 
     def client(self) -> Any:
         return FakeClient(self.transport)
@@ -252,7 +288,9 @@ def _name(obj: dict[str, Any]) -> str:
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     merged = copy.deepcopy(old)
     for key, value in new.items():
-        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merged(merged[key], value)
         else:
             merged[key] = copy.deepcopy(value)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +11,9 @@ from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine import retry
-from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.suite.cleanup.owned_objects import Owner
+from pytest_kwait.errors import ApiError, ClusterError, WaitFailed, WaitTimeout
+from pytest_kwait.suite.cleanup.owned_objects import Owner, read_provenance
+from pytest_kwait.suite.manifest_namespaces import move_documents, parse_moves
 from pytest_kwait.suite.manifests import InvalidManifest, ManifestWriter, read_manifests
 from pytest_kwait.wait.backoff import Backoff
 from tests.suite.fakes import FakeCluster
@@ -219,3 +221,133 @@ def test_a_write_is_tried_again_once_its_webhook_may_be_called(
     with pytest.raises(WaitFailed, match="the webhook is down") as caught:
         write(read_manifests([WIDGET | {"metadata": {"name": "large"}}], []))
     assert caught.value.__notes__ == ["widget/large of manifest 1"]
+
+
+ROLE: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "shop"},
+}
+ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/shop"
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+OURS = Owner("run-1", "tests/test_x.py::test_y", "test_y", worker="gw0", nonce="n")
+KEEP = {"pytest-kwait/kept": "true"}
+
+
+def writer_of(cluster: FakeCluster, owner: Owner) -> ManifestWriter:
+    cluster.transport.defined = [ROLES]
+    return ManifestWriter(
+        Session.of(cluster.client()),
+        "ci-1",
+        owner=owner,
+        owned=True,
+        deadline=lambda: Deadline.after(10),
+        established=never,
+        gone=lambda *_: pytest.fail("nothing is in the way"),
+        callable_webhook=lambda _: None,
+    )
+
+
+def apply_role(cluster: FakeCluster, owner: Owner) -> tuple[ManifestWriter, dict[str, Any]]:
+    made = writer_of(cluster, owner)
+    (applied,) = made.apply(read_manifests([ROLE], []))
+    return made, applied
+
+
+@pytest.mark.parametrize(
+    ("other", "described"),
+    [
+        (replace(OURS, test="tests/test_x.py::test_z"), "tests/test_x.py::test_z"),
+        (
+            replace(OURS, test="tests/test_x.py::test_z", worker="gw1"),
+            "tests/test_x.py::test_z on worker gw1",
+        ),
+        (replace(OURS, test="tests/test_x.py", worker="gw1"), "tests/test_x.py on worker gw1"),
+        (
+            replace(OURS, test="tests/test_x.py environment db", shard="2/3", worker=""),
+            "tests/test_x.py environment db on shard 2/3",
+        ),
+    ],
+)
+def test_an_object_of_another_test_is_not_shared(
+    cluster: FakeCluster, other: Owner, described: str
+) -> None:
+    apply_role(cluster, other)
+    with pytest.raises(ClusterError) as caught:
+        apply_role(cluster, OURS)
+    assert str(caught.value) == (
+        f"clusterrole/shop belongs to {described}, which deletes it at its end; give it another "
+        "name, create it in an environment of scope session or run, or mark both with kwait_serial"
+    )
+    assert caught.value.__notes__ == ["clusterrole/shop of manifest 1"]
+    refused = pytest.raises(ApiError, match="already exists")
+    with refused as exists:
+        writer_of(cluster, OURS).create(read_manifests([ROLE], []))
+    assert exists.value.__notes__[0] == f"it belongs to {described}"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(OURS, test="session", worker="gw1"),
+        replace(OURS, test="session environment crds", worker="gw1"),
+        replace(OURS, test="environment tests/conftest.py::crds", worker="gw1"),
+        replace(OURS, test="factory shared", worker="gw1"),
+        replace(OURS, test="tests/test_x.py"),
+        replace(OURS, test="tests/test_x.py environment db"),
+        replace(OURS, worker="gw1"),
+        replace(OURS, run="run-2", test="tests/test_z.py::test_z"),
+    ],
+    ids=str,
+)
+def test_objects_that_last_are_shared_and_stay(cluster: FakeCluster, other: Owner) -> None:
+    _, before = apply_role(cluster, other)
+    made, applied = apply_role(cluster, OURS)
+    assert applied["metadata"]["labels"] == before["metadata"]["labels"]
+    assert made.delete() == []
+    assert ROLE_PATH in cluster.transport.objects
+
+
+def test_a_kept_object_is_applied_to(cluster: FakeCluster) -> None:
+    other = replace(OURS, test="tests/test_x.py::test_z")
+    apply_role(cluster, other)[0].keep()
+    apply_role(cluster, OURS)
+    assert cluster.transport.objects[ROLE_PATH]["metadata"]["annotations"].items() >= KEEP.items()
+
+
+def test_own_objects_are_applied_again_with_their_labels(cluster: FakeCluster) -> None:
+    made, _ = apply_role(cluster, OURS)
+    (again,) = made.apply(read_manifests([ROLE], []))
+    provenance = read_provenance(ROLES, again)
+    assert provenance is not None
+    assert provenance.owner.test == OURS.test
+    assert made.delete() == []
+    assert ROLE_PATH not in cluster.transport.objects
+
+
+def test_an_object_of_two_tests_at_the_same_moment_is_a_conflict(cluster: FakeCluster) -> None:
+    """Each test's apply has a field manager of its own, so the seals of two are a conflict."""
+    apply_role(cluster, replace(OURS, test="tests/test_x.py::test_z"))
+    made = writer_of(cluster, OURS)
+    missing = ApiError("not found", status=404, reason="NotFound")
+    conflict = ApiError("conflict with pytest-kwait-1", status=409, reason="Conflict")
+    cluster.transport.refuse("GET", ROLE_PATH, missing)
+    cluster.transport.refuse("PATCH", ROLE_PATH, conflict)
+    with pytest.raises(ClusterError, match="::test_z, which deletes it"):
+        made.apply(read_manifests([ROLE], []))
+
+
+def test_a_namespace_of_a_moved_manifest_is_applied(cluster: FakeCluster) -> None:
+    home = "/api/v1/namespaces/ci-1"
+    cluster.transport.objects[home] = {"kind": "Namespace", "metadata": {"name": "ci-1"}}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "shop", "labels": {"a": "b"}},
+    }
+    documents = move_documents(read_manifests([manifest], []), parse_moves(True, "ci-1"))
+    made = writer(cluster, never)
+    (created,) = made.create(documents, target="ci-1")
+    assert created["metadata"]["labels"] == {"a": "b"}
+    assert made.delete() == []
+    assert home in cluster.transport.objects

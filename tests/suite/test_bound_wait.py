@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiClient, V1Job, V1Pod
 
 from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.engine.options import Timeouts
@@ -128,10 +130,10 @@ def test_cache_sync_takes_names_and_only_its_own_options() -> None:
 
 def test_repr_names_wait_and_arguments() -> None:
     wait = BoundWait(WAITS["wait_for_job_failed"], defaults())
-    assert repr(wait) == "<wait_for_job_failed(job) in ci-1>"
+    assert repr(wait) == "<wait_for_job_failed(name) in ci-1>"
     assert (wait.__name__, wait.__doc__) == (
         "wait_for_job_failed",
-        "`pytest_kwait.wait_for_job_failed(job)` on this test's cluster.",
+        "`pytest_kwait.wait_for_job_failed(name)` on this test's cluster.",
     )
 
 
@@ -154,7 +156,7 @@ def test_valid_markers_are_accepted(name: str, args: tuple[Any, ...], kwargs: An
             "wait_for_job_pods_running",
             ("sleepers", -1),
             {},
-            "expected_count=-1 is not valid: use a whole number, 0 or more",
+            "count=-1 is not valid: use a whole number, 0 or more",
         ),
         (
             "wait_for_job_complete",
@@ -223,7 +225,8 @@ def test_markers_without_namespace_refuse_one(name: str, args: tuple[str], valid
 
 
 _OPTIONS = (
-    "the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, follow_name"
+    "the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, "
+    "follow_name, stop"
 )
 
 
@@ -235,7 +238,7 @@ _OPTIONS = (
             ("pi", 3, 4, 5),
             {},
             "arguments of wait_for_job_pods_running=\"('pi', 3, 4, 5)\" is not valid: too many "
-            "positional arguments; use wait_for_job_pods_running(job, expected_count) and "
+            "positional arguments; use wait_for_job_pods_running(name, count) and "
             f"{_OPTIONS}",
         ),
         (
@@ -243,7 +246,7 @@ _OPTIONS = (
             (),
             {"jop": "pi"},
             "arguments of wait_for_job_complete=\"(jop='pi')\" is not valid: missing a required "
-            f"argument: 'job'; use wait_for_job_complete(job, reason=None, "
+            f"argument: 'name'; use wait_for_job_complete(name, reason=None, "
             f"completions=None) and {_OPTIONS}",
         ),
         (
@@ -261,3 +264,55 @@ def test_wrong_arguments_show_what_was_given(
     with pytest.raises(InvalidArgument) as caught:
         BoundWait(wait, defaults())(*args, **options)
     assert str(caught.value) == message
+
+
+_PI = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "names"), [(_PI, "pi"), ([_PI, _PI], ["pi", "pi"]), ([], []), (None, None)]
+)
+def test_results_as_models(result: Any, names: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.wait_for_it", lambda *_, **__: result)
+    wait = BoundWait(_WAIT, replace(defaults(), client=ApiClient()))
+
+    found = wait("pi", as_model=V1Job)
+
+    listed = found if isinstance(found, list) else [found]
+    assert all(isinstance(each, V1Job) for each in listed if each is not None)
+    shown = [each and each.metadata.name for each in listed]
+    assert (shown if isinstance(found, list) else shown[0]) == names
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (
+            V1Pod,
+            "as_model=<class 'kubernetes.client.models.v1_pod.V1Pod'> is not valid: Job pi is of "
+            "another kind",
+        ),
+        (
+            dict,
+            "as_model=<class 'dict'> is not valid: use a model of the official client, for example "
+            "V1Pod",
+        ),
+    ],
+)
+def test_models_of_other_kinds(
+    model: type[Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.wait_for_it", lambda *_, **__: _PI)
+    with pytest.raises(InvalidArgument) as caught:
+        BoundWait(_WAIT, replace(defaults(), client=ApiClient()))("pi", as_model=model)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("name", ["wait_for_pv_and_pvc", "wait_for_cache_sync"])
+def test_waits_for_no_objects_of_one_kind_have_no_model(name: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        BoundWait(WAITS[name], defaults())("volume", "claim", as_model=V1Pod)
+    assert str(caught.value) == (
+        "as_model=<class 'kubernetes.client.models.v1_pod.V1Pod'> is not valid: leave it out, as "
+        f"{name} returns no objects of one kind"
+    )

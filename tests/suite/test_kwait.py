@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from kubernetes.client import V1ObjectMeta, V1Pod
 
 from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
@@ -23,6 +25,7 @@ from tests.suite.fakes import FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pytest_kwait.clusters.cluster import Cluster
@@ -205,10 +208,12 @@ def test_invalid_propagation_is_refused(kwait: Kwait) -> None:
 def test_logs_of_other_kinds_are_refused(kwait: Kwait, transport: FakeTransport) -> None:
     transport.objects[f"{_PREFIX}/pods/web/log"] = {"line": 1}
     assert kwait.logs("web") == kwait.logs("pod/web") == '{"line": 1}'
+    assert kwait.logs({"kind": "Pod", "metadata": {"name": "web"}}) == '{"line": 1}'
+    assert kwait.logs(V1Pod(metadata=V1ObjectMeta(name="web"))) == '{"line": 1}'
     with pytest.raises(InvalidArgument) as caught:
         kwait.logs("cm/web")
     assert str(caught.value) == (
-        "pod='cm/web' is not valid: use the name of a pod, 'pod/name', or what selects pods: "
+        "target='cm/web' is not valid: use the name of a pod, 'pod/name', or what selects pods: "
         "'deployment/web'"
     )
 
@@ -330,6 +335,26 @@ def test_url_leads_to_the_port_of_a_pod(
     found = kwait.url(target, port, path="/a?b=c", scheme="https")
     assert found == "https://127.0.0.1:40001/a?b=c"
     assert calls == [("web-1", forwarded)]
+
+
+@pytest.mark.parametrize(
+    ("target", "port", "forwarded"),
+    [("service/web", 80, 8080), ("service/web", "http", 8080), ("pod/web-1", 9999, 9999)],
+)
+def test_a_forwarded_port_of_a_service_is_its_target_port(
+    kwait: Kwait, monkeypatch: pytest.MonkeyPatch, target: str, port: int | str, forwarded: int
+) -> None:
+    add_web(kwait, {"name": "http", "port": 80, "targetPort": "http"})
+    calls: list[tuple[str, int]] = []
+
+    def forward(_namespace: str, pod: str, number: int, **_: Any) -> AbstractContextManager[None]:
+        calls.append((pod, number))
+        return nullcontext()
+
+    monkeypatch.setattr(kwait._session, "port_forward", forward)
+    kwait.port_forward(kwait.get(target), port)
+    kwait.port_forward(target, port)
+    assert calls == [("web-1", forwarded)] * 2
 
 
 @pytest.mark.parametrize(
@@ -470,3 +495,24 @@ def test_pods_are_selected_for_logs_and_for_commands_as_kubectl_does(
 ) -> None:
     assert min(pods, key=_logging_order)["metadata"]["name"] == logging
     assert min(pods, key=_attach_order)["metadata"]["name"] == attached
+
+
+@pytest.mark.parametrize("name", ["", " ", 3])
+def test_a_step_needs_a_name(kwait: Kwait, name: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        kwait.step(name)
+
+    assert str(caught.value) == (
+        f"name={name!r} is not valid: use a phrase, for example 'create the shop'"
+    )
+
+
+def test_models_are_checked(kwait: Kwait, transport: FakeTransport) -> None:
+    transport.objects[f"{_PREFIX}/configmaps/a"] = config_map("a")
+
+    with pytest.raises(InvalidArgument) as caught:
+        kwait.get("cm/a", as_model=int)
+
+    assert str(caught.value) == (
+        "as_model=<class 'int'> is not valid: use a model of the official client, for example V1Pod"
+    )

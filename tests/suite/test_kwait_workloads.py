@@ -101,7 +101,7 @@ def test_a_strict_rolling_update_watches(kwait: Kwait, calls: list[Call]) -> Non
 
     ((_, _, options),) = calls
     assert (options["strict"], options["mode"], options["poll"]) == (True, "watch", 5.0)
-    assert "within" not in options
+    assert options["within"] is None
 
 
 def test_rolling_update_ends_before_the_test_timeout(calls: list[Call]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodSpec
+from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodList, V1PodSpec
 
 from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
 
@@ -269,5 +269,131 @@ def test_models_of_the_official_client_are_manifests() -> None:
     template = {"apiVersion": "v1", "kind": "Pod", "metadata": pod.metadata, "spec": pod.spec}
 
     for sources in ([pod], [[pod]], [template]):
-        (document,) = read_manifests(sources, [])  # type: ignore[arg-type] # what is tested
+        (document,) = read_manifests(sources, [])
         assert document.object == expected
+
+
+TEMPLATE = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data:
+  image: {{ image }}
+{% for key in keys | default([]) %}
+  {{ key }}: "1"
+{% endfor %}
+"""
+
+
+def test_variables_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(TEMPLATE)
+
+    (one,) = read_manifests(["app.yaml"], [tmp_path], {"image": "web:1", "keys": ["x", "y"]})
+    (text,) = read_manifests([TEMPLATE], [tmp_path], {"image": "web:2"})
+
+    assert one.object["data"] == {"image": "web:1", "x": "1", "y": "1"}
+    assert text.object["data"] == {"image": "web:2"}
+
+
+def test_a_variable_may_be_named_as_a_function_of_jinja() -> None:
+    text = 'kind: ConfigMap\napiVersion: v1\nmetadata: {name: "{{ namespace }}-{{ range }}"}'
+
+    (found,) = read_manifests([text], [], {"namespace": "ci-1", "range": "a"})
+
+    assert found.object["metadata"]["name"] == "ci-1-a"
+
+
+def test_without_variables_nothing_is_a_template(tmp_path: Path) -> None:
+    text = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {helm: "{{ .Values.x }}"}'
+
+    (found,) = read_manifests([text], [tmp_path])
+
+    assert found.object["data"] == {"helm": "{{ .Values.x }}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "said"),
+    [
+        (TEMPLATE, {"imag": "x"}, "app.yaml, line 6: has the variable image; given are imag"),
+        (
+            TEMPLATE,
+            {"image": "x", "color": "red"},
+            "color: is a variable of none of these manifests; they have image, keys",
+        ),
+        (
+            "a: {{ namespace }}{{ a }}",
+            {"a": 1},
+            "app.yaml, line 1: has the variable namespace; given are a",
+        ),
+        ("a: b\nb: {{ a", {"a": 1}, "app.yaml, line 2: is no template: unexpected end of template"),
+        (
+            "a: b\nb: {{ a.b }}",
+            {"a": {}},
+            "app.yaml, line 2: cannot be filled in: 'dict object' has no attribute 'b'",
+        ),
+        (
+            "a: {{ ().__class__.__bases__ }}{{ a }}",
+            {"a": 1},
+            "app.yaml, line 1: cannot be filled in: access to attribute '__class__' of 'tuple' "
+            "object is unsafe.",
+        ),
+        (
+            "a: b\n\nb: {{ 1 / a }}",
+            {"a": 0},
+            "app.yaml, line 3: cannot be filled in: ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_variables_that_do_not_fit(
+    tmp_path: Path, text: str, variables: dict[str, Any], said: str
+) -> None:
+    (tmp_path / "app.yaml").write_text(text)
+
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests(["app.yaml"], [tmp_path], variables)
+
+    assert str(caught.value).startswith(said)
+
+
+def test_a_kustomization_is_built_by_kubectl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "kustomization.yaml").write_text("namePrefix: my-\n")
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\necho "kind: ConfigMap"; echo "apiVersion: v1"\n'
+        'echo "metadata: {name: my-a, labels: {from: $1}}"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    (found,) = read_manifests(["base"], [tmp_path])
+
+    assert found.object["metadata"] == {"name": "my-a", "labels": {"from": "kustomize"}}
+    assert found.place.startswith("base (kustomize), document 1")
+    program.write_text("#!/bin/sh\necho 'no such base' >&2; exit 1\n")
+    with pytest.raises(InvalidManifest, match="base: cannot be built by kubectl: no such base"):
+        read_manifests(["base"], [tmp_path])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidManifest, match=r"base: cannot be built: kubectl kustomize .* run"):
+        read_manifests(["base"], [tmp_path])
+
+
+def test_lists_of_models_and_of_the_api(tmp_path: Path) -> None:
+    """Their items name no kind."""
+    pods = V1PodList(items=[V1Pod(metadata=V1ObjectMeta(name="a"))])
+    answer = {
+        "apiVersion": "v1",
+        "kind": "ConfigMapList",
+        "metadata": {"resourceVersion": "7"},
+        "items": [{"metadata": {"name": "b"}}],
+    }
+
+    (pod, settings) = read_manifests([pods, answer], [tmp_path])
+
+    assert (pod.object["apiVersion"], pod.object["kind"]) == ("v1", "Pod")
+    assert (settings.object["apiVersion"], settings.object["kind"]) == ("v1", "ConfigMap")
+    (single,) = read_manifests([V1Pod(metadata=V1ObjectMeta(name="a"))], [tmp_path])
+    assert single.object == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}

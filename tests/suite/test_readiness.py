@@ -11,7 +11,7 @@ from pytest_kwait.suite.readiness import Readiness
 from tests.suite.fakes import FakeClient, FakeCluster
 
 ADVICE = (
-    "no test that uses the cluster is run; --kwait-session-waits=false runs them all the same,\n"
+    "no test that uses the cluster is run; --kwait-no-session-waits runs them all the same,\n"
     "--kwait-allowed-not-ready-nodes N lets N nodes and system pods be as they are"
 )
 LISTS = [

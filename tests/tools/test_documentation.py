@@ -12,7 +12,15 @@ import yaml
 
 from pytest_kwait import cli
 from pytest_kwait.scheduler.command.scheduler_main import run as run_scheduler
-from tools.documentation import PAGES, Block, Kind, matches, read_blocks, read_session
+from tools.documentation import (
+    PAGES,
+    Block,
+    Kind,
+    matches,
+    read_blocks,
+    read_session,
+    write_annotated,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +89,7 @@ def check_commands(
     monkeypatch.setenv("CI_NODE_TOTAL", "2")
     monkeypatch.setenv("KUBECONFIG", str(pytester.path / "kubeconfig"))
     (pytester.path / "kubeconfig").write_text(KUBECONFIG)
-    pytester.makepyfile("import pytest\n\n@pytest.mark.slow\ndef test_it(kwait): ...")
+    pytester.makepyfile("import pytest\n\n@pytest.mark.kwait_slow\ndef test_it(kwait): ...")
     for line in lines:
         program, *arguments = shlex.split(line, comments=True)
         if program == "pytest":
@@ -156,3 +164,11 @@ def test_a_session_is_its_commands_with_their_output() -> None:
     block = Block("a.md", 1, "console", "$ pytest\n1 passed\n\n$ pytest -q\n", "")
 
     assert read_session(block) == [("pytest", "1 passed\n\n"), ("pytest -q", "")]
+
+
+def test_annotated_tests_are_written_for_type_checkers(tmp_path: Path) -> None:
+    written = write_annotated(tmp_path / "examples")
+
+    pages = {path.stem.rpartition("_")[0] for path in written}
+    assert {"readme", "tutorial", "which_wait"} <= pages
+    assert all("kwait: Kwait" in path.read_text() for path in written)

@@ -1,6 +1,16 @@
 from __future__ import annotations
 
-from tools.waits import NAMES, PACKAGE, render_names, render_package, sort_names
+from tools.wait_methods import render_async, render_methods, render_protocols
+from tools.waits import (
+    ASYNC_METHODS,
+    METHODS,
+    NAMES,
+    PACKAGE,
+    PROTOCOLS,
+    render_names,
+    render_package,
+    sort_names,
+)
 
 
 def test_names_are_those_of_the_declarations() -> None:
@@ -11,6 +21,18 @@ def test_public_names_follow_from_the_declarations() -> None:
     assert PACKAGE.read_text() == render_package(), "run `python -m tools.waits`"
 
 
+def test_methods_follow_from_the_declarations() -> None:
+    assert METHODS.read_text() == render_methods(), "run `python -m tools.waits`"
+
+
+def test_async_methods_follow_from_the_declarations() -> None:
+    assert ASYNC_METHODS.read_text() == render_async(), "run `python -m tools.waits`"
+
+
+def test_types_of_fixtures_follow_from_the_declarations() -> None:
+    assert PROTOCOLS.read_text() == render_protocols(), "run `python -m tools.waits`"
+
+
 def test_constants_come_before_classes_and_functions() -> None:
     assert sort_names(["scale", "Kwait", "TIMEOUTS", "at_most"]) == [
         "TIMEOUTS",
@@ -18,3 +40,9 @@ def test_constants_come_before_classes_and_functions() -> None:
         "at_most",
         "scale",
     ]
+
+
+def test_imports_are_sorted_without_case() -> None:
+    names = ["PodsReady", "PodSuccess", "PodReady"]
+    assert sort_names(names, imported=True) == ["PodReady", "PodsReady", "PodSuccess"]
+    assert sort_names(names) == ["PodReady", "PodSuccess", "PodsReady"]

@@ -15,11 +15,8 @@ from e2e.programs.operators import fill_in, make_certificate
 from pytest_kwait import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 pytestmark = [
     pytest.mark.needs(PROGRAMS),
@@ -48,11 +45,11 @@ def read_manifests(kwait: Kwait) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def sites(kwait: Kwait, wait_for_deployment_complete: Wait, wait_for_webhook_ready: Wait) -> str:
+def sites(kwait: Kwait) -> str:
     """The controller, ready, with its webhook; returns what its kind is called."""
     kwait.apply(*read_manifests(kwait))
-    wait_for_deployment_complete("sites")
-    wait_for_webhook_ready(
+    kwait.wait_for_deployment_complete("sites")
+    kwait.wait_for_webhook_ready(
         f"validatingwebhookconfiguration/{kwait.namespace}.example.com",
         site(kwait, "probe", text=""),
         denial="a site without a text has no visitors",
@@ -60,24 +57,22 @@ def sites(kwait: Kwait, wait_for_deployment_complete: Wait, wait_for_webhook_rea
     return f"sites.{kwait.namespace}.example.com"
 
 
-def test_it_reconciles(
-    kwait: Kwait, sites: str, wait_for: Wait, wait_for_deployment_complete: Wait
-) -> None:
+def test_it_reconciles(kwait: Kwait, sites: str) -> None:
     """The Deployment follows its Site, the status follows the Deployment."""
     kwait.create(site(kwait))
-    wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=1")
+    kwait.wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=1")
     with urlopen(kwait.url("deployment/home", 8080), timeout=30) as answer:
         assert answer.read() == b"welcome\n"
     kwait.apply(site(kwait, text="bye", replicas=2))
-    wait_for(f"{sites}/home", "jsonpath={.status.observedGeneration}=2")
-    wait_for_deployment_complete("home")
-    wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=2")
+    kwait.wait_for(f"{sites}/home", "jsonpath={.status.observedGeneration}=2")
+    kwait.wait_for_deployment_complete("home")
+    kwait.wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=2")
     # Back to what the Site says, whoever changes it.
     kwait.scale("deployment/home", 2)
     kwait.delete("deployment/home")
-    wait_for_deployment_complete("home")
+    kwait.wait_for_deployment_complete("home")
     kwait.delete(f"{sites}/home")
-    wait_for("deployment/home", "delete")
+    kwait.wait_for("deployment/home", "delete")
 
 
 def test_its_webhook_refuses(kwait: Kwait, sites: str) -> None:
@@ -91,7 +86,7 @@ def test_its_webhook_refuses(kwait: Kwait, sites: str) -> None:
         kwait.apply(site(kwait, text=""))
 
 
-def test_it_converts_between_versions(kwait: Kwait, sites: str, wait_for: Wait) -> None:
+def test_it_converts_between_versions(kwait: Kwait, sites: str) -> None:
     """Both versions are one object; the API server asks the controller."""
     group = f"{kwait.namespace}.example.com"
     old = {
@@ -102,18 +97,18 @@ def test_it_converts_between_versions(kwait: Kwait, sites: str, wait_for: Wait) 
         "replicas": 1,
     }
     kwait.create(old)
-    found = wait_for(f"{sites}/old", "jsonpath={.status.readyReplicas}=1")
+    found = kwait.wait_for(f"{sites}/old", "jsonpath={.status.readyReplicas}=1")
     assert found["spec"] == {"text": "from before", "replicas": 1}
     read = kwait.get(f"sites.v1alpha1.{group}/old")
     assert (read["message"], read["status"]["readyReplicas"]) == ("from before", 1)
 
 
-def test_another_replica_takes_over(kwait: Kwait, sites: str, wait_for: Wait) -> None:
+def test_another_replica_takes_over(kwait: Kwait, sites: str) -> None:
     """The leader holds a lease; once it is deleted, the other one leads and reconciles."""
-    lease = wait_for("lease/sites", "jsonpath={.spec.holderIdentity}")
+    lease = kwait.wait_for("lease/sites", "jsonpath={.spec.holderIdentity}")
     leader = lease["spec"]["holderIdentity"].partition("_")[0]
     kwait.delete(f"pod/{leader}")
-    wait_for(
+    kwait.wait_for(
         "lease/sites",
         lambda found: (
             not found["spec"]["holderIdentity"].startswith((f"{leader}_", " "))
@@ -121,12 +116,10 @@ def test_another_replica_takes_over(kwait: Kwait, sites: str, wait_for: Wait) ->
         ),
     )
     kwait.create(site(kwait))
-    wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=1")
+    kwait.wait_for(f"{sites}/home", "jsonpath={.status.readyReplicas}=1")
 
 
-def test_a_missing_right_is_in_its_log(
-    kwait: Kwait, wait_for: Wait, wait_for_deployment_complete: Wait
-) -> None:
+def test_a_missing_right_is_in_its_log(kwait: Kwait) -> None:
     """The child is missing; the controller's log says what it may not do."""
     manifests = read_manifests(kwait)
     (role,) = (one for one in manifests if one["kind"] == "Role")
@@ -134,9 +127,9 @@ def test_a_missing_right_is_in_its_log(
         if rule["resources"] == ["deployments"]:
             rule["verbs"].remove("create")
     kwait.apply(*manifests)
-    wait_for_deployment_complete("sites")
+    kwait.wait_for_deployment_complete("sites")
     kwait.create(site(kwait))
     with pytest.raises(WaitTimeout):
-        wait_for("deployment/home", "create", timeout="10s")
+        kwait.wait_for("deployment/home", "create", timeout="10s")
     logs = [kwait.logs(pod["metadata"]["name"]) for pod in kwait.list("pods", selector="app=sites")]
     assert 'cannot create resource \\"deployments\\"' in "".join(logs)

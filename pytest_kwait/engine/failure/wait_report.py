@@ -15,17 +15,25 @@ from pytest_kwait.engine.failure.evidence import Evidence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_kwait.engine.failure.evidence import ExistingObjects, PodReport, UnboundClaim
+    from pytest_kwait.engine.failure.evidence import (
+        EventGroup,
+        ExistingObjects,
+        LogTail,
+        PodReport,
+        UnboundClaim,
+    )
     from pytest_kwait.engine.pod_fields import ContainerReport
 
 
 __all__ = [
     "HELD_FAILURE",
+    "ShortMessage",
     "Timeline",
     "VerdictChange",
     "WaitReport",
     "name_claim_event",
     "render_message",
+    "shorten_message",
 ]
 
 
@@ -114,6 +122,9 @@ _LONG_TEXT = 40
 PODS = 8
 EVENTS = 8
 ERRORS = 4
+
+_SHORT_LINES = 15
+"""Lines of a short message; pytest's frame around a test of five lines fills up 25."""
 
 
 def render_message(report: WaitReport) -> str:
@@ -239,19 +250,20 @@ def _render_timeline(report: WaitReport) -> Iterator[str]:
 
 
 _NUMBER = re.compile(r"\d+")
+_MORE_PODS = re.compile(r" \(and \d+ more pods?\)")
 
 
 def _comparable_text(change: VerdictChange) -> str:
     """Return the text by which alternations are recognized.
 
-    A failed state counts what goes on in it, as the restarts of a crash loop.
+    A failed state counts what goes on in it, as the restarts of a crash loop or its pods.
     """
     failing = change.text.startswith(HELD_FAILURE)
-    return _NUMBER.sub("#", change.text) if failing else change.text
+    return _NUMBER.sub("#", _MORE_PODS.sub("", change.text)) if failing else change.text
 
 
 def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
-    """Return one line per change; alternations of the same two verdicts share one."""
+    """Return a line per change; alternations, and a failed state that counts on, share them."""
     texts = [_comparable_text(change) for change in changes]
     place = 0
     while place < len(changes):
@@ -267,6 +279,12 @@ def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
             place += returns - 1
             text = f"the last of {returns} changes to and fro between these two"
         yield _join_lines(f"  {changes[place].at:8.1f}s  {text}")
+        end = place
+        while returns < 2 and end + 1 < len(changes) and texts[end + 1] == texts[place]:
+            end += 1
+        if end > place + 2:
+            yield f"             ... {end - place - 1} more changes of its numbers ..."
+            place = end - 1
         place += 1
 
 
@@ -313,10 +331,14 @@ def _render_claims(findings: Evidence) -> Iterator[str]:
     if findings.claims:
         yield "  unbound claims"
     for claim in findings.claims:
-        wanted = f", class {claim.storage_class}" if claim.storage_class else ""
-        there = f" (there is: {', '.join(claim.classes)})" if claim.classes else ""
-        why = f": {claim.event}" if claim.event else ""
-        yield from _wrap("    ", f"{claim.name}{wanted}{why}{there}", rest="      ", lines=3)
+        yield from _wrap("    ", _render_claim(claim), rest="      ", lines=3)
+
+
+def _render_claim(claim: UnboundClaim) -> str:
+    wanted = f", class {claim.storage_class}" if claim.storage_class else ""
+    there = f" (there is: {', '.join(claim.classes)})" if claim.classes else ""
+    why = f": {claim.event}" if claim.event else ""
+    return f"{claim.name}{wanted}{why}{there}"
 
 
 def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
@@ -329,11 +351,7 @@ def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
         count += 1
         if count > EVENTS:
             continue
-        times = f"{event.count}x " if event.count > 1 else ""
-        others = f" and {event.others} more" if event.others else ""
-        message = f": {event.message}" if event.message else ""
-        text = f"{times}{event.reason} ({event.subject}{others}){message}"
-        lines += shown.add(_wrap("    ", text, rest="      ", lines=3))
+        lines += shown.add(_wrap("    ", _render_event(event), rest="      ", lines=3))
     if lines:
         yield "  warnings"
         yield from lines
@@ -341,11 +359,17 @@ def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
         yield f"    and {count - EVENTS} more kinds of warnings"
 
 
+def _render_event(event: EventGroup) -> str:
+    times = f"{event.count}x " if event.count > 1 else ""
+    others = f" and {event.others} more" if event.others else ""
+    message = f": {event.message}" if event.message else ""
+    return f"{times}{event.reason} ({event.subject}{others}){message}"
+
+
 def _render_logs(findings: Evidence) -> Iterator[str]:
     for tail in findings.logs:
-        run = ", the run before this one" if tail.previous else ""
         empty = ": empty" if not tail.lines else ""
-        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}{empty}", rest="    ")
+        yield from _wrap("  ", f"{_name_log(tail)}{empty}", rest="    ")
         for line in tail.lines:
             # The end of a long line is often its point: the module that is missing, the status.
             if len(line) > WIDTH - len("    | "):
@@ -364,15 +388,19 @@ def _render_refusals(findings: Evidence) -> Iterator[str]:
 
 def _render_errors(report: WaitReport) -> Iterator[str]:
     if report.last_error:
-        count = f" (the last of {report.errors})" if report.errors > 1 else ""
-        yield from _wrap("  API error ", f"{report.last_error}{count}", rest="    ")
+        yield from _wrap("  API error ", _render_last_error(report), rest="    ")
     for error in report.findings.errors[:ERRORS]:
         yield from _wrap("  not gathered: ", error, rest="    ")
 
 
-def _render_command(findings: Evidence) -> Iterator[str]:
+def _render_last_error(report: WaitReport) -> str:
+    count = f" (the last of {report.errors})" if report.errors > 1 else ""
+    return f"{report.last_error}{count}"
+
+
+def _render_command(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     if findings.outlook:
-        yield from _wrap("  look: ", findings.outlook)
+        yield from _wrap("  look: ", findings.outlook, width=width)
         return
     if findings.pods and findings.pods[0].failing:
         what = ["describe", f"pod/{findings.pods[0].name}"]
@@ -389,18 +417,212 @@ def _render_command(findings: Evidence) -> Iterator[str]:
     yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
 
 
-def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class ShortMessage:
+    """A message of a failed wait that fits a glance.
+
+    Args:
+        lines: its lines.
+        omitted: the parts of the whole message that it leaves out or shortens.
+    """
+
+    lines: tuple[str, ...]
+    omitted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """One part of a short message.
+
+    Args:
+        name: its name in the plural, as it is listed when it is not whole.
+        rank: its place in the message.
+        lines: its lines; those in front matter most.
+        is_whole: whether they have everything that the whole message has.
+    """
+
+    name: str
+    rank: int
+    lines: Sequence[str]
+    is_whole: bool = True
+
+
+def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMessage:
+    """Return the message in at most 15 lines, without the line that says where the rest is.
+
+    It always has the headline, of which only the middle of a long text is cut, the limit, the last
+    summary of the objects and the command. The lines that are left go to the parts that explain
+    most failures, in this order: refusals, unbound claims, the first failing pod, the last API
+    error, the last lines of one log, warnings, existing objects, the timeline.
+
+    Args:
+        report: the facts.
+        width: the maximum width of lines, except for the command.
+        lead: the text in front of the headline.
+    """
+    report = _without_namespace(report)
+    findings = report.findings
+    headline = _wrap(lead, report.headline, rest="    ", lines=5, width=width)
+    is_cut = len(_wrap(lead, report.headline, rest="    ", lines=6, width=width)) > len(headline)
+    shown = _ShownTexts(headline)
+    elapsed = format_duration(round(report.elapsed, 1))
+    limit = format_duration(report.limit)
+    terms = [f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"]
+    if report.seen:
+        terms += _wrap("  seen      ", report.seen, lines=2, width=width)
+    command = list(_render_command(findings, width))
+    sections = [
+        section
+        for section in (
+            _shorten_refusals(findings, width),
+            _shorten_claims(findings, width),
+            _shorten_pods(findings, shown, width),
+            _shorten_error(report, width),
+            _shorten_logs(findings, width),
+            _shorten_events(findings, shown, width),
+            _shorten_existing(findings, width),
+            _shorten_timeline(report, width),
+        )
+        if section.lines or not section.is_whole
+    ]
+    room = _SHORT_LINES - len(headline) - len(terms) - len(command)
+    omitted = ["message"] if is_cut else []
+    fitting = []
+    for section in sections:
+        lines = section.lines[:room]
+        if len(lines) < len(section.lines) or not section.is_whole:
+            omitted.append(section.name)
+        # A title alone says nothing.
+        if lines and (len(lines) > 1 or len(section.lines) == 1):
+            fitting.append((section.rank, lines))
+            room -= len(lines)
+    parts = [lines for _, lines in sorted(fitting, key=lambda each: each[0])]
+    order = ("message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals")
+    return ShortMessage(
+        tuple(line for lines in (headline, terms, *parts, command) for line in lines),
+        tuple(name for name in order if name in omitted),
+    )
+
+
+def _shorten_refusals(findings: Evidence, width: int) -> _Section:
+    texts = [
+        f"{tail.pod}/{tail.container}: {line}" for tail in findings.refusals for line in tail.lines
+    ]
+    lines = [
+        line
+        for text in texts[:1]
+        for line in ("  refused", *_wrap("    ", text, rest="      ", lines=3, width=width))
+    ]
+    return _Section("refusals", 7, lines, len(texts) < 2)
+
+
+def _shorten_claims(findings: Evidence, width: int) -> _Section:
+    lines = [
+        line
+        for claim in findings.claims[:1]
+        for line in (
+            "  unbound claims",
+            *_wrap("    ", _render_claim(claim), rest="      ", lines=3, width=width),
+        )
+    ]
+    return _Section("claims", 4, lines, len(findings.claims) < 2)
+
+
+def _shorten_pods(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
+    """Return the first pod if it fails, with its failing containers and the number of its like."""
+    if not findings.pods or not findings.pods[0].failing:
+        return _Section("pods", 3, (), not findings.pods)
+    pod, *others = findings.pods
+    alike = sum(_pod_facts(each) == _pod_facts(pod) for each in others)
+    like_it = f" (and {alike} more like it)" if alike else ""
+    lines = ["  pods"]
+    lines += shown.add(_wrap("    ", f"{_render_pod(pod, shown)}{like_it}", "      ", 2, width))
+    failing = [each for each in pod.containers if each.failing] or pod.containers[:1]
+    for container in failing[:2]:
+        text = _render_container(container, shown)
+        lines += shown.add(_wrap("      ", text, "        ", 2, width))
+    return _Section("pods", 3, lines, not others and len(pod.containers) == len(failing[:2]))
+
+
+def _pod_facts(pod: PodReport) -> object:
+    return pod.phase, pod.note, pod.deleting, pod.ready, pod.containers
+
+
+def _shorten_error(report: WaitReport, width: int) -> _Section:
+    text = _render_last_error(report) if report.last_error else ""
+    lines = _wrap("  API error ", text, rest="    ", lines=2, width=width) if text else []
+    return _Section("message", 8, lines, not report.findings.errors)
+
+
+_TELLING = re.compile(
+    r"\b(error|fatal|panic|exception|traceback|denied|refused|forbidden|cannot|failed)\b",
+    re.IGNORECASE,
+)
+
+
+def _shorten_logs(findings: Evidence, width: int) -> _Section:
+    """Return the first log with lines: its last ones, and an error that is further up."""
+    tail = next((each for each in findings.logs if any(map(str.strip, each.lines))), None)
+    if tail is None:
+        return _Section("logs", 6, (), not findings.logs)
+    written = [line for line in tail.lines if line.strip()]
+    kept = written[-3:]
+    further_up = [line for line in written[:-3] if _TELLING.search(line)]
+    if further_up and not any(map(_TELLING.search, kept)):
+        kept = [further_up[-1], *kept[-2:]]
+    lines = _wrap("  ", _name_log(tail), rest="    ", lines=1, width=width)
+    for line in kept:
+        if len(line) > width - len("    | "):
+            lines += _wrap("    | ", line, rest="    |   ", lines=2, width=width)
+        else:
+            lines.append(_join_lines(f"    | {line}", width))
+    return _Section("logs", 6, lines, len(findings.logs) == 1 and len(kept) == len(tail.lines))
+
+
+def _shorten_events(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
+    events = [each for each in findings.events if shown.is_new(each.message)]
+    lines = ["  warnings"] if events else []
+    for event in events[:2]:
+        lines += _wrap("    ", _render_event(event), rest="      ", lines=2, width=width)
+    return _Section("warnings", 5, lines, len(events) < 3)
+
+
+def _shorten_existing(findings: Evidence, width: int) -> _Section:
+    lines = [
+        line
+        for found in findings.existing
+        for line in _wrap("  there are ", _render_existing(found), lines=2, width=width)
+    ]
+    return _Section("objects", 1, lines[:2], len(lines) < 3)
+
+
+def _shorten_timeline(report: WaitReport, width: int) -> _Section:
+    timeline = report.timeline
+    if timeline.changes < 2:
+        return _Section("timeline", 2, ())
+    text = f"  timeline  {timeline.changes} changes, at first: {timeline.first[0].text}"
+    return _Section("timeline", 2, [_join_lines(text, width)], is_whole=False)
+
+
+def _name_log(tail: LogTail) -> str:
+    run = ", the run before this one" if tail.previous else ""
+    return f"log of {tail.pod}/{tail.container}{run}"
+
+
+def _wrap(
+    lead: str, text: str, rest: str | None = None, lines: int = 4, width: int = WIDTH
+) -> list[str]:
     """Wrap a text to a bounded width and number of lines by cutting its middle.
 
     The middle is cut because a long message ends with the error and begins with the operation.
     """
     further = " " * len(lead) if rest is None else rest
     wrapper = textwrap.TextWrapper(
-        WIDTH, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
+        width, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
     )
     text = " ".join(_replace_unprintable(text).split())
     wrapped = wrapper.wrap(text)
-    room = lines * (WIDTH - max(len(lead), len(further)))
+    room = lines * (width - max(len(lead), len(further)))
     while len(wrapped) > lines:
         # Long words leave lines half empty, so the length that fits is found by trying.
         room -= 10
@@ -416,9 +638,9 @@ def _replace_unprintable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _join_lines(text: str) -> str:
+def _join_lines(text: str, width: int = WIDTH) -> str:
     line = _replace_unprintable(text)
-    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+    return line if len(line) <= width else line[: width - 3] + "..."
 
 
 _UNSCHEDULABLE = "Unschedulable: "
@@ -525,6 +747,10 @@ class WaitReport:
     def render(self) -> str:
         """Return the whole message."""
         return render_message(self)
+
+    def shorten(self, width: int, lead: str = "") -> ShortMessage:
+        """Return the message in at most 15 lines; see `shorten_message`."""
+        return shorten_message(self, width, lead)
 
     def redacted(self, change: Callable[[str], str]) -> WaitReport:
         """Return a copy with `redact` applied to every text."""

@@ -176,9 +176,9 @@ class AvailableService(ObjectCondition):
         return f"served by service {service.get('namespace')}/{service.get('name')}"
 
 
-@wait(limit="api_service", summary="an APIService that is available")
+@wait(limit="api_service", kind=API_SERVICES, summary="an APIService that is available")
 def wait_for_api_service_available(
-    client: ApiClient, api_service: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return an APIService once its condition Available is True.
 
@@ -186,11 +186,11 @@ def wait_for_api_service_available(
     port fails the wait after `grace`.
 
     Args:
-        api_service: its name, `<version>.<group>`.
+        name: its name, `<version>.<group>`.
 
     Raises:
         WaitFailed: the APIService was deleted, or its service does not exist.
 
     Source: kubernetes/test/e2e/apimachinery/aggregator.go SetUpSampleAPIServer.
     """
-    return AvailableService(api_service)
+    return AvailableService(name)

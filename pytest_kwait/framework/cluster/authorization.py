@@ -137,7 +137,7 @@ class ReviewedAccess(ProbeCondition):
 
 @wait(
     limit="authorization",
-    summary="a user who may do something with a kind, or may not",
+    summary="access of a user to a kind, allowed or denied",
     poll="authorization_poll",
 )
 def wait_for_authorization_update(
@@ -177,7 +177,7 @@ def wait_for_authorization_update(
 
 @wait(
     limit="authorization",
-    summary="a user who may do something with one object, or may not",
+    summary="access of a user to one object, allowed or denied",
     poll="authorization_poll",
 )
 def wait_for_named_authorization_update(
@@ -213,7 +213,7 @@ def wait_for_named_authorization_update(
 
 @wait(
     limit="authorization",
-    summary="a user who is allowed something, by resource attributes, or is not",
+    summary="access of a user by resource attributes, allowed or denied",
     poll="authorization_poll",
 )
 def wait_for_authz_update(

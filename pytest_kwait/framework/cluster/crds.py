@@ -140,11 +140,12 @@ def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) 
 
 @wait(
     limit="crd",
-    summary="a definition that is established, and whose versions are served",
+    kind=CUSTOM_RESOURCE_DEFINITIONS,
+    summary="a CustomResourceDefinition that is established, with all versions served",
     poll="serving_poll",
 )
 def wait_for_crd_established(
-    client: ApiClient, crd: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a definition once it is established and every version it serves can be used.
 
@@ -154,7 +155,7 @@ def wait_for_crd_established(
 
     Args:
         client: the official client; its user must be allowed to list the custom objects.
-        crd: the definition's name, `<plural>.<group>`.
+        name: the definition's name, `<plural>.<group>`.
 
     Raises:
         WaitFailed: the definition is being deleted or gone, or another one has its names.
@@ -162,4 +163,4 @@ def wait_for_crd_established(
     Source: kubernetes/staging/src/k8s.io/apiextensions-apiserver/test/integration/fixtures/
     resources.go CreateNewV1CustomResourceDefinition, which lists and watches as well.
     """
-    return ServedDefinition(crd)
+    return ServedDefinition(name)

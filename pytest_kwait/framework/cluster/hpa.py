@@ -115,11 +115,15 @@ def _describe_condition(condition: dict[str, Any]) -> str:
     return ": ".join(" ".join(part.split()) for part in parts if part) or "no reason is given"
 
 
-@wait(limit="autoscaling", summary="an autoscaler whose replicas lie in a range")
+@wait(
+    limit="autoscaling",
+    kind=HORIZONTAL_POD_AUTOSCALERS,
+    summary="an autoscaler whose replicas lie in a range",
+)
 def wait_for_hpa_replicas(
     client: ApiClient,
     namespace: str,
-    hpa: str,
+    name: str,
     min_replicas: int,
     max_replicas: int | None = None,
     **options: Unpack[WaitOptions],
@@ -144,4 +148,4 @@ def wait_for_hpa_replicas(
     most = least if max_replicas is None else check_count("max_replicas", max_replicas)
     if most < least:
         raise InvalidArgument("max_replicas", most, f"use min_replicas={least} or more")
-    return ScaledReplicas(namespace, hpa, least, most)
+    return ScaledReplicas(namespace, name, least, most)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -192,10 +193,14 @@ class DeletedNamespaces(BaseCondition):
         return EvidenceScope(None, objects=left)
 
 
-@wait(limit="namespace_deletion", summary="namespaces that are gone, by their UIDs")
+@wait(
+    limit="namespace_deletion",
+    kinds={"namespaces": NAMESPACES},
+    summary="namespaces that are gone, by their UIDs",
+)
 def wait_for_namespaces_deleted(
     client: ApiClient,
-    namespaces: Any,
+    namespaces: KubernetesObjects,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
     """Return None once namespaces are gone, at once if none of them exists.

@@ -33,7 +33,7 @@ from pytest_kwait.engine.options import (
 )
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.endpoints import ServiceEndpoints, SliceFields, slice_selector
 from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
 from pytest_kwait.framework.registry import verb, wait
@@ -41,7 +41,7 @@ from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -52,6 +52,7 @@ __all__ = [
     "AnsweringWebhook",
     "CallableWebhook",
     "UncalledWebhook",
+    "await_webhook_endpoint",
     "build_probe",
     "parse_uncalled_webhook",
     "wait_for_webhook_endpoint",
@@ -298,13 +299,14 @@ def _first_missing_path(found: object, wanted: object, where: str = "") -> str |
 
 @wait(
     limit="webhook",
+    kinds={"target": None},
     summary="admission webhooks that answer, shown by a dry run",
     poll="serving_poll",
 )
 def wait_for_webhook_ready(
     client: ApiClient,
     namespace: str,
-    webhook: str,
+    target: str,
     probe: Mapping[str, Any] | None = None,
     *,
     denial: str | None = None,
@@ -329,7 +331,7 @@ def wait_for_webhook_ready(
     Args:
         client: the official client; its user must be allowed to create the probe.
         namespace: the namespace of the probe.
-        webhook: `validatingwebhookconfiguration/<name>` or `mutatingwebhookconfiguration/<name>`.
+        target: `validatingwebhookconfiguration/<name>` or `mutatingwebhookconfiguration/<name>`.
         probe: an object whose creation calls the webhook; by default generated from the first rule
             about the creation of config maps, secrets, service accounts, services or pods.
         denial: a part of the message with which the webhook refuses the probe.
@@ -345,12 +347,10 @@ def wait_for_webhook_ready(
     denial for the proof.
     """
     check_namespace(namespace)
-    target = parse_target("webhook", webhook)
-    kind = target.kind.lower().partition(".")[0].removesuffix("s")
-    if kind not in _KINDS or not target.name:
-        raise InvalidArgument(
-            "webhook", webhook, f"use {' or '.join(f'{k}/<name>' for k in _KINDS)}"
-        )
+    parsed = parse_target("target", target)
+    kind = parsed.kind.lower().partition(".")[0].removesuffix("s")
+    if kind not in _KINDS or not parsed.name:
+        raise InvalidArgument("target", target, f"use {' or '.join(f'{k}/<name>' for k in _KINDS)}")
     given: object = probe
     if given is not None and not (
         isinstance(given, Mapping)
@@ -366,7 +366,7 @@ def wait_for_webhook_ready(
     return AnsweringWebhook(
         namespace,
         _KINDS[kind],
-        check_name("webhook", target.name),
+        check_name("webhook", parsed.name),
         probe=probe,
         denial=None if denial is None else check_text("denial", denial),
         mutation=mutation,
@@ -491,6 +491,29 @@ def wait_for_webhook_endpoint(
     patience = GRACE_LONG * (1.0 - min(session.time_scale, 1.0)) if is_scaled else 0.0
     condition = CallableWebhook(called, configuration, patience)
     wait_for_condition(session, condition, settings, deadline)
+
+
+def await_webhook_endpoint(error: ApiError, wait: Callable[[UncalledWebhook], object]) -> None:
+    """Return once the webhook that failed a request has a ready endpoint, or may have one.
+
+    Args:
+        error: the error of the request; nothing is awaited for errors of another kind.
+        wait: waits for the endpoint of a webhook's service.
+
+    Raises:
+        WaitFailed: it has had none for the grace period.
+    """
+    webhook = parse_uncalled_webhook(error)
+    if webhook is None:
+        return
+    try:
+        wait(webhook)
+    except (ApiError, WaitTimeout):
+        # The request is tried again, up to its own limit.
+        return
+    except WaitFailed as failure:
+        failure.add_note(str(error))
+        raise failure from None
 
 
 def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> bool:

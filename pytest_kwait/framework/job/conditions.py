@@ -332,12 +332,12 @@ class JobPods(JobCondition):
     """An exact number of a Job's pods are in one phase.
 
     Args:
-        expected_count: the number of pods.
+        count: the number of pods.
         phase: `Running` or `Succeeded`.
     """
 
-    def __init__(self, namespace: str, job: str, expected_count: int, phase: str) -> None:
-        count = check_count("expected_count", expected_count)
+    def __init__(self, namespace: str, job: str, count: int, phase: str) -> None:
+        count = check_count("count", count)
         super().__init__(namespace, job, f"have {count_noun(count, 'pod')} {phase}", phase)
         self.expected = count
         self._facts_of = -1
@@ -521,7 +521,7 @@ class JobReadiness(JobCondition):
     detect_pod_failure = staticmethod(detect_not_staying_up)
 
     def __init__(self, namespace: str, job: str, ready: int) -> None:
-        self._ready = check_count("ready", ready)
+        self._ready = check_count("count", ready)
         noun = "pod" if ready == 1 else "pods"
         super().__init__(namespace, job, f"count {ready} ready {noun}")
 

@@ -70,7 +70,7 @@ __all__ = [
 
 
 def get_job_pods(
-    client: ApiClient, namespace: str, job: str, *, timeout: Duration | None = None
+    client: ApiClient, namespace: str, name: str, *, timeout: Duration | None = None
 ) -> list[dict[str, Any]]:
     """Return the pods that a Job's selector matches now, sorted by name.
 
@@ -87,12 +87,12 @@ def get_job_pods(
     """
     session = Session.of(client)
     check_namespace(namespace)
-    job = check_name("job", strip_kind("job", job))
+    name = check_name("job", strip_kind(name, JOBS))
     default = TIMEOUTS["single_call"].seconds
     limit = default if timeout is None else to_seconds(timeout, what="timeout", allow_zero=False)
     deadline = Deadline.after(limit, session.clock)
     found = request_with_retry(
-        lambda left: session.get(JOBS, job, namespace, deadline=left), deadline
+        lambda left: session.get(JOBS, name, namespace, deadline=left), deadline
     )
     selector = pod_selector(found)
     listed = request_with_retry(
@@ -107,57 +107,57 @@ def get_job_pods(
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 
-@wait(limit="job", summary="a number of a job's pods in phase Running")
+@wait(limit="job", kind=JOBS, summary="an exact number of a job's pods in phase Running")
 def wait_for_job_pods_running(
     client: ApiClient,
     namespace: str,
-    job: str,
-    expected_count: int,
+    name: str,
+    count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a Job's pods in phase Running once there are exactly `expected_count`.
+    """Return a Job's pods in phase Running once there are exactly `count`.
 
     Counts as upstream does: pods in other phases are ignored, a surplus Running pod is as wrong as
     a missing one, and a pod need not be ready. Upstream waits until the timeout for pods that have
     already ended; this wait fails when the Job has ended, or can no longer run that many at once.
 
     Args:
-        expected_count: the number of pods; 0 or more.
+        count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, or its pods are stuck.
 
     Source: job/wait.go WaitForJobPodsRunning.
     """
-    return JobPods(namespace, job, expected_count, "Running")
+    return JobPods(namespace, name, count, "Running")
 
 
-@wait(limit="job", summary="a number of a job's pods in phase Succeeded")
+@wait(limit="job", kind=JOBS, summary="an exact number of a job's pods in phase Succeeded")
 def wait_for_job_pods_succeeded(
     client: ApiClient,
     namespace: str,
-    job: str,
-    expected_count: int,
+    name: str,
+    count: int,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
-    """Return a Job's pods in phase Succeeded once there are exactly `expected_count`.
+    """Return a Job's pods in phase Succeeded once there are exactly `count`.
 
     Counts as `wait_for_job_pods_running` does; deleted pods never count.
 
     Args:
-        expected_count: the number of pods; 0 or more.
+        count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, or its pods are stuck.
 
     Source: job/wait.go WaitForJobPodsSucceeded.
     """
-    return JobPods(namespace, job, expected_count, "Succeeded")
+    return JobPods(namespace, name, count, "Succeeded")
 
 
-@wait(limit="job", summary="a job that is complete or has failed")
+@wait(limit="job", kind=JOBS, summary="a job that is complete or has failed")
 def wait_for_job_finish(
-    client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once it is Complete or Failed.
 
@@ -166,14 +166,14 @@ def wait_for_job_finish(
 
     Source: job/wait.go WaitForJobFinish.
     """
-    return JobOutcome(namespace, job, ("Complete", "Failed"))
+    return JobOutcome(namespace, name, ("Complete", "Failed"))
 
 
-@wait(limit="job", summary="a job that is complete")
+@wait(limit="job", kind=JOBS, summary="a job that is complete")
 def wait_for_job_complete(
     client: ApiClient,
     namespace: str,
-    job: str,
+    name: str,
     reason: str | None = None,
     completions: int | None = None,
     **options: Unpack[WaitOptions],
@@ -193,12 +193,12 @@ def wait_for_job_complete(
 
     Source: job/wait.go WaitForJobComplete.
     """
-    return JobOutcome(namespace, job, ("Complete",), reason, completions)
+    return JobOutcome(namespace, name, ("Complete",), reason, completions)
 
 
-@wait(limit="job", summary="a job that has failed")
+@wait(limit="job", kind=JOBS, summary="a job that has failed")
 def wait_for_job_failed(
-    client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its Failed condition is True.
 
@@ -207,20 +207,20 @@ def wait_for_job_failed(
 
     Source: job/wait.go WaitForJobFailed.
     """
-    return JobOutcome(namespace, job, ("Failed",))
+    return JobOutcome(namespace, name, ("Failed",))
 
 
-@wait(limit="job", summary="a job that counts an exact number of ready pods")
+@wait(limit="job", kind=JOBS, summary="a job whose status has an exact number of ready pods")
 def wait_for_job_ready(
-    client: ApiClient, namespace: str, job: str, ready: int, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, count: int, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
-    """Return a Job once its controller has counted exactly `ready` ready pods.
+    """Return a Job once its controller has counted exactly `count` ready pods.
 
     The count in the Job's status lags the pods by up to a second. Upstream also accepts a status
     without a count, and waits until the limit for pods that cannot come.
 
     Args:
-        ready: the number of pods; 0 or more.
+        count: the number of pods; 0 or more.
 
     Raises:
         WaitFailed: the Job has ended, was deleted, is suspended, keeps fewer pods active, or its
@@ -228,12 +228,12 @@ def wait_for_job_ready(
 
     Source: job/wait.go WaitForJobReady.
     """
-    return JobReadiness(namespace, job, ready)
+    return JobReadiness(namespace, name, count)
 
 
-@wait(limit="job", summary="a job that is suspended")
+@wait(limit="job", kind=JOBS, summary="a job that is suspended")
 def wait_for_job_suspend(
-    client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its Suspended condition is True.
 
@@ -244,14 +244,14 @@ def wait_for_job_suspend(
 
     Source: job/wait.go WaitForJobSuspend.
     """
-    return JobStatusCondition(namespace, job, "Suspended", None, "become suspended")
+    return JobStatusCondition(namespace, name, "Suspended", None, "become suspended")
 
 
-@wait(limit="job", summary="a job of which a condition is True")
+@wait(limit="job", kind=JOBS, summary="a job with a condition that is True")
 def wait_for_job_condition(
     client: ApiClient,
     namespace: str,
-    job: str,
+    name: str,
     condition: str,
     reason: str | None = None,
     **options: Unpack[WaitOptions],
@@ -277,22 +277,22 @@ def wait_for_job_condition(
     if given is not None and (not isinstance(given, str) or not given):
         raise InvalidArgument("reason", given, "use the reason of a condition, or None")
     if kind in ("Complete", "Failed"):
-        return JobOutcome(namespace, job, (kind,), reason)
+        return JobOutcome(namespace, name, (kind,), reason)
     because = "" if reason is None else f" with reason {reason}"
-    return JobStatusCondition(namespace, job, kind, reason, f"have condition {kind} True{because}")
+    return JobStatusCondition(namespace, name, kind, reason, f"have condition {kind} True{because}")
 
 
-@wait(limit="job", summary="a job that a callable says is as awaited")
+@wait(limit="job", kind=JOBS, summary="a job that a callable accepts")
 def wait_for_job_state(
     client: ApiClient,
     namespace: str,
-    job: str,
+    name: str,
     state: Callable[[dict[str, Any]], Any],
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Job once a callable reports nothing missing.
 
-    An exception of the callable ends the wait at once, but for a field that is not there yet.
+    An exception of the callable ends the wait at once, unless a field is not there yet.
 
     Args:
         state: given the Job as the API returns it, returns a text that names the missing part,
@@ -304,7 +304,7 @@ def wait_for_job_state(
 
     Source: job/wait.go WaitForJobState.
     """
-    return UserJobCondition(namespace, job, state)
+    return UserJobCondition(namespace, name, state)
 
 
 def _check_condition_kind(value: object) -> str:
@@ -432,11 +432,11 @@ def _check_uid(uid: str | None) -> str:
     return "" if uid is None else check_text("uid", uid)
 
 
-@wait(limit="job", summary="a job that is gone, by its UID")
+@wait(limit="job", kind=JOBS, summary="a job that is gone, by its UID")
 def wait_for_job_gone(
     client: ApiClient,
     namespace: str,
-    job: str,
+    name: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
@@ -451,14 +451,14 @@ def wait_for_job_gone(
 
     Source: job/wait.go WaitForJobGone.
     """
-    return AbsentJob(namespace, job, uid)
+    return AbsentJob(namespace, name, uid)
 
 
-@wait(limit="job", summary="a job of which no pod is left")
+@wait(limit="job", kind=JOBS, summary="a job without any pods left")
 def wait_for_all_job_pods_gone(
     client: ApiClient,
     namespace: str,
-    job: str,
+    name: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
@@ -472,4 +472,4 @@ def wait_for_all_job_pods_gone(
 
     Source: job/wait.go WaitForAllJobPodsGone, whose label only the framework's jobs have.
     """
-    return AbsentJobPods(namespace, job, uid)
+    return AbsentJobPods(namespace, name, uid)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = ["KubeletPods", "wait_for_pods_running_on_nodes"]
@@ -212,11 +213,15 @@ class KubeletPods(ProbeCondition):
         return EvidenceScope(None, objects=references)
 
 
-@wait(limit="pod_start", summary="an exact number of pods that kubelets say they run")
+@wait(
+    limit="pod_start",
+    kinds={"nodes": NODES},
+    summary="an exact number of running pods, as kubelets report them",
+)
 def wait_for_pods_running_on_nodes(
     client: ApiClient,
     namespace: str,
-    nodes: Any,
+    nodes: KubernetesObjects,
     count: int,
     prefix: str = "",
     **options: Unpack[WaitOptions],

@@ -37,7 +37,7 @@ from pytest_kwait.framework.pod.placement import (
     PlacedPodsCondition,
     parse_pod_uids,
 )
-from pytest_kwait.framework.registry import wait
+from pytest_kwait.framework.registry import condition_func, wait
 from pytest_kwait.framework.workload.fields import desired_pods, parse_controller, selector_of
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -49,13 +49,16 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
+    from pytest_kwait.wait.loop import ConditionFunc
 
 __all__ = [
     "FakePodInfo",
     "NodeProxyPodInfo",
     "PodInfo",
     "PodsOnMinions",
+    "pods_on_minions",
     "wait_for_pods_on_minions",
 ]
 
@@ -345,14 +348,18 @@ def _unknown_reason(pod_info: PodInfo, placed: PlacedPod) -> str | None:
     return None
 
 
-@wait(limit="minions", summary="pods that have a host whose agent knows them")
+@wait(
+    limit="minions",
+    kinds={"controller": None, "pods": PODS},
+    summary="pods that are known to the agents of their hosts",
+)
 def wait_for_pods_on_minions(
     client: ApiClient,
     namespace: str,
     controller: str | None = None,
     *,
     selector: Selector | None = None,
-    pods: Any = None,
+    pods: KubernetesObjects | None = None,
     pod_info: PodInfo | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -400,3 +407,34 @@ def wait_for_pods_on_minions(
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     return PodsOnMinions(namespace, selector=text, pod_info=pod_info)
+
+
+def pods_on_minions(
+    client: ApiClient,
+    namespace: str,
+    controller: str | None = None,
+    *,
+    selector: Selector | None = None,
+    pods: KubernetesObjects | None = None,
+    pod_info: PodInfo | None = None,
+) -> ConditionFunc:
+    """Return the condition of `wait_for_pods_on_minions`, for `wait.poll_immediate` and its like.
+
+    Its arguments are those of the wait. A call lists the pods, and queries their hosts once all
+    have one; it returns False after an error that a wait would retry.
+
+    Raises:
+        InvalidArgument: not exactly one of controller, selector and pods, or an invalid one. Calls
+            raise what the wait raises, but no WaitTimeout.
+
+    Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
+    """
+    return condition_func(
+        wait_for_pods_on_minions,
+        client,
+        namespace,
+        controller,
+        selector=selector,
+        pods=pods,
+        pod_info=pod_info,
+    )

@@ -33,7 +33,7 @@ from pytest_kwait.engine.options import WaitOptions, check_bool, check_count, ch
 from pytest_kwait.engine.pod_fields import PodFields, node_of
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import BaseCondition, ObjectCondition
-from pytest_kwait.framework.registry import wait
+from pytest_kwait.framework.registry import condition_func, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.framework.registry import ConditionOf
+    from pytest_kwait.wait.loop import ConditionFunc
 
 __all__ = [
     "HealthyCluster",
@@ -48,6 +49,7 @@ __all__ = [
     "NodeGoal",
     "NodeSet",
     "OneNode",
+    "check_ready_for_tests",
     "condition_is",
     "describe_node",
     "is_cordoned",
@@ -418,9 +420,9 @@ class HealthyCluster(NodeSet):
         return verdict
 
 
-@wait(limit="restart_node_ready_again", summary="a node that is ready")
+@wait(limit="restart_node_ready_again", kind=NODES, summary="a node that is ready")
 def wait_for_node_ready(
-    client: ApiClient, node: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a node once it is Ready and the node controller's taints are gone.
 
@@ -432,12 +434,12 @@ def wait_for_node_ready(
 
     Source: node/wait.go WaitForNodeToBeReady.
     """
-    return OneNode(node, _node_condition_goal("Ready", True))
+    return OneNode(name, _node_condition_goal("Ready", True))
 
 
-@wait(limit="node_not_ready", summary="a node that is not ready")
+@wait(limit="node_not_ready", kind=NODES, summary="a node that is not ready")
 def wait_for_node_not_ready(
-    client: ApiClient, node: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a node once its Ready condition is anything but True.
 
@@ -449,15 +451,15 @@ def wait_for_node_not_ready(
 
     Source: node/wait.go WaitForNodeToBeNotReady.
     """
-    return OneNode(node, _node_condition_goal("Ready", False))
+    return OneNode(name, _node_condition_goal("Ready", False))
 
 
-@wait(limit="node_not_ready", summary="a node of which a condition is True, or is not")
+@wait(limit="node_not_ready", kind=NODES, summary="a node with a condition that is True, or is not")
 def wait_for_node_condition(
     client: ApiClient,
-    node: str,
+    name: str,
     condition: str,
-    wanted: bool = True,
+    status: bool = True,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a node once one of its conditions is True, or is not.
@@ -467,7 +469,7 @@ def wait_for_node_condition(
 
     Args:
         condition: its type, for example `DiskPressure`.
-        wanted: True to wait until it is True, False until it is anything else.
+        status: True to wait until it is True, False until it is anything else.
 
     Raises:
         WaitFailed: the node was deleted.
@@ -475,12 +477,12 @@ def wait_for_node_condition(
     Source: node/wait.go WaitConditionToBe.
     """
     kind = check_text("condition", condition)
-    return OneNode(node, _node_condition_goal(kind, check_bool("wanted", wanted)))
+    return OneNode(name, _node_condition_goal(kind, check_bool("status", status)))
 
 
-@wait(limit="node_schedulable", summary="a node that takes pods, or takes none")
+@wait(limit="node_schedulable", kind=NODES, summary="a node that takes pods, or takes none")
 def wait_for_node_schedulable(
-    client: ApiClient, node: str, want_schedulable: bool = True, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, schedulable: bool = True, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a node once it is schedulable, or once it is not.
 
@@ -488,22 +490,22 @@ def wait_for_node_schedulable(
     returns False at the limit; this raises.
 
     Args:
-        want_schedulable: False to wait until it is not schedulable.
+        schedulable: False to wait until it is not schedulable.
 
     Raises:
         WaitFailed: the node was deleted.
 
     Source: node/wait.go WaitForNodeSchedulable.
     """
-    wanted = check_bool("want_schedulable", want_schedulable)
+    wanted = check_bool("schedulable", schedulable)
     text = f"become {'' if wanted else 'un'}schedulable"
     goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
-    return OneNode(node, goal)
+    return OneNode(name, goal)
 
 
-@wait(limit="nodes_ready", summary="a node whose last heartbeat is later")
+@wait(limit="nodes_ready", kind=NODES, summary="a node whose last heartbeat is later")
 def wait_for_node_heartbeat_after(
-    client: ApiClient, node: str, after: datetime | str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, after: datetime | str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a node once its Ready condition has a heartbeat later than `after`.
 
@@ -520,7 +522,7 @@ def wait_for_node_heartbeat_after(
     moment = _parse_time(after)
     text = f"have a heartbeat after {moment.isoformat()}"
     goal = NodeGoal(text, lambda obj: _is_later(obj, moment), _last_heartbeat)
-    return OneNode(node, goal)
+    return OneNode(name, goal)
 
 
 def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
@@ -605,6 +607,22 @@ def wait_for_all_nodes_schedulable(
     Source: node/wait.go WaitForAllNodesSchedulable, CheckReadyForTests.
     """
     return schedulable_nodes(allowed_not_ready, non_blocking_taints, least=1)
+
+
+def check_ready_for_tests(
+    client: ApiClient,
+    allowed_not_ready: int = 0,
+    non_blocking_taints: Sequence[str] = (CONTROL_PLANE,),
+) -> ConditionFunc:
+    """Return the condition of `wait_for_all_nodes_schedulable`, to be polled.
+
+    Its arguments are those of the wait. Calls raise what the wait raises, but no WaitTimeout.
+
+    Source: node/wait.go CheckReadyForTests.
+    """
+    return condition_func(
+        wait_for_all_nodes_schedulable, client, allowed_not_ready, non_blocking_taints
+    )
 
 
 @wait(limit="nodes_ready", summary="an exact number of uncordoned nodes, all ready")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, cast, overload
 
 from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.times import format_duration
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Source
+    from pytest_kwait.framework.named_objects import KubernetesObject, ObjectList
     from pytest_kwait.framework.objects.combinators import ConditionInput
 
 __all__ = [
@@ -316,13 +317,58 @@ def _check_target(parsed: Target, target: object, *, selected: bool, counted: bo
         check_name("target", parsed.name)
 
 
+# Several targets.
+@overload
+def wait_for(  # type: ignore[overload-overlap] # a list's model is a model, too
+    client: ApiClient,
+    namespace: str,
+    target: ObjectList | list[Any] | tuple[Any, ...],
+    condition: ConditionInput | HeldPredicate,
+    **options: Unpack[WaitOptions],
+) -> list[Any]: ...
+# Deletion.
+@overload
+def wait_for(  # type: ignore[overload-overlap] # a variable may have this value
+    client: ApiClient,
+    namespace: str,
+    target: str | KubernetesObject,
+    condition: Literal["delete"],
+    *,
+    selector: Selector | None = None,
+    count: int | Count | None = None,
+    **options: Unpack[WaitOptions],
+) -> None: ...
+# One object.
+@overload
+def wait_for(
+    client: ApiClient,
+    namespace: str,
+    target: str | KubernetesObject,
+    condition: ConditionInput | HeldPredicate,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]: ...
+# Objects of a kind.
+@overload
+def wait_for(
+    client: ApiClient,
+    namespace: str,
+    target: str,
+    condition: ConditionInput | HeldPredicate,
+    *,
+    selector: Selector,
+    count: int | Count | None = None,
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]: ...
 @custom_wait(
-    limit="wait_for", summary="any condition on any kind of object", condition=general_condition
+    limit="wait_for",
+    kinds={"target": None},
+    summary="any condition on any kind of object",
+    condition=general_condition,
 )
 def wait_for(
     client: ApiClient,
     namespace: str,
-    target: str | Sequence[str],
+    target: str | KubernetesObject | Sequence[str | KubernetesObject],
     condition: ConditionInput | HeldPredicate,
     *,
     selector: Selector | None = None,
@@ -360,7 +406,9 @@ def wait_for(
         WaitFailed: the condition can no longer come true.
         WaitTimeout: the condition did not come true within the limit.
     """
-    general = general_condition(namespace, target, condition, selector=selector, count=count)
+    # Objects are names by now.
+    names = cast("str | Sequence[str]", target)
+    general = general_condition(namespace, names, condition, selector=selector, count=count)
     __tracebackhide__ = True
     session = Session.of(client)
     settings = resolve_options(options, timeout="wait_for", session=session)

@@ -120,7 +120,7 @@ class DeletedWithPods(ObjectCondition):
         )
 
 
-@verb(limit="pod_deletion", summary="the deleted object")
+@verb(limit="pod_deletion", kinds={"target": None}, summary="the deleted object")
 def delete_and_wait(
     client: ApiClient,
     namespace: str,

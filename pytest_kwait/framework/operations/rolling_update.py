@@ -251,7 +251,9 @@ _MIN_TIMEOUT = 0.1
 _log = logging.getLogger("pytest_kwait.wait")
 
 
-@verb(limit="rolling_update", summary="the pods that replace the deleted ones")
+@verb(
+    limit="rolling_update", kinds={"target": None}, summary="the pods that replace the deleted ones"
+)
 def rolling_update(
     client: ApiClient,
     namespace: str,

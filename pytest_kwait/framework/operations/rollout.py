@@ -1,21 +1,32 @@
-"""`kubectl rollout`: wait for the status of a rollout, and restart a workload.
+"""`kubectl rollout`: wait for the status of a rollout, restart a workload, undo a rollout.
 
 Progress follows the rules and messages of `kubectl rollout status`, for Deployments, DaemonSets
 and StatefulSets; only states that kubectl does not observe or cannot decide differ. `restart`
-replaces the pods of a workload one after another, as `kubectl rollout restart` does.
+replaces the pods of a workload one after another, as `kubectl rollout restart` does;
+`rollout_undo` gives it the template of an earlier revision.
 
 Source: kubectl/pkg/polymorphichelpers/rollout_status.go,
-kubectl/pkg/cmd/rollout/rollout_status.go and kubectl/pkg/polymorphichelpers/objectrestarter.go.
+kubectl/pkg/cmd/rollout/rollout_status.go, kubectl/pkg/polymorphichelpers/objectrestarter.go and
+kubectl/pkg/polymorphichelpers/rollback.go.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.apimachinery.times import format_micro_time
 from pytest_kwait.client.discovery import match_resource
-from pytest_kwait.client.resource import BUILT_IN, DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
+from pytest_kwait.client.resource import (
+    BUILT_IN,
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
 from pytest_kwait.client.session import Session
+from pytest_kwait.client.write_options import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import WaitOptions, check_count, parse_target, resolve_options
@@ -32,7 +43,7 @@ from pytest_kwait.framework.workload.conditions import (
     WorkloadCondition,
     detect_stuck_pods,
 )
-from pytest_kwait.framework.workload.fields import count_of, replicas_of
+from pytest_kwait.framework.workload.fields import count_of, replicas_of, selector_of
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -47,6 +58,7 @@ __all__ = [
     "daemon_set_rollout",
     "deployment_rollout",
     "restart",
+    "rollout_undo",
     "stateful_set_rollout",
     "wait_for_rollout_status",
 ]
@@ -304,6 +316,7 @@ class SetRollout(WorkloadCondition):
 
 @wait(
     limit="deployment",
+    kinds={"target": None},
     summary="a deployment, daemon set or stateful set rolled out by kubectl's rules",
 )
 def wait_for_rollout_status(
@@ -349,7 +362,7 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """The annotation of the pod template that kubectl changes to replace all pods."""
 
 
-@verb(limit="deployment", summary="the restarted object")
+@verb(limit="deployment", kinds={"target": None}, summary="the restarted object")
 def restart(
     client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
 ) -> dict[str, Any]:
@@ -381,13 +394,7 @@ def restart(
             lambda left: session.get(resource, name, namespace, deadline=left), deadline
         )
     spec = before.get("spec") or {}
-    if spec.get("paused"):
-        raise InvalidArgument("target", target, "it is paused: resume it first")
-    strategy = (spec.get("updateStrategy") or {}).get("type")
-    if strategy not in (None, "RollingUpdate"):
-        raise InvalidArgument(
-            "target", target, f"its update strategy is {strategy}: delete its pods instead"
-        )
+    _check_rolls_out(target, spec)
     stamp = {RESTARTED_AT: format_micro_time(session.clock.time())}
     patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
     with within_deadline(deadline, f"{target} could not be restarted"):
@@ -397,3 +404,132 @@ def restart(
     condition.object.uid = before["metadata"].get("uid") or ""
     condition.replaces_pods = True
     return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))
+
+
+def _check_rolls_out(target: str, spec: dict[str, Any]) -> None:
+    """Check that a changed template replaces the pods of a workload.
+
+    Raises:
+        InvalidArgument: it is paused, or not updated by rolling.
+    """
+    if spec.get("paused"):
+        raise InvalidArgument("target", target, "it is paused: resume it first")
+    strategy = (spec.get("updateStrategy") or {}).get("type")
+    if strategy not in (None, "RollingUpdate"):
+        raise InvalidArgument(
+            "target", target, f"its update strategy is {strategy}: delete its pods instead"
+        )
+
+
+_NOT_ROLLED_BACK = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        _REVISION,
+        "deployment.kubernetes.io/revision-history",
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/max-replicas",
+        "deprecated.deployment.rollback.to",
+    }
+)
+"""Annotations of a Deployment that a rollback leaves as they are."""
+
+
+@verb(limit="deployment", kinds={"target": None}, summary="the object with an earlier template")
+def rollout_undo(
+    client: ApiClient,
+    namespace: str,
+    target: str,
+    to_revision: int | None = None,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Roll a workload back to an earlier revision; return it once rolled out.
+
+    As `kubectl rollout undo`, and beyond it the pods of other revisions must be gone. Nothing is
+    written if the workload has that revision's template already.
+
+    Args:
+        namespace: the namespace of the workload.
+        target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+        to_revision: the revision; None, or 0 as for kubectl, for the one before the newest.
+
+    Raises:
+        ApiError: the workload does not exist, or the server refuses a request.
+        InvalidArgument: there is no such revision, the Deployment is paused, or the workload is
+            not updated by rolling.
+        WaitFailed: the pods of that revision are stuck or refused, or the workload was deleted.
+        WaitTimeout: the rollout did not complete within the limit.
+    """
+    session = Session.of(client)
+    condition = condition_of(wait_for_rollout_status)(namespace, target)
+    if to_revision is not None:
+        check_count("to_revision", to_revision)
+    settings = resolve_options(options, timeout="deployment", session=session)
+    deadline = Deadline.after(settings.timeout, session.clock)
+    resource, name = condition.object.resource, condition.object.name
+    with within_deadline(deadline, f"{target} could not be rolled back"):
+        found = request_with_retry(
+            lambda left: session.get(resource, name, namespace, deadline=left), deadline
+        )
+        spec = found.get("spec") or {}
+        _check_rolls_out(target, spec)
+        revisions = REPLICA_SETS if resource == DEPLOYMENTS else CONTROLLER_REVISIONS
+        listed = request_with_retry(
+            lambda left: session.list(
+                revisions, namespace, label_selector=selector_of(resource, spec), deadline=left
+            ),
+            deadline,
+        )
+        uid = found["metadata"].get("uid") or ""
+        history = {
+            _revision(each) if resource == DEPLOYMENTS else _int_field(each, "revision"): each
+            for each in (item.object for item in listed.items)
+            if controller_uid(each) == uid
+        }
+        history.pop(0, None)
+        body = _rollback_patch(found, history, target, to_revision or None, resource)
+        if body is not None:
+            content_type = JSON_PATCH if isinstance(body, list) else STRATEGIC_MERGE_PATCH
+            request_with_retry(
+                lambda left: session.patch(
+                    resource, name, body, namespace, content_type=content_type, deadline=left
+                ),
+                deadline,
+            )
+    condition.object.uid = uid
+    condition.replaces_pods = True
+    return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))
+
+
+def _rollback_patch(
+    workload: dict[str, Any],
+    history: dict[int, dict[str, Any]],
+    target: str,
+    to_revision: int | None,
+    resource: Resource,
+) -> dict[str, Any] | list[dict[str, Any]] | None:
+    """Return the patch of a rollback; None if the workload has that template already."""
+    known = sorted(history)
+    if to_revision is not None and to_revision not in history:
+        valid = f"{target} has the revisions {', '.join(map(str, known)) or 'none'}"
+        raise InvalidArgument("to_revision", to_revision, valid)
+    if to_revision is None and len(known) < 2:
+        raise InvalidArgument("target", target, "it has no earlier revision")
+    chosen = history[known[-2] if to_revision is None else to_revision]
+    if resource != DEPLOYMENTS:
+        data: dict[str, Any] = chosen.get("data") or {}
+        newest = history[known[-1]].get("data")
+        return None if data == newest else data
+    template = copy.deepcopy((chosen.get("spec") or {}).get("template") or {})
+    labels = template.get("metadata", {}).get("labels") or {}
+    labels.pop("pod-template-hash", None)
+    if template == (workload.get("spec") or {}).get("template"):
+        return None
+    own = workload["metadata"].get("annotations") or {}
+    earlier = chosen["metadata"].get("annotations") or {}
+    annotations = {name: own[name] for name in own if name in _NOT_ROLLED_BACK} | {
+        name: value for name, value in earlier.items() if name not in _NOT_ROLLED_BACK
+    }
+    return [
+        {"op": "replace", "path": "/spec/template", "value": template},
+        {"op": "replace", "path": "/metadata/annotations", "value": annotations},
+    ]

@@ -179,7 +179,7 @@ _CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
 """The pauses of client-go's retry.DefaultRetry."""
 
 
-@verb(limit="controlled_pods", summary="the scaled object")
+@verb(limit="controlled_pods", kinds={"target": None}, summary="the scaled object")
 def scale(
     client: ApiClient,
     namespace: str,

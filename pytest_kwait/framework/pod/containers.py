@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
+from pytest_kwait.client.resource import PODS
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import check_text
 from pytest_kwait.engine.pod_fields import get_current_state
@@ -171,9 +172,9 @@ def _describe_state(status: dict[str, Any]) -> str:
     return f", {state}{': ' + facts['reason'] if facts.get('reason') else ''}"
 
 
-@wait(limit="pod", summary="a container that has passed its startup probe")
+@wait(limit="pod", kind=PODS, summary="a container that has passed its startup probe")
 def wait_for_container_started(
-    client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, container: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers runs and has started.
 
@@ -186,12 +187,12 @@ def wait_for_container_started(
 
     Source: pod/wait.go WaitForPodContainerStarted, WaitForPodInitContainerStarted.
     """
-    return _container_condition(namespace, pod, started, container)
+    return _container_condition(namespace, name, started, container)
 
 
-@wait(limit="pod", summary="a container that runs")
+@wait(limit="pod", kind=PODS, summary="a container that runs")
 def wait_for_container_running(
-    client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, container: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state running.
 
@@ -202,12 +203,12 @@ def wait_for_container_running(
 
     Source: pod/wait.go WaitForContainerRunning.
     """
-    return _container_condition(namespace, pod, running, container)
+    return _container_condition(namespace, name, running, container)
 
 
-@wait(limit="pod", summary="a container that has ended")
+@wait(limit="pod", kind=PODS, summary="a container that has ended")
 def wait_for_container_terminated(
-    client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, container: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state terminated.
 
@@ -219,14 +220,14 @@ def wait_for_container_terminated(
 
     Source: pod/wait.go WaitForContainerTerminated.
     """
-    return _container_condition(namespace, pod, terminated, container)
+    return _container_condition(namespace, name, terminated, container)
 
 
-@wait(limit="pod", summary="a container that waits for a reason")
+@wait(limit="pod", kind=PODS, summary="a container that waits for a reason")
 def wait_for_container_to_fail(
     client: ApiClient,
     namespace: str,
-    pod: str,
+    name: str,
     container: str,
     reason: str,
     **options: Unpack[WaitOptions],
@@ -245,7 +246,7 @@ def wait_for_container_to_fail(
     Source: pod/wait.go WaitForPodContainerToFail.
     """
     text = check_text("reason", reason)
-    return _container_condition(namespace, pod, lambda name: failing(name, text), container)
+    return _container_condition(namespace, name, lambda each: failing(each, text), container)
 
 
 def _container_condition(

@@ -268,7 +268,7 @@ def wait_for_pods_with_label_running_ready(
 def wait_for_pods_running_ready(
     client: ApiClient,
     namespace: str,
-    min_pods: int,
+    min_count: int,
     allowed_not_ready: int = 0,
     *,
     selector: Selector | None = None,
@@ -281,7 +281,7 @@ def wait_for_pods_running_ready(
     enough remain.
 
     Args:
-        min_pods: the minimum number of Running and ready pods; 0 or more.
+        min_count: the minimum number of Running and ready pods; 0 or more.
         allowed_not_ready: the maximum number of others; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
 
@@ -290,16 +290,18 @@ def wait_for_pods_running_ready(
 
     Source: pod/wait.go WaitForPodsRunningReady.
     """
-    least = check_count("min_pods", min_pods)
+    least = check_count("min_count", min_count)
     allowed = check_count("allowed_not_ready", allowed_not_ready)
     return RunningReadyPods(namespace, least, allowed, normalize_label_selector(selector))
 
 
-@wait(limit="system_pods_startup", summary="the same, and few replicas missing")
+@wait(
+    limit="system_pods_startup", summary="enough pods Running and ready, and few replicas missing"
+)
 def wait_for_almost_all_pods_ready(
     client: ApiClient,
     namespace: str,
-    min_pods: int,
+    min_count: int,
     allowed_not_ready: int = 0,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
@@ -311,7 +313,7 @@ def wait_for_almost_all_pods_ready(
     -1; here errors are raised and -1 is refused.
 
     Args:
-        min_pods: the minimum number of Running and ready pods; 0 or more.
+        min_count: the minimum number of Running and ready pods; 0 or more.
         allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
 
     Raises:
@@ -319,7 +321,7 @@ def wait_for_almost_all_pods_ready(
 
     Source: pod/wait.go WaitForAlmostAllPodsReady.
     """
-    least = check_count("min_pods", min_pods)
+    least = check_count("min_count", min_count)
     allowed = check_count("allowed_not_ready", allowed_not_ready)
     return AlmostAllPods(namespace, least, allowed)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = ["RespondingPods", "wait_for_pods_responding"]
@@ -134,13 +135,17 @@ class RespondingPods(PlacedPodsCondition):
         return f"{self._pods.summary()}; {self._pods.known} respond"
 
 
-@wait(limit="pod_responding", summary="pods that answer through the API server's proxy")
+@wait(
+    limit="pod_responding",
+    kinds={"pods": PODS},
+    summary="pods that answer through the API server's proxy",
+)
 def wait_for_pods_responding(
     client: ApiClient,
     namespace: str,
     *,
     selector: Selector | None = None,
-    pods: Any = None,
+    pods: KubernetesObjects | None = None,
     want_name: bool = False,
     port: int | None = None,
     path: str = "",

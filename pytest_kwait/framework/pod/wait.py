@@ -293,11 +293,11 @@ class UserPodCondition(NamedPod):
         return self._test.evaluate(self.object.object()) if absent is None else absent
 
 
-@wait(limit="pod", summary="a pod that a callable says is as awaited")
+@wait(limit="pod", kind=PODS, summary="a pod that a callable accepts")
 def wait_for_pod_condition(
     client: ApiClient,
     namespace: str,
-    pod: str,
+    name: str,
     description: str,
     condition: Callable[[dict[str, Any]], bool | Verdict],
     **options: Unpack[WaitOptions],
@@ -317,12 +317,12 @@ def wait_for_pod_condition(
 
     Source: pod/wait.go WaitForPodCondition.
     """
-    return UserPodCondition(namespace, pod, description, condition)
+    return UserPodCondition(namespace, name, description, condition)
 
 
-@wait(limit="pod", summary="a pod in phase Running")
+@wait(limit="pod", kind=PODS, summary="a pod in phase Running")
 def wait_for_pod_running(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Running.
 
@@ -334,12 +334,12 @@ def wait_for_pod_running(
 
     Source: pod/wait.go WaitForPodRunningInNamespace, WaitTimeoutForPodRunningInNamespace.
     """
-    return PodGoalCondition(namespace, pod, RUNNING)
+    return PodGoalCondition(namespace, name, RUNNING)
 
 
-@wait(limit="pod_start", summary="a pod that is Running and ready")
+@wait(limit="pod_start", kind=PODS, summary="a pod that is Running and ready")
 def wait_for_pod_ready(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Running and its Ready condition is True.
 
@@ -348,12 +348,12 @@ def wait_for_pod_ready(
 
     Source: pod/wait.go WaitTimeoutForPodReadyInNamespace.
     """
-    return PodGoalCondition(namespace, pod, READY)
+    return PodGoalCondition(namespace, name, READY)
 
 
-@wait(limit="pod", summary="a pod that is Running and ready")
+@wait(limit="pod", kind=PODS, summary="a pod that is Running and ready")
 def wait_for_pod_running_ready(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Running and its Ready condition is True.
 
@@ -364,12 +364,12 @@ def wait_for_pod_running_ready(
 
     Source: pod/wait.go WaitTimeoutForPodRunningReadyInNamespace.
     """
-    return PodGoalCondition(namespace, pod, RUNNING_READY)
+    return PodGoalCondition(namespace, name, RUNNING_READY)
 
 
-@wait(limit="pod", summary="a pod in phase Succeeded")
+@wait(limit="pod", kind=PODS, summary="a pod in phase Succeeded")
 def wait_for_pod_success(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Succeeded.
 
@@ -379,12 +379,12 @@ def wait_for_pod_success(
 
     Source: pod/wait.go WaitForPodSuccessInNamespace.
     """
-    return PodGoalCondition(namespace, pod, SUCCESS)
+    return PodGoalCondition(namespace, name, SUCCESS)
 
 
-@wait(limit="pod", summary="a pod in phase Succeeded or Failed")
+@wait(limit="pod", kind=PODS, summary="a pod in phase Succeeded or Failed")
 def wait_for_pod_no_longer_running(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Succeeded or Failed.
 
@@ -395,12 +395,12 @@ def wait_for_pod_no_longer_running(
 
     Source: pod/wait.go WaitForPodNoLongerRunningInNamespace.
     """
-    return PodGoalCondition(namespace, pod, NO_LONGER_RUNNING)
+    return PodGoalCondition(namespace, name, NO_LONGER_RUNNING)
 
 
-@wait(limit="pod", summary="a pod that failed with a reason, or without any")
+@wait(limit="pod", kind=PODS, summary="a pod that failed with a reason, or without any")
 def wait_for_pod_terminated(
-    client: ApiClient, namespace: str, pod: str, reason: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, reason: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Failed with a reason in its status.
 
@@ -415,13 +415,13 @@ def wait_for_pod_terminated(
     Source: pod/wait.go WaitForPodTerminatedInNamespace.
     """
     return PodGoalCondition(
-        namespace, pod, terminated_with(check_text("reason", reason, empty=True))
+        namespace, name, terminated_with(check_text("reason", reason, empty=True))
     )
 
 
-@wait(limit="pod", summary="a pod that failed with a reason")
+@wait(limit="pod", kind=PODS, summary="a pod that failed with a reason")
 def wait_for_pod_failed_reason(
-    client: ApiClient, namespace: str, pod: str, reason: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, reason: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in phase Failed with a reason in its status.
 
@@ -435,12 +435,12 @@ def wait_for_pod_failed_reason(
 
     Source: pod/wait.go WaitForPodFailedReason.
     """
-    return PodGoalCondition(namespace, pod, terminated_with(check_text("reason", reason)))
+    return PodGoalCondition(namespace, name, terminated_with(check_text("reason", reason)))
 
 
-@wait(limit="pod", summary="a pod in any phase but Pending")
+@wait(limit="pod", kind=PODS, summary="a pod in any phase but Pending")
 def wait_for_pod_not_pending(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it is in any phase but Pending.
 
@@ -451,12 +451,12 @@ def wait_for_pod_not_pending(
 
     Source: pod/wait.go WaitForPodNotPending.
     """
-    return PodGoalCondition(namespace, pod, NOT_PENDING)
+    return PodGoalCondition(namespace, name, NOT_PENDING)
 
 
-@wait(limit="pod_scheduled_before", summary="a pod that has a node")
+@wait(limit="pod_scheduled_before", kind=PODS, summary="a pod that has a node")
 def wait_for_pod_scheduled(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once it has a node.
 
@@ -467,12 +467,12 @@ def wait_for_pod_scheduled(
 
     Source: pod/wait.go WaitForPodScheduled.
     """
-    return PodGoalCondition(namespace, pod, SCHEDULED)
+    return PodGoalCondition(namespace, name, SCHEDULED)
 
 
-@wait(limit="pod", summary="a pod that no node can take")
+@wait(limit="pod", kind=PODS, summary="a pod that no node can take")
 def wait_for_pod_unschedulable(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once the scheduler reports that it is unschedulable.
 
@@ -483,12 +483,12 @@ def wait_for_pod_unschedulable(
 
     Source: pod/wait.go WaitForPodNameUnschedulableInNamespace.
     """
-    return PodGoalCondition(namespace, pod, UNSCHEDULABLE)
+    return PodGoalCondition(namespace, name, UNSCHEDULABLE)
 
 
-@wait(limit="pod_delete", summary="a pod that is being deleted")
+@wait(limit="pod_delete", kind=PODS, summary="a pod that is being deleted")
 def wait_for_pod_terminating(
-    client: ApiClient, namespace: str, pod: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod while it is being deleted.
 
@@ -499,14 +499,14 @@ def wait_for_pod_terminating(
 
     Source: pod/wait.go WaitForPodTerminatingInNamespaceTimeout.
     """
-    return PodGoalCondition(namespace, pod, TERMINATING)
+    return PodGoalCondition(namespace, name, TERMINATING)
 
 
-@wait(limit="pod_delete", summary="a pod that is gone, by its UID")
+@wait(limit="pod_delete", kind=PODS, summary="a pod that is gone, by its UID")
 def wait_for_pod_not_found(
     client: ApiClient,
     namespace: str,
-    pod: str,
+    name: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
@@ -521,23 +521,23 @@ def wait_for_pod_not_found(
     Source: pod/wait.go WaitForPodNotFoundInNamespace.
     """
     return AbsentObject(
-        PODS, namespace, pod, uid, lambda pod: "it is there", fields=PartialObjectMetadata
+        PODS, namespace, name, uid, lambda name: "it is there", fields=PartialObjectMetadata
     )
 
 
-@wait(limit="pod", summary="a pod of which a generation has been observed")
+@wait(limit="pod", kind=PODS, summary="a pod whose kubelet has observed a generation")
 def wait_for_pod_observed_generation(
     client: ApiClient,
     namespace: str,
-    pod: str,
-    expected_generation: int,
+    name: str,
+    generation: int,
     condition: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[dict[str, Any]]:
     """Return a pod once a generation of it has been observed.
 
     Args:
-        expected_generation: the generation of its metadata that must be observed, exactly; 1 or
+        generation: the generation of its metadata that must be observed, exactly; 1 or
             more.
         condition: the type of the condition that must have observed it; None for the status as a
             whole.
@@ -547,7 +547,7 @@ def wait_for_pod_observed_generation(
 
     Source: pod/wait.go WaitForPodObservedGeneration, WaitForPodConditionObservedGeneration.
     """
-    count = check_count("expected_generation", expected_generation, least=1)
+    count = check_count("generation", generation, least=1)
     kind = None if condition is None else check_text("condition", condition)
     goal = observed_generation(count, kind)
-    return PodGoalCondition(namespace, pod, goal)
+    return PodGoalCondition(namespace, name, goal)

@@ -9,7 +9,7 @@ Source: kubernetes/test/e2e/framework/pv/pv.go and wait.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.engine.object_sinks import SingleObject
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -390,9 +391,9 @@ _PROTECTION = "kubernetes.io/pvc-protection"
 _PHASES = ("Pending", "Bound", "Lost")
 
 
-@wait(limit="claim_bound", summary="a claim in a phase")
+@wait(limit="claim_bound", kind=PERSISTENT_VOLUME_CLAIMS, summary="a claim in a phase")
 def wait_for_persistent_volume_claim_phase(
-    client: ApiClient, namespace: str, claim: str, phase: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, phase: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a claim once it is in a phase.
 
@@ -409,15 +410,19 @@ def wait_for_persistent_volume_claim_phase(
 
     Source: pv/pv.go WaitForPersistentVolumeClaimPhase.
     """
-    check_name("claim", claim)
-    return ClaimsInPhase(namespace, {claim: ""}, _check_phase(phase))
+    check_name("claim", name)
+    return ClaimsInPhase(namespace, {name: ""}, _check_phase(phase))
 
 
-@wait(limit="claim_bound", summary="claims in a phase, all of them or any")
+@wait(
+    limit="claim_bound",
+    kinds={"claims": PERSISTENT_VOLUME_CLAIMS},
+    summary="claims in a phase, all of them or any",
+)
 def wait_for_persistent_volume_claims_phase(
     client: ApiClient,
     namespace: str,
-    claims: Any,
+    claims: KubernetesObjects,
     phase: str,
     match_any: bool = False,
     **options: Unpack[WaitOptions],
@@ -448,11 +453,11 @@ def wait_for_persistent_volume_claims_phase(
     )
 
 
-@wait(limit="pv_delete", summary="a claim that is gone, by its UID")
+@wait(limit="pv_delete", kind=PERSISTENT_VOLUME_CLAIMS, summary="a claim that is gone, by its UID")
 def wait_for_persistent_volume_claim_deleted(
     client: ApiClient,
     namespace: str,
-    claim: str,
+    name: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[None]:
@@ -466,14 +471,36 @@ def wait_for_persistent_volume_claim_deleted(
 
     Source: pv/pv.go DeletePVCandValidatePV, which checks the claim's end only through its volume.
     """
-    return AbsentClaim(namespace, check_name("claim", claim), uid)
+    return AbsentClaim(namespace, check_name("claim", name), uid)
 
 
-@wait(limit="claim_bound", summary="a claim with a finalizer, or without")
+@overload
 def wait_for_pvc_finalizer(
     client: ApiClient,
     namespace: str,
-    claim: str,
+    name: str,
+    finalizer: str,
+    present: Literal[True] = True,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]: ...
+@overload
+def wait_for_pvc_finalizer(
+    client: ApiClient,
+    namespace: str,
+    name: str,
+    finalizer: str,
+    present: bool,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any] | None: ...
+@wait(
+    limit="claim_bound",
+    kind=PERSISTENT_VOLUME_CLAIMS,
+    summary="a claim with a finalizer, or without",
+)
+def wait_for_pvc_finalizer(
+    client: ApiClient,
+    namespace: str,
+    name: str,
     finalizer: str,
     present: bool = True,
     **options: Unpack[WaitOptions],
@@ -493,7 +520,7 @@ def wait_for_pvc_finalizer(
     Source: pv/pv.go WaitForPVCFinalizer.
     """
     goal = finalizer_goal(check_text("finalizer", finalizer), check_bool("present", present))
-    where, name = check_namespace(namespace), check_name("claim", claim)
+    where, name = check_namespace(namespace), check_name("claim", name)
     return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, get_phase, ClaimFields)
 
 
@@ -564,10 +591,12 @@ def _refused(claim: Obj) -> Verdict:
 
 
 @wait(
-    limit="claim_provision", summary="a claim with the class of volume attributes that it asks for"
+    limit="claim_provision",
+    kind=PERSISTENT_VOLUME_CLAIMS,
+    summary="a claim with its requested class of volume attributes",
 )
 def wait_for_persistent_volume_claim_modified(
-    client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
 
@@ -581,12 +610,16 @@ def wait_for_persistent_volume_claim_modified(
     Source: pv/wait.go WaitForPersistentVolumeClaimModified.
     """
     goal = ObjectGoal("get its class of volume attributes", _modified, alive=True)
-    return _claim_condition(namespace, claim, goal)
+    return _claim_condition(namespace, name, goal)
 
 
-@wait(limit="claim_provision", summary="a claim that was refused that class")
+@wait(
+    limit="claim_provision",
+    kind=PERSISTENT_VOLUME_CLAIMS,
+    summary="a claim whose requested class of volume attributes was refused",
+)
 def wait_for_persistent_volume_claim_modification_failure(
-    client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a Bound claim once a change of its VolumeAttributesClass has failed.
 
@@ -598,7 +631,7 @@ def wait_for_persistent_volume_claim_modification_failure(
     Source: pv/wait.go WaitForPersistentVolumeClaimModificationFailure.
     """
     goal = ObjectGoal("get refused its class of volume attributes", _refused, alive=True)
-    return _claim_condition(namespace, claim, goal)
+    return _claim_condition(namespace, name, goal)
 
 
 def _claim_condition(namespace: str, claim: str, goal: ObjectGoal) -> NamedObject:

@@ -7,7 +7,7 @@ Source: kubernetes/test/e2e/framework/pv/pv.go and volume/fixtures.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
@@ -184,9 +185,15 @@ def _volume_name_of(claim: SingleObject) -> str:
     return str(claim.spec.get("volumeName") or "")
 
 
-@wait(limit="pv_bound", summary="a volume and a claim that are bound to each other")
+@wait(
+    limit="pv_bound",
+    kind=PERSISTENT_VOLUMES,
+    kinds={"claim": PERSISTENT_VOLUME_CLAIMS},
+    has_model=False,
+    summary="a volume and a claim that are bound to each other",
+)
 def wait_for_pv_and_pvc(
-    client: ApiClient, namespace: str, volume: str, claim: str, **options: Unpack[WaitOptions]
+    client: ApiClient, namespace: str, name: str, claim: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return a volume and a claim once both are Bound, to each other.
 
@@ -194,7 +201,7 @@ def wait_for_pv_and_pvc(
     its own limit, and checks their binding to each other afterwards.
 
     Args:
-        volume: the name of the PersistentVolume.
+        name: the name of the PersistentVolume.
         claim: the name of the PersistentVolumeClaim.
 
     Raises:
@@ -203,15 +210,20 @@ def wait_for_pv_and_pvc(
 
     Source: pv/pv.go WaitOnPVandPVC.
     """
-    check_name("volume", volume)
-    return BoundClaims(namespace, {check_name("claim", claim): ""}, volume)
+    check_name("volume", name)
+    return BoundClaims(namespace, {check_name("claim", claim): ""}, name)
 
 
-@wait(limit="claim_provision", summary="claims and their volumes, bound to each other")
+@wait(
+    limit="claim_provision",
+    kinds={"claims": PERSISTENT_VOLUME_CLAIMS},
+    has_model=False,
+    summary="claims and their volumes, bound to each other",
+)
 def wait_for_pv_claim_bound_phase(
     client: ApiClient,
     namespace: str,
-    claims: Any,
+    claims: KubernetesObjects,
     **options: Unpack[WaitOptions],
 ) -> ConditionOf[list[dict[str, Any]]]:
     """Return the volumes of claims, in their order, once all are Bound to each other.
@@ -244,9 +256,9 @@ def _describe_volume(volume: Obj) -> str:
     return f"{phase}{f' {relation} {claim}' if claim else ''}{f': {message}' if message else ''}"
 
 
-@wait(limit="pv_bound", summary="a volume in a phase")
+@wait(limit="pv_bound", kind=PERSISTENT_VOLUMES, summary="a volume in a phase")
 def wait_for_persistent_volume_phase(
-    client: ApiClient, volume: str, phase: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, phase: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a volume once it is in a phase.
 
@@ -275,12 +287,12 @@ def wait_for_persistent_volume_phase(
         return Pending(_describe_volume(obj))
 
     goal = ObjectGoal(f"get to phase {phase}", evaluate, alive=phase in _USABLE)
-    return _volume_condition(volume, goal)
+    return _volume_condition(name, goal)
 
 
-@wait(limit="pv_delete", summary="a volume that is gone, by its UID")
+@wait(limit="pv_delete", kind=PERSISTENT_VOLUMES, summary="a volume that is gone, by its UID")
 def wait_for_persistent_volume_deleted(
-    client: ApiClient, volume: str, uid: str | None = None, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, uid: str | None = None, **options: Unpack[WaitOptions]
 ) -> ConditionOf[None]:
     """Return None once a volume is gone, at once if it does not exist.
 
@@ -292,7 +304,7 @@ def wait_for_persistent_volume_deleted(
 
     Source: pv/pv.go WaitForPersistentVolumeDeleted.
     """
-    name = check_name("volume", volume)
+    name = check_name("volume", name)
     return AbsentObject(
         PERSISTENT_VOLUMES,
         None,
@@ -305,10 +317,26 @@ def wait_for_persistent_volume_deleted(
     )
 
 
-@wait(limit="pv_create", summary="a volume with a finalizer, or without")
+@overload
 def wait_for_pv_finalizer(
     client: ApiClient,
-    volume: str,
+    name: str,
+    finalizer: str,
+    present: Literal[True] = True,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]: ...
+@overload
+def wait_for_pv_finalizer(
+    client: ApiClient,
+    name: str,
+    finalizer: str,
+    present: bool,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any] | None: ...
+@wait(limit="pv_create", kind=PERSISTENT_VOLUMES, summary="a volume with a finalizer, or without")
+def wait_for_pv_finalizer(
+    client: ApiClient,
+    name: str,
     finalizer: str,
     present: bool = True,
     **options: Unpack[WaitOptions],
@@ -328,7 +356,7 @@ def wait_for_pv_finalizer(
     Source: pv/pv.go WaitForPVCFinalizer, here for volumes.
     """
     goal = finalizer_goal(check_text("finalizer", finalizer), check_bool("present", present))
-    return _volume_condition(volume, goal)
+    return _volume_condition(name, goal)
 
 
 def _volume_condition(volume: str, goal: ObjectGoal) -> NamedObject:
@@ -376,20 +404,24 @@ def _attached(obj: Obj) -> Verdict:
     )
 
 
-@wait(limit="pod_start", summary="a VolumeAttachment that is there")
+@wait(limit="pod_start", kind=VOLUME_ATTACHMENTS, summary="a VolumeAttachment that is there")
 def wait_for_volume_attachment_created(
-    client: ApiClient, attachment: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a VolumeAttachment once it exists, attached or not.
 
     Source: volume/fixtures.go WaitForVolumeAttachmentCreated.
     """
-    return _attachment_condition(attachment, ObjectGoal("get created", lambda obj: Met()))
+    return _attachment_condition(name, ObjectGoal("get created", lambda obj: Met()))
 
 
-@wait(limit="pod_start", summary="a VolumeAttachment whose volume is attached")
+@wait(
+    limit="pod_start",
+    kind=VOLUME_ATTACHMENTS,
+    summary="a VolumeAttachment whose volume is attached",
+)
 def wait_for_volume_attachment_attached(
-    client: ApiClient, attachment: str, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, **options: Unpack[WaitOptions]
 ) -> ConditionOf[dict[str, Any]]:
     """Return a VolumeAttachment once its status reports the volume as attached.
 
@@ -400,12 +432,16 @@ def wait_for_volume_attachment_attached(
 
     Source: none upstream; the field is that of storage.k8s.io/v1 VolumeAttachmentStatus.
     """
-    return _attachment_condition(attachment, ObjectGoal("become attached", _attached, alive=True))
+    return _attachment_condition(name, ObjectGoal("become attached", _attached, alive=True))
 
 
-@wait(limit="pv_delete", summary="a VolumeAttachment that is gone, by its UID")
+@wait(
+    limit="pv_delete",
+    kind=VOLUME_ATTACHMENTS,
+    summary="a VolumeAttachment that is gone, by its UID",
+)
 def wait_for_volume_attachment_terminated(
-    client: ApiClient, attachment: str, uid: str | None = None, **options: Unpack[WaitOptions]
+    client: ApiClient, name: str, uid: str | None = None, **options: Unpack[WaitOptions]
 ) -> ConditionOf[None]:
     """Return None once a VolumeAttachment is gone, at once if it does not exist.
 
@@ -418,7 +454,7 @@ def wait_for_volume_attachment_terminated(
 
     Source: volume/fixtures.go WaitForVolumeAttachmentTerminated.
     """
-    name = check_name("attachment", attachment)
+    name = check_name("attachment", name)
     return AbsentObject(
         VOLUME_ATTACHMENTS,
         None,

@@ -20,10 +20,8 @@ from pytest_kwait.scheduler.framework.object_fields import (
 from pytest_kwait.scheduler.framework.pod_info import (
     DO_NOT_SCHEDULE_EFFECTS,
     PREFER_NO_SCHEDULE,
-    PodInfo,
-)
-from pytest_kwait.scheduler.framework.resource_requests import (
     HostPort,
+    PodInfo,
     ResourceAmounts,
     parse_resource_list,
 )

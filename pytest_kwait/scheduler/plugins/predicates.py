@@ -15,15 +15,18 @@ from pytest_kwait.scheduler.framework.cycle_state import (
     PreFilterResult,
     Rejection,
 )
-from pytest_kwait.scheduler.framework.pod_info import find_untolerated_taint, tolerates
-from pytest_kwait.scheduler.framework.resource_requests import NATIVE_RESOURCES, has_port_conflict
+from pytest_kwait.scheduler.framework.pod_info import (
+    NATIVE_RESOURCES,
+    find_untolerated_taint,
+    has_port_conflict,
+    tolerates,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
-    from pytest_kwait.scheduler.framework.pod_info import PodInfo
-    from pytest_kwait.scheduler.framework.resource_requests import ResourceAmounts
+    from pytest_kwait.scheduler.framework.pod_info import PodInfo, ResourceAmounts
 
 __all__ = [
     "find_rejection",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.framework.cycle_state import CycleState
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
-    from pytest_kwait.scheduler.framework.resource_requests import ResourceAmounts
+    from pytest_kwait.scheduler.framework.pod_info import ResourceAmounts
 
 __all__ = [
     "MAX_NODE_SCORE",

@@ -186,7 +186,7 @@ class PodResize(AdmissionPlugin):
 
 
 def _exceeded_resources(pod: Obj, allocatable: Obj) -> str:
-    from pytest_kwait.scheduler.framework.resource_requests import PodRequests, parse_resource_list
+    from pytest_kwait.scheduler.framework.pod_info import PodRequests, parse_resource_list
 
     requested, there = PodRequests(pod).total(), parse_resource_list(allocatable)
     return "; ".join(

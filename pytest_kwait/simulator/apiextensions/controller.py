@@ -347,7 +347,7 @@ class DefinitionController:
         """Handle a created, changed or deleted definition."""
         name = name_of(new)
         if event == "DELETED":
-            self._serve(name, None)
+            self.serve(name, None)
             self._requeue_conflicting(new, name)
             return
         if new["metadata"].get("deletionTimestamp"):
@@ -363,12 +363,12 @@ class DefinitionController:
         if is_condition_true(new, "NamesAccepted") and not is_condition_true(new, "Established"):
             self._api.modify(CRDS, name, "", self._establish, subresource="status")
             return
-        self._serve(name, new if is_condition_true(new, "Established") else None)
+        self.serve(name, new if is_condition_true(new, "Established") else None)
         was = ((old or {}).get("status") or {}).get("acceptedNames")
         if was != accepted:
             self._requeue_conflicting(new, name)
 
-    def _serve(self, name: str, definition: Obj | None) -> None:
+    def serve(self, name: str, definition: Obj | None) -> None:
         """Register the kinds of `definition` under its accepted names; None removes them."""
         served = None
         if definition is not None:
@@ -379,7 +379,7 @@ class DefinitionController:
         self._served.pop(name, None)
         if served is not None:
             self._served[name] = served
-            kinds = _kinds_of_definition(served)
+            kinds = kinds_of_definition(served)
             self._convert(name, served.get("conversion") or {}, kinds)
             self._api.kinds.add(kinds)
             if self._api.kinds.is_built_in(name):
@@ -546,7 +546,7 @@ def _storage_version_hash(spec: Obj) -> str:
     return ""
 
 
-def _kinds_of_definition(spec: Obj) -> list[Kind]:
+def kinds_of_definition(spec: Obj) -> list[Kind]:
     """Return a kind for each served or stored version, in version priority."""
     names, group = spec["names"], spec["group"]
     kinds = []

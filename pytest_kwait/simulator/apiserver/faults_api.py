@@ -7,6 +7,8 @@
     POST   /kwait/v1/faults       inject a fault for a holder, map an image, or allow egress
     GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has hit
     DELETE /kwait/v1/faults/ID    end it
+    POST   /kwait/v1/history      record into journals in a folder from now on; if they are
+                                  recorded already, write them up to now
 
 Authorization is that of every non-resource path: administrators only, by default.
 """
@@ -14,6 +16,7 @@ Authorization is that of every non-resource path: administrators only, by defaul
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -290,6 +293,8 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
 
             missing = await get_cluster_programs(api).list_missing_isolation()
             return json_only_response(request, {"missing": missing})
+        case ["history"]:
+            return await _record_history(api, request)
         case ["faults"]:
             if request.method == "GET":
                 records = api.faults.records.values()
@@ -320,15 +325,43 @@ def _fault_object(record: ActiveFault) -> Obj:
     return {"id": record.id, "holder": record.holder, "hits": record.hits()}
 
 
-async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
+async def _record_history(api: Cluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
+    if not _is_local(request):
+        text = "a history is recorded from the cluster's own machine alone"
+        raise StatusError(403, "Forbidden", text)
+    body = await _read_fields(request, "a history")
+    folder = body.get("folder")
+    if not isinstance(folder, str) or not Path(folder).is_absolute():
+        raise bad_request(f"folder: {folder!r} is invalid: use an absolute path")
+    # Few clusters are recorded.
+    from pytest_kwait.simulator.recording.journal import record_history
+
+    journals = record_history(api, Path(folder))
+    version = api.kinds.version.get("gitVersion", "")
+    return json_only_response(request, {"version": version, "trouble": journals.trouble})
+
+
+async def _read_fields(request: ApiRequest, what: str) -> Obj:
+    """Return the JSON object in a request's body.
+
+    Raises:
+        StatusError: 400, it is something else.
+    """
     try:
         body = read_json(await read_body(request))
     except ValueError as error:
         raise bad_request(str(error)) from None
     if not isinstance(body, dict):
-        raise bad_request("a fault is an object")
+        raise bad_request(f"{what} is an object")
+    return body
+
+
+async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
+    if request.method != "POST":
+        raise method_not_allowed()
+    body = await _read_fields(request, "a fault")
     refusal = _LOCAL_KINDS.get(str(body.get("kind")))
     if refusal and not _is_local(request):
         raise StatusError(403, "Forbidden", f"{refusal} from the cluster's own machine alone")

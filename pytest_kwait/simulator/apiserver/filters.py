@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_kwait.simulator.api_errors import bad_request, forbidden, unauthorized
+from pytest_kwait.simulator.api_errors import StatusError, bad_request, forbidden, unauthorized
 from pytest_kwait.simulator.authentication.service_accounts import ISSUER, InvalidToken
 from pytest_kwait.simulator.authorization.impersonation import (
     ImpersonatedUser,
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["ADMINS", "AuthFilters", "StaticTokens", "check_timeout"]
+__all__ = ["ADMINS", "AuthFilters", "StaticTokens", "check_read_only", "check_timeout"]
 
 ADMINS = MASTERS
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _STREAMS = frozenset({"attach", "exec", "portforward"})
+_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 _PREFIX, _PREFIX_INITIALS = b"impersonate-", frozenset(b"Ii")
 _EXTRA = "impersonate-extra-"
 _UNKNOWN = "invalid bearer token"
@@ -234,6 +235,18 @@ def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
     if impersonated.only_name:
         return None
     raise missing_user_error(impersonated)
+
+
+def check_read_only(request: ApiRequest, target: RequestInfo | None, message: str) -> None:
+    """Refuse writes and connections to pods; reviews of access store nothing.
+
+    Raises:
+        StatusError: 405, with `message`.
+    """
+    is_connection = target is not None and target.subresource in {*_STREAMS, "proxy"}
+    is_review = target is not None and target.group in _REVIEW_GROUPS
+    if is_connection or (request.method not in ("GET", "HEAD", "OPTIONS") and not is_review):
+        raise StatusError(405, "MethodNotAllowed", message, {})
 
 
 def check_timeout(request: ApiRequest) -> None:

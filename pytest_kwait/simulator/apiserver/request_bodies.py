@@ -144,7 +144,7 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
             obj, repeated = await _decode_yaml(data)
             if repeated and request.query.get("fieldValidation") == "Strict":
                 repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
-            request.caller.complaints = repeated
+            request.caller.strict_errors = repeated
         else:
             obj = _decode_json(data)
             if request.query.get("fieldValidation") != "Ignore":

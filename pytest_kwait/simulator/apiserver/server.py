@@ -32,7 +32,7 @@ from aiohttp.http_exceptions import LineTooLong
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed
 from pytest_kwait.simulator.apiserver.discovery import list_groups, serve_discovery
-from pytest_kwait.simulator.apiserver.filters import AuthFilters
+from pytest_kwait.simulator.apiserver.filters import AuthFilters, check_read_only
 from pytest_kwait.simulator.apiserver.handlers.resources import ResourceHandler
 from pytest_kwait.simulator.apiserver.openapi import serve_openapi
 from pytest_kwait.simulator.apiserver.request import SPECIAL_VERBS, ApiRequest, parse_request_info
@@ -561,6 +561,7 @@ class ApiServer:
         credentials: the static bearer tokens.
         proxy: answers a request for an aggregated group, given its APIService.
         header_seconds: the time limit for a request's head.
+        read_only_message: the refusal of writes and connections; empty to allow them.
     """
 
     def __init__(
@@ -569,8 +570,11 @@ class ApiServer:
         credentials: StaticTokens,
         proxy: AggregatedProxy,
         header_seconds: float = HEADER_SECONDS,
+        *,
+        read_only_message: str = "",
     ) -> None:
         self._api = api
+        self._read_only_message = read_only_message
         self._proxy = proxy
         self._header_seconds = header_seconds
         self._gate = AuthFilters(api, credentials)
@@ -620,6 +624,8 @@ class ApiServer:
         target = parse_request_info(request.path)
         self._gate.authenticate(request, target)
         self._gate.authorize(request, target)
+        if self._read_only_message:
+            check_read_only(request, target, self._read_only_message)
         if self._api.kinds.elsewhere:
             obj = self._api.kinds.elsewhere.get(_parse_group_version(request.path))
             if obj is not None:

@@ -164,6 +164,8 @@ def write_kubeconfig(
     ca: str,
     tokens: Mapping[str, str],
     certificates: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    namespace: str = "",
 ) -> None:
     """Write a kubeconfig atomically, readable by its owner only.
 
@@ -173,6 +175,7 @@ def write_kubeconfig(
         ca: its certificate authority as PEM.
         tokens: bearer tokens by user; the first user's context is the current one.
         certificates: client certificates and their keys as PEM, by user.
+        namespace: the namespace of the contexts; empty for the default one.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -184,6 +187,7 @@ def write_kubeconfig(
             "client-key-data": base64.b64encode(key.encode()).decode(),
         }
     names = list(users)
+    place = {"namespace": namespace} if namespace else {}
     contexts = {CONTEXT_NAME if index == 0 else name: name for index, name in enumerate(names)}
     content = {
         "apiVersion": "v1",
@@ -199,7 +203,7 @@ def write_kubeconfig(
         ],
         "users": [{"name": name, "user": user} for name, user in users.items()],
         "contexts": [
-            {"name": context, "context": {"cluster": CONTEXT_NAME, "user": user}}
+            {"name": context, "context": {"cluster": CONTEXT_NAME, "user": user, **place}}
             for context, user in contexts.items()
         ],
         "current-context": CONTEXT_NAME,

@@ -38,6 +38,7 @@ __all__ = [
     "InvalidToken",
     "ServiceAccountTokens",
     "TokenSigner",
+    "make_legacy_claims",
     "parse_unverified_claims",
 ]
 
@@ -270,17 +271,7 @@ class ServiceAccountTokens:
 
     def legacy(self, account: Obj, secret: Obj) -> str:
         """Return the token of a secret, valid as long as the secret exists."""
-        namespace = namespace_of(account)
-        return self._signer.sign(
-            {
-                "iss": _LEGACY_ISSUER,
-                f"{_LEGACY_CLAIM_PREFIX}namespace": namespace,
-                f"{_LEGACY_CLAIM_PREFIX}secret.name": name_of(secret),
-                f"{_LEGACY_CLAIM_PREFIX}service-account.name": name_of(account),
-                f"{_LEGACY_CLAIM_PREFIX}service-account.uid": uid_of(account),
-                "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
-            }
-        )
+        return self._signer.sign(make_legacy_claims(account, secret))
 
     # -- verifying
 
@@ -386,6 +377,19 @@ class ServiceAccountTokens:
                 "from the secret to temporarily allow use of this token"
             )
         return User(claims["sub"], service_account_groups(namespace), uid)
+
+
+def make_legacy_claims(account: Obj, secret: Obj) -> Obj:
+    """Return the claims of the token of a secret."""
+    namespace = namespace_of(account)
+    return {
+        "iss": _LEGACY_ISSUER,
+        f"{_LEGACY_CLAIM_PREFIX}namespace": namespace,
+        f"{_LEGACY_CLAIM_PREFIX}secret.name": name_of(secret),
+        f"{_LEGACY_CLAIM_PREFIX}service-account.name": name_of(account),
+        f"{_LEGACY_CLAIM_PREFIX}service-account.uid": uid_of(account),
+        "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
+    }
 
 
 def _format_list(values: Sequence[str]) -> str:

@@ -160,20 +160,20 @@ def _make_shell_message(text: str) -> Write:
 def run_program(
     context: ProcessContext,
     argv: list[str],
-    complaint: Callable[[str], Write] = _make_shell_message,
+    format_message: Callable[[str], Write] = _make_shell_message,
 ) -> Process:
     """Run a program as a shell does; 127 if it does not exist."""
     program = argv[0]
     fault = find_exec_error(context, program)
     if fault:
         denied = fault == "Permission denied"
-        yield complaint(f"{program}: {fault if denied else 'not found'}")
+        yield format_message(f"{program}: {fault if denied else 'not found'}")
         return 126 if denied else 127
     name = program.rpartition("/")[2]
     if not is_busybox_program(program):
-        return (yield from _run_file(context, argv, complaint))
+        return (yield from _run_file(context, argv, format_message))
     if name == "busybox" and len(argv) > 1:
-        return (yield from run_program(context, argv[1:], complaint))
+        return (yield from run_program(context, argv[1:], format_message))
     applet = load_applet(name)
     if applet is None:
         known = name in UNSIMULATED
@@ -199,7 +199,7 @@ def run_program(
 
 
 def _run_file(
-    context: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
+    context: ProcessContext, argv: list[str], format_message: Callable[[str], Write]
 ) -> Process:
     """Run a script file with the interpreter of its first line."""
     content = context.files.read(context.resolve_path(argv[0])) or b""
@@ -211,9 +211,9 @@ def _run_file(
             program = program[1].split()
     name = program[0].rpartition("/")[2]
     if name not in SHELLS and not is_busybox_program(program[0]):
-        yield complaint(f"{argv[0]}: not found")
+        yield format_message(f"{argv[0]}: not found")
         return 127
-    return (yield from run_program(context, [*program, *argv], complaint))
+    return (yield from run_program(context, [*program, *argv], format_message))
 
 
 _ETC_PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"

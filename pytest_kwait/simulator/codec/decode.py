@@ -179,14 +179,14 @@ class Decoder:
         keeps_nulls: whether a custom object keeps nulls that its schema does not allow.
     """
 
-    __slots__ = ("_kind", "complaints", "keeps_nulls", "unknown")
+    __slots__ = ("_kind", "keeps_nulls", "strict_errors", "unknown")
 
     def __init__(self, kind: Kind, *, keeps_nulls: bool = False) -> None:
         self._kind = kind
         self.keeps_nulls = keeps_nulls
         self.unknown: list[str] = []
         """The fields that the type does not have."""
-        self.complaints: dict[str, None] = {}
+        self.strict_errors: dict[str, None] = {}
         """Errors of strict decoding in order, at most as many as the server reports."""
 
     def struct(
@@ -301,25 +301,25 @@ class Decoder:
 
     def add_strict_error(self, text: str) -> None:
         """Add an error of strict decoding."""
-        if len(self.complaints) < _MAX_STRICT_ERRORS:
-            self.complaints[text] = None
+        if len(self.strict_errors) < _MAX_STRICT_ERRORS:
+            self.strict_errors[text] = None
 
     def add_custom_strict_errors(self, obj: Obj) -> None:
         """Add the errors of a custom object: duplicates first, then every unknown field."""
-        self.complaints = {}
-        self.complain_repeated(obj, "")
+        self.strict_errors = {}
+        self.add_duplicate_errors(obj, "")
         for field in self.unknown:
-            self.complaints[f'unknown field "{field}"'] = None
+            self.strict_errors[f'unknown field "{field}"'] = None
 
-    def complain_repeated(self, value: Any, path: str) -> None:
+    def add_duplicate_errors(self, value: Any, path: str) -> None:
         """Add the repeated fields of a value without a type."""
         if isinstance(value, dict):
             pairs = self._repeated(value, f"{path}.".lstrip("."), value)
             for field, item in list(pairs):
-                self.complain_repeated(item, f"{path}.{field}".lstrip("."))
+                self.add_duplicate_errors(item, f"{path}.{field}".lstrip("."))
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                self.complain_repeated(item, f"{path}[{index}]")
+                self.add_duplicate_errors(item, f"{path}[{index}]")
 
     def _value(self, item: Any, shape: Shape, path: str) -> Any:
         form = shape.form
@@ -396,8 +396,8 @@ class Decoder:
 def list_repeated_fields(value: Any) -> list[str]:
     """Return the errors of strict decoding for repeated fields, by a value without a type."""
     decoder = Decoder(Kind("", "", "", "", namespaced=False))
-    decoder.complain_repeated(value, "")
-    return list(decoder.complaints)
+    decoder.add_duplicate_errors(value, "")
+    return list(decoder.strict_errors)
 
 
 _READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
@@ -527,7 +527,7 @@ def _check_base64(text: str) -> str:
 
 
 def _find_bad_base64(text: str) -> int:
-    """Return the index of the byte that Go complains of; -1 for valid base64.
+    """Return the index of the byte that Go reports; -1 for valid base64.
 
     Source: Go's encoding/base64, func (*Encoding) decodeQuantum.
     """

@@ -128,13 +128,17 @@ class GarbageCollector:
             return None
         return obj if obj is not None and uid_of(obj) == place.uid else None
 
-    def _find_owner(self, reference: Obj, namespace: str) -> tuple[str, Obj] | None:
+    def _find_owner(
+        self, reference: Obj, namespace: str, *, is_live: bool = False
+    ) -> tuple[str, Obj] | None:
+        """Return the resource and the owner; with `is_live` None is certain."""
         kind = self._api.kinds.of_kind(reference["apiVersion"], reference["kind"])
         if kind is None:
             return None
-        obj = self._api.find(
-            kind.qualified, reference["name"], namespace if kind.namespaced else ""
-        )
+        place = (kind.qualified, reference["name"], namespace if kind.namespaced else "")
+        obj = self._api.find(*place)
+        if is_live and (obj is None or uid_of(obj) != reference["uid"]):
+            obj = self._api.find_live(*place)
         if obj is None or uid_of(obj) != reference["uid"]:
             return None
         return kind.qualified, obj
@@ -187,7 +191,7 @@ class GarbageCollector:
                 # Owners of unknown kinds count as existing, as upstream retries for ever.
                 solid.append(reference["uid"])
                 continue
-            owner = self._find_owner(reference, namespace)
+            owner = self._find_owner(reference, namespace, is_live=True)
             if owner is None:
                 dangling.append(reference["uid"])
             elif _waits_for_dependents(owner[1]) and reference.get("blockOwnerDeletion"):

@@ -338,8 +338,11 @@ class TokensController:
         secret = self._api.find("secrets", name, namespace)
         if secret is None or secret.get("type") != _TYPE:
             return
-        account = self._api.find("serviceaccounts", _account(secret), namespace)
+        place = ("serviceaccounts", _account(secret), namespace)
+        account = self._api.find(*place)
         wanted = (secret["metadata"].get("annotations") or {}).get(_UID)
+        if account is None or (wanted and wanted != uid_of(account)):
+            account = self._api.find_live(*place)
         if account is None or (wanted and wanted != uid_of(account)):
             self._api.delete("secrets", name, namespace, uid=uid_of(secret))
             return

@@ -11,6 +11,7 @@ import math
 import secrets
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -125,6 +126,14 @@ class ContainerLog:
         """Bytes on the node's disk."""
         size = self.memory_size - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
         return -(-size // _DISK_BLOCK) * _DISK_BLOCK
+
+    def read_from(self, position: int) -> tuple[int, list[tuple[float, bytes]]]:
+        """Return the lines from a position on, and the position after them."""
+        end = self._dropped + len(self._lines)
+        if position >= end:
+            return end, []
+        first = max(position - self._dropped, 0)
+        return end, [*islice(self._lines, first, None)]
 
     def read_end(self, most: int) -> bytes:
         """Return the last lines; the output may end within a line."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
-from pytest_kwait.scheduler.framework.resource_requests import PodRequests
+from pytest_kwait.scheduler.framework.pod_info import PodRequests
 from pytest_kwait.simulator.event_recorder import WARNING
 from pytest_kwait.simulator.kubelet.pod_context import EVICTED, PodContext, TerminationReason
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar

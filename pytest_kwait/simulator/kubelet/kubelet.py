@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import KubeletApi
 
-__all__ = ["Kubelet", "NodeFaults"]
+__all__ = ["KUBELET_PORT", "Kubelet", "NodeFaults"]
 
 
 class _Pressure(NamedTuple):
@@ -154,7 +154,7 @@ _LEASE_SECONDS = 40
 _MAX_REMEMBERED_EVENTS = 512
 """The events that one node counts repetitions of: ten for each of its pods."""
 _LEASES = "kube-node-lease"
-_KUBELET_PORT = 10250
+KUBELET_PORT = 10250
 
 _CAPACITY = {
     "cpu": "8",
@@ -249,7 +249,7 @@ class Kubelet:
                 }
                 for kind, value, reason, message in _CONDITIONS
             ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": _KUBELET_PORT}},
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
             "nodeInfo": {
                 "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
                 "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.clock import REAL
 from pytest_kwait.simulator.event_recorder import WARNING
 from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, start_probe
 
@@ -30,10 +31,15 @@ PROBE_KINDS = {
     "livenessProbe": "Liveness",
     "readinessProbe": "Readiness",
 }
+# In fast time: the pause before the first attempt between two periods; each next one is doubled.
+_FIRST_EARLY_PAUSE = 0.1
 
 
 class ProbeWorker:
     """One probe of a running container, repeated until it decides or the container ends.
+
+    A startup or readiness probe in fast time is also tried between its first two periods, because
+    most programs listen a moment after the first attempt. Of these only a success counts.
 
     Args:
         field: a key of `PROBE_KINDS`.
@@ -66,6 +72,10 @@ class ProbeWorker:
         self._started_at = 0.0
         self._last: bool | None = None
         self._streak = 0
+        self._early_pause = 0.0
+        """The pause before the next attempt between periods; 0 for none."""
+        if clock.scale < REAL and field != "livenessProbe":
+            self._early_pause = _FIRST_EARLY_PAUSE
         # Initially alive, but neither started nor ready.
         self.result = field == "livenessProbe"
         self._schedule(probe.get("initialDelaySeconds") or 0)
@@ -92,9 +102,36 @@ class ProbeWorker:
 
     def _schedule_next(self) -> None:
         """Schedule the next tick; ticks missed by a slow attempt are skipped."""
+        self._early_pause = 0.0
         period = float(self._probe.get("periodSeconds") or 10)
         took = self._clock.monotonic() - self._started_at
         self._schedule(period - took % period)
+
+    def _schedule_early(self) -> bool:
+        """Schedule an attempt within the first period; return whether there is time for one."""
+        period = float(self._probe.get("periodSeconds") or 10)
+        pause = self._early_pause
+        left = self._started_at + period - self._clock.monotonic()
+        if not 0 < pause < left:
+            return False
+        self._early_pause *= 2
+        self.stop()
+        self._timer = self._clock.call_later(pause, self._start_early, scaled=False)
+        return True
+
+    def _start_early(self) -> None:
+        self._timer = None
+        if self._container.running:
+            self._action = self._start_handler(self._on_early_result)
+
+    def _on_early_result(self, outcome: HandlerResult) -> None:
+        if outcome.is_success:
+            self._early_pause = 0.0
+            self._on_result(outcome)
+            return
+        self._action = None
+        if self._container.running and not self._schedule_early():
+            self._schedule_next()
 
     def _on_result(self, outcome: HandlerResult) -> None:
         self._action = None
@@ -105,7 +142,8 @@ class ProbeWorker:
             # An attempt that could not be made does not count.
             state = f"errored and resulted in unknown state: {outcome.text}"
             self._on_event("Unhealthy", f"{word} probe {state}")
-            self._schedule_next()
+            if not self._schedule_early():
+                self._schedule_next()
             return
         if outcome.kind is ResultKind.WARNING:
             self._on_event("ProbeWarning", f"{word} probe warning: {outcome.text}")
@@ -123,7 +161,7 @@ class ProbeWorker:
         done = decided and (
             self._field == "startupProbe" or (self._field == "livenessProbe" and not success)
         )
-        if not done:
+        if not done and (success or not self._schedule_early()):
             self._schedule_next()
         if decided and success != self.result:
             self.result = success

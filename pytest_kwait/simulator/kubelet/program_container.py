@@ -20,6 +20,7 @@ import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -586,9 +587,17 @@ def find_visible_paths(mapping: ImageMapping) -> tuple[str, ...]:
 
 def _list_editable(folder: str) -> list[str]:
     """Return the folders that a Python installation's path files name, as editable installs do."""
-    files = Path(folder).glob("lib/python3*/site-packages/*.pth") if folder else ()
-    lines = [line for file in files for line in file.read_text(errors="replace").splitlines()]
-    return [line for line in lines if line.startswith("/")]
+    if not folder:
+        return []
+    found = Path(folder).glob("lib/python3*/site-packages")
+    return [path for one in found for path in _read_path_files(str(one), one.stat().st_mtime_ns)]
+
+
+@lru_cache(maxsize=64)
+def _read_path_files(folder: str, _changed: int) -> tuple[str, ...]:
+    """Return what the path files of a folder name; once for each change of its entries."""
+    texts = [file.read_text(errors="replace") for file in Path(folder).glob("*.pth")]
+    return tuple(line for text in texts for line in text.splitlines() if line.startswith("/"))
 
 
 class _ProgramInput:

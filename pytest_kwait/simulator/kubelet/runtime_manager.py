@@ -386,6 +386,13 @@ class RuntimeManager:
             return None
         return record.last if previous else record.current
 
+    def list_instances(self) -> Iterator[Container]:
+        """Return the previous and current instances of all containers."""
+        for record in self._records.values():
+            for one in (record.last, record.current):
+                if one is not None:
+                    yield one
+
     def only_sidecars_run(self) -> bool:
         """Return whether containers still run, but no regular one or one that restarts."""
         pod, running = self._worker.pod, self.list_running()

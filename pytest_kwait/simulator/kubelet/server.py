@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.kubelet_api import LogPlace
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Session
-    from pytest_kwait.simulator.kubelet.container import Container
+    from pytest_kwait.simulator.kubelet.container import Container, ContainerLog
     from pytest_kwait.simulator.kubelet.kubelet import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
@@ -90,6 +91,14 @@ class KubeletServer:
             return
         async for line in found.follow():
             yield line
+
+    def container_logs(self) -> Iterator[tuple[LogPlace, ContainerLog]]:
+        """Return the logs of all containers, those of their previous instances included."""
+        for worker in self._kubelet.workers:
+            pod = worker.pod
+            for one in worker.runtime_manager.list_instances():
+                place = LogPlace(namespace_of(pod), name_of(pod), one.name, one.container_id)
+                yield place, one.log
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool

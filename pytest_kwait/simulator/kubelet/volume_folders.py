@@ -188,6 +188,8 @@ class PodVolumeFolders:
         self._folder = folder
         self._shared = shared
         self._tokens: dict[tuple[str, str], _Token] = {}
+        # By volume; no container can write there.
+        self._written: dict[str, dict[str, ProjectedFile]] = {}
 
     def list_empty_dirs(self, pod: Obj) -> tuple[EmptyDir, ...]:
         """Return the pod's empty folders."""
@@ -224,11 +226,14 @@ class PodVolumeFolders:
             ):
                 continue
             files = dict(self._list_files(pod, volume, places))
+            if self._written.get(volume["name"]) == files:
+                continue
             folder = self._get_path(volume)
             now, group = self._api.clock.time(), _get_fs_group(pod)
             mode = _FOLDER_MODE if "configMap" in volume else _MEMORY_MODE
             if write_atomically(folder, files, now, group, mode):
                 changed = True
+            self._written[volume["name"]] = files
         return changed
 
     def _get_path(self, volume: Obj) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.apps import (
     validate_daemon_set_spec,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.batch import (
     CONTROLLER_UID_LABEL,

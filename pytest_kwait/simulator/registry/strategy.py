@@ -287,7 +287,7 @@ _STRATEGIES = {
     "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
     "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
     "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
-    "pods": ("registry.core_pods", "PodStrategy"),
+    "pods": ("registry.core", "PodStrategy"),
     "podtemplates": ("registry.apps", "PodTemplateStrategy"),
     "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
     "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
@@ -395,14 +395,14 @@ def decode(strategy: Strategy, obj: Obj, caller: Caller, *, keeps_nulls: bool = 
         decoded.add_custom_strict_errors(obj)
     else:
         clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
-    complaints = [*caller.complaints, *decoded.complaints]
-    if complaints and caller.field_validation != "Ignore":
+    strict_errors = [*caller.strict_errors, *decoded.strict_errors]
+    if strict_errors and caller.field_validation != "Ignore":
         if caller.field_validation == "Strict":
             raise bad_request(
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-                f"strict decoding error: {', '.join(complaints)}"
+                f"strict decoding error: {', '.join(strict_errors)}"
             )
-        for text in complaints:
+        for text in strict_errors:
             caller.warn(text)
     ordered: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
     ordered["metadata"] = clean.pop("metadata", None) or {}

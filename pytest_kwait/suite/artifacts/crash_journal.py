@@ -43,7 +43,7 @@ class CrashJournal:
         self, places: Iterable[NamespaceUse] = (), begun: Iterable[WaitStarted] = ()
     ) -> None:
         self.places = tuple(places)
-        self._begun = tuple(begun)
+        self.begun = tuple(begun)
 
     def waits(self, test: str, now: float) -> list[dict[str, Any]]:
         """Return the active waits of a test, as evidence.
@@ -54,7 +54,7 @@ class CrashJournal:
         """
         return [
             _describe_wait(each.subject, each.goal, max(now - each.started, 0.0))
-            for each in self._begun
+            for each in self.begun
             if each.test == test
         ]
 

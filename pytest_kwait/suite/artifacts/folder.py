@@ -142,6 +142,29 @@ class ArtifactFolder:
         except OSError as error:
             self.trouble = self.trouble or str(error)
 
+    def write_bytes(self, name: str, content: bytes) -> str:
+        """Write a whole file that holds no secrets, or nothing; return its path.
+
+        Args:
+            name: the file's path in the folder.
+            content: the content.
+
+        Returns:
+            its path; empty if the folder is full or cannot be written to.
+        """
+        with self._lock:
+            if len(content) > self._left:
+                self.problems.append(
+                    f"{name} is left out: its {len(content)} bytes exceed the folder's {self._size}"
+                )
+                return ""
+            self._left -= len(content)
+        try:
+            return str(self._write_file(name, content))
+        except OSError as error:
+            self.trouble = self.trouble or str(error)
+            return ""
+
     def finish(self) -> None:
         """Write the recorded problems and omissions, if any."""
         with self._lock:
@@ -151,7 +174,7 @@ class ArtifactFolder:
             self._left = max(self._left, MAX_FILE_SIZE)
             self.write(PROBLEMS_FILE, "".join(f"{line}\n" for line in lines), redacted=True)
 
-    def _write_file(self, name: str, content: bytes) -> None:
+    def _write_file(self, name: str, content: bytes) -> Path:
         path = self.path.joinpath(*name.split("/"))
         path.parent.mkdir(parents=True, exist_ok=True)
         stem, number = path.stem, 1
@@ -163,7 +186,7 @@ class ArtifactFolder:
                 number += 1
                 path = path.with_name(f"{stem}-{number}{path.suffix}")
             else:
-                return
+                return path
 
 
 def _digest(text: str) -> str:

@@ -11,12 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.times import format_duration, format_time
+from pytest_kwait.apimachinery.times import format_duration, format_time, parse_time_or_none
 from pytest_kwait.client.resource import LEASES, NAMESPACES
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.suite.cleanup.changed_objects import (
+    LABEL_CHANGED,
+    UndoRecord,
+    read_undo_records,
+    restore_object,
+)
 from pytest_kwait.suite.cleanup.owned_objects import (
     ANNOTATION_PREFIX,
     LABEL_MANAGED_BY,
@@ -34,6 +40,7 @@ from pytest_kwait.suite.cleanup.run_lease import (
     Liveness,
     LivenessWatch,
     RunLease,
+    format_kind,
     read_run_lease,
     read_server_time,
 )
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.cleanup.owned_objects import Provenance
 
-__all__ = ["Janitor", "Leftover", "RunFindings", "Scanner", "SweepResult"]
+__all__ = ["ChangedObject", "Janitor", "Leftover", "RunFindings", "Scanner", "SweepResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Leftover:
     Args:
         scope: the namespace that was listed; None for all.
         namespace: None for cluster-scoped kinds.
-        terminating: whether it is being deleted.
+        terminating: when its deletion was requested, in seconds since the epoch; None if not.
         blocked: for a namespace: what its status says blocks its deletion.
         provenance: its owner and state.
     """
@@ -67,7 +74,7 @@ class Leftover:
     namespace: str | None
     name: str
     uid: str
-    terminating: bool
+    terminating: float | None
     blocked: str
     provenance: Provenance
 
@@ -96,7 +103,7 @@ class Leftover:
             metadata.get("namespace"),
             metadata["name"],
             metadata["uid"],
-            bool(metadata.get("deletionTimestamp")),
+            parse_time_or_none(metadata.get("deletionTimestamp")),
             "; ".join(blocked),
             provenance,
         )
@@ -114,6 +121,22 @@ class Leftover:
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.resource.qualified}/{self.name}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """An object of the cluster that a test of a run changed.
+
+    Args:
+        record: what it had before.
+    """
+
+    resource: Resource
+    name: str
+    record: UndoRecord
+
+    def __str__(self) -> str:
+        return f"{self.resource.qualified}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +182,16 @@ class SweepResult:
     """Kept leftovers that have not expired, and leftovers without a Lease that have not."""
     staying: list[Leftover] = field(default_factory=list)
     """Leftovers whose deletion was not complete at the time limit."""
+    stuck: list[str] = field(default_factory=list)
+    """Leftovers whose deletion was requested minutes ago, each with what holds it."""
     problems: list[str] = field(default_factory=list)
     """Failed reads and deletions, each with its reason."""
     unknown: dict[str, str] = field(default_factory=dict)
     """Leases that could not be read, with the reason; leftovers that name them stay."""
+    unlisted: set[str] = field(default_factory=set)
+    """Kinds that may not be listed; Leases that name them stay."""
+    restored: list[ChangedObject] = field(default_factory=list)
+    """Objects of the cluster that tests changed, and that were restored."""
     leases: int = 0
     """The number of removed Leases of runs."""
     foreign: int = 0
@@ -182,8 +211,8 @@ class SweepResult:
 
     def summary(self) -> str:
         """Return a summary in one line; empty if there was nothing to do."""
-        removed = [each for each in self.going if not each.terminating]
-        if not (removed or self.leases or self.problems):
+        removed = [each for each in self.going if each.terminating is None]
+        if not (removed or self.leases or self.problems or self.restored):
             return ""
         spaces = sum(each.resource == NAMESPACES for each in removed)
         runs = {each.provenance.owner.run for each in removed}
@@ -196,6 +225,9 @@ class SweepResult:
         of = f" of {_format_count(len(runs), 'run')}" if runs else ""
         done = "would remove" if self.dry_run else "removed"
         line = f"{done} {' and '.join((', '.join(parts[:-1]), parts[-1]))}{of}"
+        if self.restored:
+            verb = "would restore" if self.dry_run else "restored"
+            line += f", {verb} {_format_count(len(self.restored), 'changed object')}"
         if self.problems:
             line += (
                 f"; {_format_count(len(self.problems), 'problem')}, the first: {self.problems[0]}"
@@ -207,8 +239,10 @@ class SweepResult:
         lines = [str(each) for each in self.runs]
         verb = "would delete" if self.dry_run else "deleted"
         for each in self.going:
-            done = "is being deleted" if each.terminating else verb
+            done = verb if each.terminating is None else "is being deleted"
             lines.append(f"{done} {each} ({each.provenance.owner.test})")
+        verb = "would restore" if self.dry_run else "restored"
+        lines += [f"{verb} {each} ({each.record.test})" for each in self.restored]
         for each in self.kept:
             until = format_time(each.provenance.expires)
             why = "kept" if each.provenance.kept else "of a run without a Lease"
@@ -223,6 +257,7 @@ class SweepResult:
         for each in self.staying:
             why = each.blocked or "no reason is given"
             lines.append(f"{each} is still there: {why}")
+        lines += self.stuck
         lines += self.problems
         lines.append(self.summary() or "nothing to remove")
         return lines
@@ -264,10 +299,26 @@ class Scanner:
                 if error.status not in (403, 404, 405):
                     raise
                 if scope == scopes[-1] and sweep is not None and error.status == 403:
+                    sweep.unlisted.add(format_kind(resource))
                     sweep.problems.append(f"{resource.qualified} cannot be looked at: {error}")
                 continue
             return self._ours(resource, scope, objects, sweep)
         return []
+
+    def find_changed(self, resource: Resource, deadline: Deadline) -> list[ChangedObject]:
+        """Return the changed objects of a kind of the cluster, one for each record."""
+        try:
+            objects = self._list(resource, None, LABEL_CHANGED, deadline)
+        except ApiError as error:
+            if error.status not in (403, 404, 405):
+                raise
+            # `find` reports that a kind cannot be listed.
+            return []
+        return [
+            ChangedObject(resource, str(obj["metadata"]["name"]), record)
+            for obj in objects
+            for record in read_undo_records(obj)
+        ]
 
     def leases(self, deadline: Deadline) -> list[RunLease]:
         """Return the Leases of runs; those of one namespace if not all can be listed."""
@@ -351,6 +402,9 @@ class Scanner:
 _POLL_INTERVAL = 2.0
 """Seconds between two requests while Leases or deletions are watched."""
 
+_STUCK_SECONDS = 120.0
+"""Seconds after which a deletion that is not complete is reported."""
+
 _FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
 """Groups whose objects can block the deletion of others."""
 
@@ -406,6 +460,7 @@ class Janitor:
             self._scan.look_up(place, leases, sweep, deadline)
         liveness = self._decide(leases, sweep, watch, deadline)
         looked_up = {each.heartbeat for each in found} | set(leases)
+        changed: list[ChangedObject] = []
         for resource, namespace in self._places(leases, liveness, all_kinds, sweep, deadline):
             for leftover in self._scan.find(resource, namespace, sweep, deadline):
                 found.append(leftover)
@@ -416,7 +471,13 @@ class Janitor:
                     self._scan.look_up(place, leases, sweep, deadline)
                     if place in leases:
                         liveness[place] = leases[place].liveness_at(self._scan.now)
-        self._remove(found, leases, liveness, sweep, deadline)
+            if not resource.namespaced:
+                changed += self._scan.find_changed(resource, deadline)
+        for place in {each.record.heartbeat for each in changed} - looked_up - {""}:
+            self._scan.look_up(place, leases, sweep, deadline)
+            if place in leases:
+                liveness[place] = leases[place].liveness_at(self._scan.now)
+        self._remove(found, changed, leases, liveness, sweep, deadline)
         return sweep
 
     def sweep_own(
@@ -435,16 +496,22 @@ class Janitor:
         """
         sweep = SweepResult(dry_run=self._dry_run)
         found = self._scan.find(NAMESPACES, None, sweep, deadline)
+        changed: list[ChangedObject] = []
         scope = place.partition("/")[0]
         for kind in kinds:
             resource = self._scan.resolve(kind, sweep, deadline)
             if resource is not None:
                 found += self._scan.find(resource, scope, sweep, deadline)
+                if not resource.namespaced:
+                    changed += self._scan.find_changed(resource, deadline)
         own = [each for each in found if each.heartbeat == place]
+        own_changes = [each for each in changed if each.record.heartbeat == place]
         if keep:
+            # What was changed belongs to others.
+            self._restore(own_changes, sweep, deadline)
             self._keep(own, sweep, deadline)
             return sweep
-        self._remove(own, {}, {place: Liveness.ENDED}, sweep, deadline)
+        self._remove(own, own_changes, {}, {place: Liveness.ENDED}, sweep, deadline)
         return sweep
 
     def wait(self, sweep: SweepResult, deadline: Deadline) -> None:
@@ -532,25 +599,45 @@ class Janitor:
                     kinds[resource] = self._namespace
         return [each for each in kinds.items() if each[0].qualified != NAMESPACES.qualified]
 
+    def _restore(
+        self, changed: list[ChangedObject], sweep: SweepResult, deadline: Deadline
+    ) -> set[str]:
+        """Restore objects that tests changed; return the Leases of those that could not be."""
+        failed = set()
+        for each in changed:
+            if not self._dry_run:
+                keys = frozenset({each.record.key})
+                problem = restore_object(
+                    self._session, each.resource, each.name, None, keys, deadline
+                )
+                if problem is not None:
+                    failed.add(each.record.heartbeat)
+                    sweep.problems.append(f"{each} could not be restored: {problem}")
+                    continue
+            sweep.restored.append(each)
+        return failed
+
     def _remove(
         self,
         found: list[Leftover],
+        changed: list[ChangedObject],
         leases: dict[str, RunLease],
         liveness: dict[str, Liveness],
         sweep: SweepResult,
         deadline: Deadline,
     ) -> None:
+        """Restore and delete what dead runs left, then their Leases.
+
+        Runs are marked as dead first, which fails for one that has shown life meanwhile. Leases
+        are last, since they name the kinds: a sweep that was killed, or could not do all, is
+        completed by the next one.
+        """
         # Runs with nothing but a Lease are decided as well.
         dead = {
             place for place, life in liveness.items() if life in (Liveness.DEAD, Liveness.ENDED)
         }
-        gone = {
-            each.heartbeat
-            for each in found
-            if each.heartbeat
-            and each.heartbeat not in liveness
-            and each.heartbeat not in sweep.unknown
-        }
+        named = {each.heartbeat for each in found} | {each.record.heartbeat for each in changed}
+        gone = named - liveness.keys() - sweep.unknown.keys() - {""}
         going: list[Leftover] = []
         staying: set[str] = set()
         for each in found:
@@ -562,29 +649,51 @@ class Janitor:
                     staying.add(each.heartbeat)
             elif each.heartbeat in dead | gone:
                 going.append(each)
+        restoring = []
+        for change in changed:
+            place = change.record.heartbeat
+            past = self._scan.now is not None and change.record.expires < self._scan.now
+            if place in dead | gone or (past and place not in liveness):
+                restoring.append(change)
         fences = {}
         for place in sorted(dead & leases.keys()):
             fences[place] = self._fence(leases[place], deadline)
             if fences[place] is None:
                 going = [each for each in going if each.heartbeat != place]
+                restoring = [each for each in restoring if each.record.heartbeat != place]
                 sweep.revived(place)
+        staying |= self._restore(restoring, sweep, deadline)
         for each in sorted(going, key=_deletion_order):
             problem = self._delete(each, deadline)
             if problem is None:
                 sweep.going.append(each)
+                self._record_stuck(each, sweep)
             else:
                 staying.add(each.heartbeat)
                 sweep.problems.append(f"{each} could not be deleted: {problem}")
         for place, version in fences.items():
             # The Lease is still needed for the kinds that it names.
-            if version is not None and not (leases[place].kinds and place in staying):
+            kinds = leases[place].kinds
+            is_needed = (kinds and place in staying) or not sweep.unlisted.isdisjoint(kinds)
+            if version is not None and not is_needed:
                 self._delete_lease(leases[place], version, sweep, deadline)
+
+    def _record_stuck(self, leftover: Leftover, sweep: SweepResult) -> None:
+        now, since = self._scan.now, leftover.terminating
+        if now is None or since is None or now - since < _STUCK_SECONDS:
+            return
+        lasting = format_duration(round(now - since))
+        why = leftover.blocked or "no reason is given"
+        test = leftover.provenance.owner.test
+        sweep.stuck.append(
+            f"{leftover} ({test}) is not gone {lasting} after its deletion was requested: {why}"
+        )
 
     def _keep(self, own: list[Leftover], sweep: SweepResult, deadline: Deadline) -> None:
         notes = kept_annotations(self._session.clock.time())
         belongings = CreatedObjects(self._session)
         for each in own:
-            if not (each.provenance.kept or each.terminating):
+            if not each.provenance.kept and each.terminating is None:
                 belongings.remember(each.belonging)
                 sweep.kept.append(each)
         sweep.problems += belongings.keep(notes, lambda: deadline)
@@ -617,7 +726,7 @@ class Janitor:
         return str(updated["metadata"]["resourceVersion"])
 
     def _delete(self, leftover: Leftover, deadline: Deadline) -> str | None:
-        if self._dry_run or leftover.terminating:
+        if self._dry_run or leftover.terminating is not None:
             return None
         return delete_by_uid(self._session, leftover.belonging, deadline)
 

@@ -216,6 +216,17 @@ KEPT_LIFETIME = 24 * 3600.0
 
 _MAX_NAME_LENGTH = 63
 _MAX_RUN_LENGTH = 24
+_MAX_TITLE_LENGTH = 32
+_NAME_PREFIX = "t"
+_TEST_WORDS = re.compile(r"^(.*/)?[Tt]ests?_?|\.py$")
+"""The common parts of names of tests, classes and modules."""
+
+_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""As in generated names: no word can be spelled.
+
+Source: apimachinery/pkg/util/rand/rand.go alphanums.
+"""
+_HASH_LENGTH = 5
 
 
 class RunRegistration(Protocol):
@@ -260,17 +271,12 @@ class Owner:
 
     @property
     def name(self) -> str:
-        """A DNS label: run, shard, worker, title (truncated), attempt, and a hash of all."""
-        head = "-".join(
-            filter(
-                None,
-                ("kwait", self.run[:_MAX_RUN_LENGTH].strip("-"), _slug(self.shard), self.worker),
-            )
-        )
-        attempt = str(self.attempt) if self.attempt > 1 else ""
-        tail = "-".join(filter(None, (attempt, self.digest[:8])))
-        title = _slug(self.title)[: _MAX_NAME_LENGTH - len(head) - len(tail) - 2].strip("-")
-        return "-".join(filter(None, (head, title, tail)))
+        """A short DNS label: `t`, the title without `test`, and a hash of all.
+
+        The server refuses a name that is taken; then `nonce` is changed.
+        """
+        title = _slug(_TEST_WORDS.sub("", self.title))[:_MAX_TITLE_LENGTH].strip("-")
+        return "-".join(filter(None, (_NAME_PREFIX, title, _short_hash(self.digest))))
 
     @property
     def digest(self) -> str:
@@ -312,6 +318,37 @@ class Owner:
             name: its name, or the prefix of `generateName` with a `*`.
         """
         return _digest(self.digest, resource.qualified, namespace or "", name)[:32]
+
+    def describe(self, other: Owner) -> str:
+        """Return the test, and the run or worker if that is not another owner's too."""
+        if self.run != other.run:
+            return f"{self.test} of run {self.run}"
+        place = (self.shard, self.worker)
+        if place == (other.shard, other.worker):
+            return self.test
+        where = [f"shard {self.shard}"] if self.shard else []
+        where += [f"worker {self.worker}"] if self.worker else []
+        return f"{self.test} on {', '.join(where) or 'the controller'}"
+
+    def outlasts(self, other: Owner) -> bool:
+        """Return whether objects of this owner stay as long as another owner of the run lasts.
+
+        Objects of a session are left to the end of the run; those of modules and classes last as
+        long as the tests in them that run in the same process. A test that runs again finds what
+        its killed worker left.
+        """
+        node, _, environment = self.test.partition(" environment ")
+        if node == "session" or node.startswith(("environment ", "factory ")):
+            return True
+        if self.test == other.test:
+            return True
+        place = (self.shard, self.worker, self.nonce.partition(".")[0])
+        if place != (other.shard, other.worker, other.nonce.partition(".")[0]):
+            return False
+        within = other.test.partition(" environment ")[0]
+        return within.startswith((f"{node}::", f"{node}/")) or (
+            bool(environment) and within == node
+        )
 
     def derive(self, name: str, number: int) -> Owner:
         """Return the owner of a further namespace.
@@ -377,6 +414,14 @@ def kept_annotations(now: float) -> dict[str, str]:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _short_hash(digest: str) -> str:
+    number, letters = int(digest, 16), ""
+    for _ in range(_HASH_LENGTH):
+        number, rest = divmod(number, len(_HASH_LETTERS))
+        letters += _HASH_LETTERS[rest]
+    return letters
 
 
 def _digest(*parts: str) -> str:

@@ -65,6 +65,7 @@ __all__ = [
     "RunLeaseRenewer",
     "find_duplicate_run",
     "format_kind",
+    "is_run_alive",
     "read_run_lease",
     "read_server_time",
 ]
@@ -373,6 +374,26 @@ class RunLease:
         return Liveness.UNDECIDED
 
 
+def is_run_alive(session: Session, place: str, deadline: Deadline) -> bool:
+    """Return whether a run may live, by one look at its Lease; False if that cannot be read.
+
+    Args:
+        place: namespace/name of the Lease.
+    """
+    namespace, _, name = place.partition("/")
+    try:
+        answer = request_with_retry(
+            lambda left: session.request("GET", LEASES.path(namespace, name), deadline=left),
+            deadline,
+        )
+    except (ApiError, DeadlineExceeded):
+        return False
+    lease = read_run_lease(decode_object(answer.data))
+    if lease is None:
+        return False
+    return lease.liveness_at(read_server_time(answer.headers)) is Liveness.UNDECIDED
+
+
 def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
     """Return a Lease as a run's; None if it is not one."""
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
@@ -566,7 +587,7 @@ def _list_runs(
         lease = read_run_lease(obj)
         labels = obj["metadata"].get("labels") or {}
         if lease is not None and labels.get(LABEL_SHARD, "") == shard_label_value(shard):
-            holder = str((obj.get("spec") or {}).get("holderIdentity") or "somebody")
+            holder = str((obj.get("spec") or {}).get("holderIdentity") or "an unknown holder")
             created = str(obj["metadata"].get("creationTimestamp"))
             found[lease.place] = DuplicateRun(lease, holder, created)
     return found, read_server_time(answer.headers)

@@ -48,6 +48,7 @@ __all__ = [
     "read_heartbeat",
     "read_images",
     "read_limit",
+    "read_names",
     "read_path",
     "read_patterns",
     "read_pod_security",
@@ -59,6 +60,7 @@ __all__ = [
     "read_taints",
     "read_text",
     "read_timeouts",
+    "read_words",
     "reader_of",
     "suggest_name",
 ]
@@ -193,6 +195,41 @@ class Settings:
         return cast("tuple[str, ...] | None", self.setting("allowed_contexts").value)
 
     @property
+    def assets(self) -> Path | None:
+        """The given folder of etcd and kube-apiserver."""
+        return cast("Path | None", self.setting("assets").value)
+
+    @property
+    def cluster_name(self) -> str | None:
+        """The name of a local cluster; None for a new one."""
+        return cast("str | None", self.setting("cluster_name").value)
+
+    @property
+    def node_image(self) -> str | None:
+        """The image of a local cluster's nodes."""
+        return cast("str | None", self.setting("node_image").value)
+
+    @property
+    def cluster_config(self) -> Path | None:
+        """The configuration file of a new local cluster."""
+        return cast("Path | None", self.setting("cluster_config").value)
+
+    @property
+    def cluster_args(self) -> tuple[str, ...]:
+        """Further arguments of the command that creates a local cluster."""
+        return cast("tuple[str, ...]", self.setting("cluster_args").value)
+
+    @property
+    def load_image(self) -> tuple[str, ...]:
+        """The images to load into the nodes of a local cluster."""
+        return cast("tuple[str, ...]", self.setting("load_image").value)
+
+    @property
+    def keep_cluster(self) -> Literal["never", "failed", "always"]:
+        """Which clusters that the run has created are kept."""
+        return cast('Literal["never", "failed", "always"]', self.setting("keep_cluster").value)
+
+    @property
     def timing(self) -> Literal["fast", "real"]:
         """The timing of the embedded cluster."""
         return cast('Literal["fast", "real"]', self.setting("timing").value)
@@ -201,6 +238,11 @@ class Settings:
     def api_only(self) -> bool:
         """True if the embedded cluster is an API server alone."""
         return cast("bool", self.setting("api_only").value)
+
+    @property
+    def controllers(self) -> bool:
+        """True if a control plane of binaries has controllers, a scheduler and nodes."""
+        return cast("bool", self.setting("controllers").value)
 
     @property
     def image(self) -> tuple[ImageMapping, ...]:
@@ -274,8 +316,14 @@ class Settings:
 
     @property
     def deletion_wait(self) -> float:
-        """Seconds that the end of the run waits for deletions of namespaces."""
+        """Seconds that the end of a test waits for deletions in a given namespace."""
         return cast("float", self.setting("deletion_wait").value)
+
+    @property
+    def run_deletion_wait(self) -> float | None:
+        """Seconds that the end of the run waits for deletions; None if it only looks once."""
+        given = self.setting("deletion_wait")
+        return None if given.source == DEFAULT_SOURCE else cast("float", given.value)
 
     @property
     def keep(self) -> str:
@@ -318,6 +366,18 @@ class Settings:
         return cast("Path | None", self.setting("artifacts").value)
 
     @property
+    def record(self) -> Literal["never", "failed", "always"] | None:
+        """Which tests are to be recorded; None if not given."""
+        return cast('Literal["never", "failed", "always"] | None', self.setting("record").value)
+
+    @property
+    def recorded(self) -> Literal["never", "failed", "always"]:
+        """Which tests are recorded: none without an embedded cluster and a folder."""
+        if self.artifacts is None or not self.is_embedded:
+            return "never"
+        return self.record or "failed"
+
+    @property
     def heartbeat(self) -> float:
         """Seconds between two renewals of the run's Lease."""
         return cast("float", self.setting("heartbeat").value)
@@ -332,6 +392,16 @@ class Settings:
         """Return whether the run uses a cluster that it does not start."""
         named = self.kubeconfig is not None or self.context is not None
         return self.cluster == "existing" or (self.cluster == "auto" and named)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the run uses an embedded cluster that it starts."""
+        return self.cluster == "embedded" or (self.cluster == "auto" and not self.is_existing)
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether no other run can use the cluster, whatever else is set."""
+        return self.is_embedded or self.cluster == "binaries"
 
     @property
     def report(self) -> tuple[Path, ...]:
@@ -609,6 +679,32 @@ def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget
 
 def _is_blank(value: object) -> bool:
     return isinstance(value, str) and not value.strip()
+
+
+def read_words(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Parse a tuple of arguments of a command, or a text that is split as a shell does."""
+    if isinstance(value, tuple):
+        return value
+    import shlex
+
+    try:
+        words = tuple(shlex.split(value)) if isinstance(value, str) else ()
+    except ValueError:
+        words = ()  # a quote is not closed
+    if not words:
+        raise InvalidArgument(what, value, "use arguments as in a shell, quotes closed", source)
+    return words
+
+
+def read_names(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Parse names: a list, or a text with commas between them."""
+    names = []
+    for text in value if isinstance(value, (list, tuple)) else [value]:
+        for name in str(text).split(","):
+            if len(name.split()) != 1:
+                raise InvalidArgument(what, text, "use names with commas between them", source)
+            names.append(name.strip())
+    return tuple(dict.fromkeys(names))
 
 
 def read_text(value: Any, what: str, source: str | None) -> str:

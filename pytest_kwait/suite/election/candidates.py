@@ -450,7 +450,7 @@ class Candidates:
             "renew_deadline": to_seconds(renew_deadline, what="renew_deadline"),
             "retry_period": to_seconds(retry_period, what="retry_period"),
         }
-        lock = LeaseLock(client, namespace, lease, "nobody")
+        lock = LeaseLock(client, namespace, lease, "none")
         LeaderElector(  # for its checks
             lock, on_started_leading=bool, on_stopped_leading=bool, **durations
         )
@@ -607,7 +607,8 @@ class Candidates:
             return f"{states}; the lease cannot be read: {error}"
         output = [each.output[-1] for each in self.candidates if each.output]
         last = f"; {output[0]}" if output else ""
-        return f"{states}; the lease is held by {held or 'nobody'}{last}"
+        holder = f"is held by {held}" if held else "has no holder"
+        return f"{states}; the lease {holder}{last}"
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -4,8 +4,9 @@ The quota limits how many namespaces a run has at a time, and how fast it create
 Namespaces that are being deleted count, since they still hold objects; kept ones do not.
 The count is requested from the server only once the limit may be reached.
 
-The server deletes namespaces while tests run. At the end of a run only the last few are
-left, or those with finalizers: their blocking objects and finalizers are reported.
+The server deletes namespaces while tests run, and goes on after the run. At the end of a run
+only the last few are left, or those with finalizers: their blocking objects and finalizers are
+reported once their deletion lasts, by this run or by the janitor of a later one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition
-from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.apimachinery.times import format_duration, parse_time_or_none
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
@@ -36,6 +37,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     kept_annotations,
     run_label_value,
 )
+from pytest_kwait.suite.cleanup.run_lease import read_server_time
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -201,6 +203,15 @@ _REPORT_AFTER = 1.0
 _REQUEST_TIMEOUT = 15.0
 """Seconds for finding out why namespaces remain."""
 
+_LOOK_TIMEOUT = 5.0
+"""Seconds for the request of a look without waiting."""
+
+_USUAL_SECONDS = 60.0
+"""Seconds that a deletion may take before a look without waiting reports what holds it.
+
+Pods have 30 seconds to terminate.
+"""
+
 _KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
 
 
@@ -217,6 +228,7 @@ class NamespaceDeletions:
         self._run = run
         self._going = dict(going)
         self._listed = True
+        self._server_time: float | None = None
 
     def wait(self, limit: float, report: Callable[[str], object]) -> list[str]:
         """Wait until they are gone; return lines about those that remain at the limit.
@@ -259,13 +271,45 @@ class NamespaceDeletions:
             f"{_format_count(left)} not gone after {format_duration(limit)}; the server is still "
             "deleting:"
         ]
-        asking = Deadline.after(_REQUEST_TIMEOUT, clock)
-        for namespace in left[:MAX_SHOWN]:
-            name = namespace["metadata"]["name"]
-            lines.append(f"  {name}: {'; '.join(self._holders(namespace, asking))}")
-        if len(left) > MAX_SHOWN:
-            lines.append(f"  and {len(left) - MAX_SHOWN} more")
+        return [*lines, *self._describe(left)]
+
+    def look(self) -> list[str]:
+        """Return lines about those that are not gone now, without waiting for them.
+
+        For deletions that were requested a minute ago, the lines name the remaining objects.
+        """
+        clock = self._session.clock
+        limit = self._session.availability.limit_cleanup(_LOOK_TIMEOUT)
+        try:
+            left = self._left(Deadline.after(limit, clock))
+        except (ApiError, DeadlineExceeded) as error:
+            return [f"whether {_format_count(self._going)} gone cannot be seen: {error}"]
+        now = clock.time() if self._server_time is None else self._server_time
+        late = [each for each in left if _seconds_deleting(each, now) >= _USUAL_SECONDS]
+        lines = []
+        if len(left) > len(late):
+            lines.append(
+                f"{_format_count(left[len(late) :])} still being deleted; later runs and "
+                "`kwait janitor` report what stays (--kwait-deletion-wait waits)"
+            )
+        if late:
+            lines.append(
+                f"{_format_count(late)} not gone after {format_duration(_USUAL_SECONDS)}; the "
+                "server is still deleting:"
+            )
+            lines += self._describe(late)
         return lines
+
+    def _describe(self, left: list[dict[str, Any]]) -> Iterator[str]:
+        """Yield a line for each remaining namespace, with what holds it."""
+        asking = Deadline.after(_REQUEST_TIMEOUT, self._session.clock)
+        for namespace in left[:MAX_SHOWN]:
+            name, notes = namespace["metadata"]["name"], namespace["metadata"].get("annotations")
+            test = (notes or {}).get(ANNOTATION_PREFIX + "test")
+            title = f"{name} ({test})" if test else name
+            yield f"  {title}: {'; '.join(self._holders(namespace, asking))}"
+        if len(left) > MAX_SHOWN:
+            yield f"  and {len(left) - MAX_SHOWN} more"
 
     def _left(self, deadline: Deadline) -> list[dict[str, Any]]:
         """Return those that still exist, by UID."""
@@ -295,6 +339,7 @@ class NamespaceDeletions:
             if error.status == 403:
                 return None
             raise
+        self._server_time = read_server_time(answer.headers)
         return decode_object(answer.data).get("items") or []
 
     def _one(self, name: str, deadline: Deadline) -> dict[str, Any] | None:
@@ -359,6 +404,12 @@ def _has_deletion_problem(namespace: Mapping[str, Any]) -> bool:
         str(each.get("type")).endswith("Failure") and each.get("status") == "True"
         for each in (namespace.get("status") or {}).get("conditions") or ()
     )
+
+
+def _seconds_deleting(namespace: Mapping[str, Any], now: float) -> float:
+    """Return the seconds since the deletion of a namespace was requested."""
+    since = parse_time_or_none(namespace["metadata"].get("deletionTimestamp"))
+    return 0.0 if since is None else now - since
 
 
 def _format_count(items: Sized) -> str:
@@ -489,6 +540,16 @@ class Namespaces:
                 "the setting out to have a namespace made"
             ) from None
         return name
+
+    def adopt(self, name: str, uid: str) -> str:
+        """Treat a namespace that another process of the run created as made here."""
+        self._made[name] = CreatedObject(NAMESPACES, None, name, uid)
+        return name
+
+    def uid_of(self, name: str) -> str:
+        """Return the UID of a namespace created here; empty for another one."""
+        made = self._made.get(name)
+        return "" if made is None else made.uid
 
     def owns(self, name: str) -> bool:
         """Return whether a namespace was created here, and is deleted with everything in it."""

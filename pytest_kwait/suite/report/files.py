@@ -155,6 +155,7 @@ def _wait_row(wait: WaitRecord, runs: dict[str, int], base: float, texts: _TextT
         texts.number(wait.headline),
         int(wait.inner),
         wait.left_out,
+        texts.number(wait.step),
     ]
     while row[-1] == 0:
         row.pop()
@@ -169,6 +170,7 @@ def _test_row(test: TestRecord, runs: dict[str, int], texts: _TextTable) -> list
         texts.number(test.outcome),
         round(test.seconds * 1000),
         texts.number(test.text),
+        texts.number(test.recording),
     ]
 
 

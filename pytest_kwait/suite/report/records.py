@@ -85,6 +85,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
         headline: why it did not succeed, in one line.
         text: the whole message of a wait that did not succeed.
         evidence: the same facts as JSON values.
+        step: the steps of the test that it was in, outermost first.
     """
 
     id: str
@@ -105,6 +106,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     headline: str = ""
     text: str = ""
     evidence: dict[str, Any] = {}
+    step: str = ""
 
 
 class Explanation(msgspec.Struct, omit_defaults=True):
@@ -130,6 +132,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         shard: the shard of the run.
         worker: the worker of pytest-xdist.
         text: pytest's failure text.
+        recording: the file of its recording, relative to where pytest was started; empty for none.
     """
 
     __test__ = False
@@ -143,6 +146,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     shard: str = ""
     worker: str = ""
     text: str = ""
+    recording: str = ""
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):
@@ -195,6 +199,7 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
         retries=wait.retries,
         trouble=truncate_middle(wait.hide(wait.trouble), _MAX_LINE) if wait.trouble else "",
         inner=wait.inner,
+        step=truncate_middle(wait.hide(wait.step), _MAX_LINE),
         changes=[
             VerdictChange(round(change.at, 3), truncate_middle(wait.hide(change.text), _MAX_LINE))
             for change in (*timeline.first, *timeline.latest)

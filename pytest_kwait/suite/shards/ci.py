@@ -122,7 +122,7 @@ def _read_total(
         raise InvalidArgument(
             system.total,
             environ[system.total],
-            f"{system.index} is not set, so that nobody knows which of them this job is",
+            f"{system.index} is not set, so the number of this job is unknown",
             source_text,
         )
     if not (system.total and environ.get(system.total)):
@@ -132,7 +132,7 @@ def _read_total(
         raise InvalidArgument(
             system.index,
             environ[system.index],
-            f"{missing}, so that nobody knows of how many jobs; use auto/N",
+            f"{missing}, so the number of jobs is unknown; use auto/N",
             source_text,
         )
     jobs = _read_number(system.total, environ, source_text, "the number of jobs is at least 1")

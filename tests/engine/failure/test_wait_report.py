@@ -145,6 +145,32 @@ def test_everything_in_its_place() -> None:
     assert FULL.render() == TEXT
 
 
+def test_a_short_message_has_the_cause_the_first_pod_and_a_log() -> None:
+    findings = replace(FULL.findings, pods=FULL.findings.pods[:1])
+    message = replace(FULL, reason="pod sleepers-a: ErrImagePull", findings=findings).shorten(72)
+
+    assert (
+        "\n".join(message.lines)
+        == """\
+job ci-1/sleepers can no longer have 3 pods Running: pod sleepers-a:
+    ErrImagePull
+  limit     15m0s, ended after 7.3s (watch mode)
+  seen      2 Running, 1 Pending (ErrImagePull); 0 counted as succeeded
+            by the job
+  timeline  4 changes, at first: not found yet
+  pods
+    sleepers-a Pending on node-1
+      main: waiting: ErrImagePull: failed to pull and unpack ... server
+        message: insufficient_scope: authorization failed
+  log of sleepers-b/main, the run before this one
+    | connecting to db:5432
+    |  no [31m database
+  API error 503 ServiceUnavailable: busy (the last of 4)
+  try: kubectl --kubeconfig 'my kube' --context kind --namespace ci-1 describe pod/sleepers-a"""
+    )
+    assert message.omitted == ("message", "timeline", "warnings")
+
+
 def test_error_says_the_report() -> None:
     error = WaitFailed(report=FULL)
 
@@ -196,6 +222,12 @@ def test_lines_are_bounded_in_number_and_width() -> None:
         ),
     )
 
+    short = report.shorten(72, "WaitTimeout: ")
+    assert len(short.lines) <= 15
+    assert max(map(len, short.lines)) <= 72
+    assert short.lines[0].startswith("WaitTimeout: job")
+    assert short.omitted == ("message", "timeline", "pods", "warnings", "logs")
+
     lines = report.render().splitlines()
 
     assert max(map(len, lines)) == 92
@@ -240,6 +272,11 @@ def test_changes_to_and_fro_take_one_line(texts: str, shown: list[str]) -> None:
     assert not lines[first + len(shown)].startswith("     ")
 
 
+def more_pods(count: int) -> str:
+    more = f" (and {count} more pod{'s' if count > 1 else ''})" if count else ""
+    return f"final if it holds for 45s: pod a{more}: Unschedulable"
+
+
 def crash_loop(restarts: int) -> str:
     return f"final if it holds for 45s: pod a: CrashLoopBackOff: restarted {restarts} times"
 
@@ -263,6 +300,24 @@ def crash_loop(restarts: int) -> str:
             [
                 "0.0s  not ready",
                 *(f"{n}.0s  {crash_loop(n)}" for n in (1, 2, 3)),
+            ],
+        ),
+        (
+            ["not ready", *(crash_loop(n) for n in range(1, 6)), "ready"],
+            [
+                "0.0s  not ready",
+                f"1.0s  {crash_loop(1)}",
+                "... 3 more changes of its numbers ...",
+                f"5.0s  {crash_loop(5)}",
+                "6.0s  ready",
+            ],
+        ),
+        (
+            [more_pods(n) for n in range(4)],
+            [
+                f"0.0s  {more_pods(0)}",
+                "... 2 more changes of its numbers ...",
+                f"3.0s  {more_pods(3)}",
             ],
         ),
         (
@@ -294,6 +349,26 @@ def test_a_warning_that_repeats_the_headline_is_left_out() -> None:
     assert text[text.index("  warnings") : text.index("  try:")] == (
         "  warnings\n    2x Unhealthy (pod/web): probe failed\n    Odd (pod/web)\n"
     )
+
+
+def test_a_short_message_keeps_an_error_that_is_further_up_in_a_log() -> None:
+    written = ("start", "fatal: no route to host", "", "closing", "closed", "bye")
+    logs = (LogTail("a", "c", False, ()), LogTail("b", "c", False, written))
+    refused = LogTail("b", "operator", False, ("jobs is forbidden", "pods is forbidden"))
+    findings = Evidence("ci-1", logs=logs, refusals=(refused,))
+    report = WaitReport("pod web", "become ready", True, "x", 9.0, 9.0, "watch", findings=findings)
+
+    message = report.shorten(72)
+
+    assert message.lines[2:-1] == (
+        "  log of b/c",
+        "    | fatal: no route to host",
+        "    | closed",
+        "    | bye",
+        "  refused",
+        "    b/operator: jobs is forbidden",
+    )
+    assert message.omitted == ("logs", "refusals")
 
 
 def hint(*pods: PodReport, **reference: object) -> str:

@@ -384,7 +384,7 @@ def test_probes_that_the_server_refuses(
         (
             ("pod/web",),
             {},
-            "webhook='pod/web' is not valid: use validatingwebhookconfiguration/<name> or "
+            "target='pod/web' is not valid: use validatingwebhookconfiguration/<name> or "
             "mutatingwebhookconfiguration/<name>",
         ),
         (

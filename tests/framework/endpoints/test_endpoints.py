@@ -439,7 +439,7 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "wait_for_endpoint_count",
         (-1,),
-        "expected_count=-1 is not valid: use a whole number, 0 or more",
+        "count=-1 is not valid: use a whole number, 0 or more",
     ),
     (
         "wait_for_endpoint_pods",

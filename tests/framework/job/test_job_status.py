@@ -510,8 +510,8 @@ def test_a_job_deleted_while_a_condition_is_awaited(
 
 VALID = "Complete, Failed, FailureTarget, SuccessCriteriaMet, Suspended"
 BAD = [
-    ("wait_for_job_ready", (-1,), "ready=-1 is not valid: use a whole number, 0 or more"),
-    ("wait_for_job_ready", (True,), "ready=True is not valid: use a whole number, 0 or more"),
+    ("wait_for_job_ready", (-1,), "count=-1 is not valid: use a whole number, 0 or more"),
+    ("wait_for_job_ready", (True,), "count=True is not valid: use a whole number, 0 or more"),
     (
         "wait_for_job_condition",
         ("complete",),

@@ -5,16 +5,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait import wait
 from pytest_kwait.client.resource import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    NODES,
     PODS,
     REPLICATION_CONTROLLERS,
 )
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.node.minions import FakePodInfo, wait_for_pods_on_minions
+from pytest_kwait.framework.daemonset import (
+    check_daemon_pod_on_nodes,
+    check_present_on_nodes,
+    check_running_on_all_nodes,
+)
+from pytest_kwait.framework.node.minions import (
+    FakePodInfo,
+    pods_on_minions,
+    wait_for_pods_on_minions,
+)
+from pytest_kwait.framework.node.wait import check_ready_for_tests
 from tests.engine.fake_session import FakeSession, condition, pod
 
 if TYPE_CHECKING:
@@ -22,6 +34,8 @@ if TYPE_CHECKING:
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 WEB = {"app": "web"}
+NO_NODE = {"reason": "Unschedulable", "message": "0/1 nodes are available"}
+READY = [condition("Ready")]
 
 
 def web(name: str, node: str | None = "node-1", **parts: Any) -> Any:
@@ -504,3 +518,84 @@ def test_a_fake_can_forget() -> None:
     info.forget("node-1", "a")
     with pytest.raises(LookupError, match="node-1 does not know pod a"):
         info("node-1", {"metadata": {"name": "a"}})
+
+
+def test_the_condition_as_a_value(client: ApiClient, session: FakeSession) -> None:
+    info = FakePodInfo({"node-1": ["a"]})
+    session.put(REPLICATION_CONTROLLERS, rc(1))
+    arrived = pods_on_minions(client, "ci-1", "rc/web", pod_info=info)
+    assert repr(arrived) == "<replicationcontroller ci-1/web to have all pods on minions>"
+    assert session.requests == []
+
+    assert not arrived()
+    session.at(3, session.put, PODS, web("a"))
+    wait.poll_immediate(2, "1m", arrived, clock=session.clock)
+
+    assert session.clock.monotonic() == 4.0
+    assert info.asked == [("node-1", "a")]
+    assert arrived()
+
+
+def test_the_condition_is_false_after_a_passing_error(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, web("a"))
+    info = FakePodInfo({"node-1": "a"})
+    arrived = pods_on_minions(client, "ci-1", selector=WEB, pod_info=info)
+    session.fail("list", PODS, ApiError("busy", status=503, retry_after=30))
+
+    assert not arrived()
+    assert session.clock.monotonic() == 0.0
+    assert arrived()
+
+
+def test_the_condition_raises_what_is_final(client: ApiClient, session: FakeSession) -> None:
+    session.fail("list", PODS, ApiError("forbidden", status=403))
+    with pytest.raises(ApiError, match="forbidden"):
+        pods_on_minions(client, "ci-1", selector=WEB)()
+
+    session.put(PODS, web("a", None, conditions=[condition("PodScheduled", "False", **NO_NODE)]))
+    arrived = pods_on_minions(client, "ci-1", pods=["a"])
+    with pytest.raises(WaitFailed) as caught:
+        wait.poll_immediate(5, "2m", arrived, clock=session.clock)
+    assert reason(caught) == "pod a: Unschedulable: 0/1 nodes are available"
+    assert session.clock.monotonic() == 45.0
+
+
+def test_the_condition_of_no_pods(client: ApiClient, session: FakeSession) -> None:
+    assert pods_on_minions(client, "ci-1", pods=[])()
+    assert session.requests == []
+
+
+def test_bad_arguments_of_the_condition(client: ApiClient) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        pods_on_minions(client, "ci-1")
+    assert str(caught.value) == (
+        "arguments=[] is not valid: give exactly one of controller, selector and pods"
+    )
+
+
+def test_conditions_that_upstream_has_as_values(client: ApiClient, session: FakeSession) -> None:
+    session.put(
+        NODES, {"metadata": {"name": "node-1"}, "spec": {}, "status": {"conditions": READY}}
+    )
+    counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": 1}
+    agent: dict[str, Any] = {
+        "metadata": {"name": "agent", "uid": "uid-agent", "generation": 1},
+        "spec": {"selector": {"matchLabels": WEB}},
+        "status": {"observedGeneration": 1, **counts},
+    }
+    session.put(DAEMON_SETS, agent)
+    checks = [
+        check_running_on_all_nodes(client, "ci-1", "agent"),
+        check_daemon_pod_on_nodes(client, "ci-1", "agent", ["node-1"]),
+        check_present_on_nodes(client, "ci-1", "agent", 1),
+    ]
+
+    assert check_ready_for_tests(client)()
+    assert [check() for check in checks] == [False, False, False]
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": "uid-agent", "controller": True}
+    session.put(PODS, web("a", metadata={"ownerReferences": [owner]}, conditions=READY))
+    ready = {**agent["status"], "numberReady": 1, "numberAvailable": 1}
+    session.put(DAEMON_SETS, {**agent, "status": ready})
+    assert [check() for check in checks] == [True, True, True]

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.discovery import match_resource
-from pytest_kwait.client.resource import BUILT_IN, CONFIG_MAPS, JOBS, NODES, PODS, Resource
+from pytest_kwait.client.resource import (
+    BUILT_IN,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    Resource,
+)
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.objects.wait import wait_for
@@ -388,13 +397,82 @@ def test_an_unknown_kind_is_refused_at_once(client: ApiClient) -> None:
         wait_for(client, "ci-1", "gadget/g", "create")
 
 
-def test_a_kind_that_is_not_served_any_more_is_final(
-    client: ApiClient, session: FakeSession
+DELETED = "the CustomResourceDefinition widgets.example.com was deleted"
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("versions", "metadata", "reason"),
+    [
+        (None, {}, DELETED),
+        (
+            ["v1"],
+            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "the CustomResourceDefinition widgets.example.com is being deleted",
+        ),
+        (["v0"], {}, "the CustomResourceDefinition widgets.example.com no longer serves v1"),
+    ],
+    ids=["deleted", "going", "version"],
+)
+def test_a_deleted_definition_is_the_reason(
+    client: ApiClient,
+    session: FakeSession,
+    mode: Any,
+    versions: Any,
+    metadata: Any,
+    reason: str,
 ) -> None:
     session.fail("list", WIDGETS, ApiError("404 page not found", status=404))
+    if versions:
+        served = [{"name": each, "served": True} for each in versions]
+        named = {"name": "widgets.example.com", **metadata}
+        session.put(CUSTOM_RESOURCE_DEFINITIONS, {"metadata": named, "spec": {"versions": served}})
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "widget/w", "create", mode=mode)
+    assert caught.value.evidence["reason"] == reason
+
+
+def test_an_object_that_goes_with_its_definition(client: ApiClient, session: FakeSession) -> None:
+    session.put(WIDGETS, {"metadata": {"name": "w"}})
+
+    def delete() -> None:
+        session.fail("list", WIDGETS, ApiError("404 page not found", status=404))
+        session.drop(WIDGETS, "w")
+
+    session.at(1, delete)
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "widget/w", "condition=Ready")
+    assert caught.value.evidence["reason"] == f"the widget was deleted: {DELETED}"
+
+
+def test_a_deleted_object_of_a_definition_that_is_there(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(WIDGETS, {"metadata": {"name": "w"}})
+    session.at(1, session.drop, WIDGETS, "w")
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "widget/w", "condition=Ready")
+    assert caught.value.evidence["reason"] == "the widget was deleted"
+
+
+def test_a_built_in_kind_has_no_definition(client: ApiClient, session: FakeSession) -> None:
+    session.fail("list", LEASES, ApiError("404 page not found", status=404))
+    with pytest.raises(ApiError, match="404 page not found"):
+        wait_for(client, "ci-1", "lease/l", "create")
+
+
+@pytest.mark.parametrize("test", ["create", "delete"])
+def test_a_kind_that_is_not_served_any_more_is_final(
+    client: ApiClient, session: FakeSession, test: str
+) -> None:
+    session.fail("list", WIDGETS, ApiError("404 page not found", status=404))
+    if test == "create":
+        # Whether it was deleted cannot be read.
+        session.fail("get", CUSTOM_RESOURCE_DEFINITIONS, ApiError("no", status=403))
 
     with pytest.raises(ApiError, match="404 page not found"):
-        wait_for(client, "ci-1", "widget/w", "create")
+        wait_for(client, "ci-1", "widget/w", test)
 
 
 FORMS = (

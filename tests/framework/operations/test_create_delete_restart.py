@@ -12,10 +12,12 @@ from pytest_kwait.client.resource import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
     JOBS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    SERVICES,
     STATEFUL_SETS,
 )
 from pytest_kwait.engine.condition import Met, Pending
@@ -45,6 +47,51 @@ READY = {"phase": "Running", "conditions": [condition("Ready")]}
 @pytest.fixture
 def session() -> WritingSession:
     return WritingSession()
+
+
+UNCALLED = (
+    'Internal error occurred: failed calling webhook "guard.example.com": failed to call webhook: '
+    'Post "https://guard.ops.svc:443/?timeout=2s": connection refused'
+)
+
+
+def uncalled() -> ApiError:
+    return ApiError(UNCALLED, status=500, reason="InternalError")
+
+
+def test_a_creation_is_tried_again_once_its_webhook_may_be_called(
+    client: ApiClient, session: WritingSession
+) -> None:
+    """As upstream's CreatePodWithRetries repeats internal errors."""
+    ready = [{"addresses": ["10.0.0.9"], "conditions": {"ready": True}}]
+    labels = {"kubernetes.io/service-name": "guard"}
+    session.put(
+        ENDPOINT_SLICES, {"metadata": {"name": "guard-1", "labels": labels}, "endpoints": ready}
+    )
+    session.refuse(uncalled(), uncalled())
+    made = {"name": "a", "uid": "uid-made"}
+    session.then = lambda *_: session.put(PODS, {**POD, "metadata": made, "status": READY})
+
+    assert create_and_wait(client, "ci-1", POD)["metadata"]["name"] == "a"
+    assert [entry[0] for entry in session.written] == ["create"] * 3
+
+
+def test_a_creation_whose_webhook_is_down_fails_early(
+    client: ApiClient, session: WritingSession
+) -> None:
+    session.put(SERVICES, {"metadata": {"name": "guard"}, "spec": {"selector": {"app": "guard"}}})
+    session.refuse(*(uncalled() for _ in range(99)))
+
+    with pytest.raises(WaitFailed) as caught:
+        create_and_wait(client, "ci-1", POD, timeout="10m")
+
+    assert caught.value.args == (
+        "webhook guard.example.com can no longer be called: service ops/guard has no ready "
+        "endpoint: the service's selector app=guard matches no pod",
+    )
+    assert session.clock.monotonic() < 120
+    (note,) = caught.value.__notes__
+    assert "failed calling webhook" in note
 
 
 # Restarting

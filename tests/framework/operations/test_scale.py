@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
-CONFLICT = ApiError("somebody was faster", status=409, reason="Conflict")
+CONFLICT = ApiError("the object has been changed", status=409, reason="Conflict")
 WIDGETS = Resource(
     "example.com", "v1", "widgets", "Widget", True, subresources=frozenset({"scale"})
 )
@@ -178,7 +178,7 @@ def test_a_conflict_is_written_again(client: ApiClient, session: WritingSession)
 def test_conflicts_without_end(client: ApiClient, session: WritingSession) -> None:
     session.refuse(*[CONFLICT] * 9)
 
-    with pytest.raises(ApiError, match="somebody was faster"):
+    with pytest.raises(ApiError, match="the object has been changed"):
         scale(client, "ci-1", "rs/web", 0)
 
     assert len(session.written) == 5

@@ -187,7 +187,7 @@ def test_from_call_to_result(client: ApiClient, session: FakeSession, mode: Any)
     assert session.clock.monotonic() == 6.0
     kw.wait_for_service_deleted_with_finalizer(*first, mode=mode)
     assert session.clock.monotonic() == 8.0
-    assert kw.wait_for_service(*first, exist=False, mode=mode) is None
+    assert kw.wait_for_service(*first, present=False, mode=mode) is None
 
 
 @MODES
@@ -289,10 +289,10 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     (
         "wait_for_service_updated_with_finalizer",
         ("web", "yes"),
-        "has_finalizer='yes' is not valid: use True or False",
+        "present='yes' is not valid: use True or False",
     ),
     ("wait_for_service_deleted_with_finalizer", ("web", ""), "uid='' is not valid: use a text"),
-    ("wait_for_service", ("web", None), "exist=None is not valid: use True or False"),
+    ("wait_for_service", ("web", None), "present=None is not valid: use True or False"),
 ]
 
 

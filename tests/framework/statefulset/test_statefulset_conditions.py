@@ -75,8 +75,8 @@ def both(count: int) -> Any:
     return condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", count)
 
 
-def steps(pods_running: int, pods_ready: int) -> Any:
-    return condition_of(wait_for_stateful_set_running)("ci-1", "web", pods_running, pods_ready)
+def steps(count: int, ready_count: int) -> Any:
+    return condition_of(wait_for_stateful_set_running)("ci-1", "web", count, ready_count)
 
 
 def one(name: str) -> Any:
@@ -416,12 +416,12 @@ def test_ordinals(name: str, ordinal: int | None) -> None:
         (
             "wait_for_stateful_set_running",
             ("web", 1, 2),
-            "pods_ready=2 is not valid: use no more than pods_running, which is 1",
+            "ready_count=2 is not valid: use no more than count, which is 1",
         ),
         (
             "wait_for_stateful_set_running",
             ("web", -1, 0),
-            "pods_running=-1 is not valid: use a whole number, 0 or more",
+            "count=-1 is not valid: use a whole number, 0 or more",
         ),
         (
             "wait_for_stateful_set_running_and_ready",

@@ -18,7 +18,7 @@ from pytest_kwait.simulator.kubelet.volumes import make_container_files
 from tests.simulator.apiserver.conftest import read_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pytest_kwait.simulator.busybox.os.streams import Session
     from tests.simulator.apiserver.conftest import Served
@@ -73,6 +73,10 @@ class Kubelet:
     ) -> AsyncIterator[tuple[float, bytes]]:
         for line in self.lines:
             yield line
+
+    def container_logs(self) -> Iterator[Any]:
+        """No logs for recordings."""
+        return iter(())
 
     def start(self) -> None:
         """Start the container, in the server's thread."""

@@ -14,10 +14,12 @@ from pytest_kwait import wait
 from pytest_kwait.simulator.apiserver import faults_api
 from pytest_kwait.simulator.image_mapping import make_image_mapping
 from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.recording.journal import stop_recording
 from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from tests.simulator.apiserver.conftest import Served
@@ -268,6 +270,26 @@ def test_timing_is_readable_by_administrators(served: Served) -> None:
     }
     assert served.send("POST", "/kwait/v1/timing", {}).status == 405
     assert served.send("GET", "/kwait/v1/timing", token=POWERLESS).status == 403
+
+
+def test_a_history_is_recorded_for_administrators_of_the_machine(
+    served: Served, tmp_path: Path
+) -> None:
+    path, folder = "/kwait/v1/history", {"folder": str(tmp_path / "history")}
+    version = served.json("GET", "/version")["gitVersion"]
+    for _ in range(2):
+        answer = served.send("POST", path, folder)
+        assert (answer.status, answer.json()) == (200, {"version": version, "trouble": ""})
+    assert (tmp_path / "history" / "cluster.jsonl").exists()
+    assert served.send("GET", path).status == 405
+    assert served.send("POST", path, folder, token=POWERLESS).status == 403
+    refused = served.send("POST", path, {"folder": "here"})
+    assert (refused.status, refused.json()["message"]) == (
+        400,
+        "folder: 'here' is invalid: use an absolute path",
+    )
+    assert served.send("POST", path, [1]).json()["message"] == "a history is an object"
+    served.run(lambda: stop_recording(served.api))
 
 
 def _mapping(command: str) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_duplicate_fields_are_merged_and_reported() -> None:
     obj = DuplicateKeysObj([("bogus", 1), ("data", data), ("data", {"b": "3"})])
     clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
     assert clean["data"] == {"a": "2", "b": "3"}
-    assert list(decoded.complaints) == [
+    assert list(decoded.strict_errors) == [
         'unknown field "bogus"',
         'duplicate field "data.a"',
         'duplicate field "data"',
@@ -194,7 +194,7 @@ def test_no_more_than_a_hundred_complaints_are_named() -> None:
         {f"f{number}": 1 for number in range(120)},
         struct_of(kind.group, kind.version, kind.kind),
     )
-    assert len(decoded.complaints) == 100
+    assert len(decoded.strict_errors) == 100
 
 
 def test_empty_lists_that_are_always_written_are_null_as_stored() -> None:
@@ -349,12 +349,12 @@ def decode_schema(schema: dict[str, Any]) -> tuple[Any, list[str]]:
     decoder = Decoder(kind)
     spec = {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}
     clean = decoder.struct({"spec": spec}, struct_of(kind.group, kind.version, kind.kind))
-    return clean["spec"]["versions"][0]["schema"]["openAPIV3Schema"], list(decoder.complaints)
+    return clean["spec"]["versions"][0]["schema"]["openAPIV3Schema"], list(decoder.strict_errors)
 
 
 def test_unknown_fields_below_items_of_a_definition_are_dropped_unreported() -> None:
     odd = {"type": "string", "odd": 1, "maxLength": None}
-    schema, complaints = decode_schema(
+    schema, strict_errors = decode_schema(
         {
             "odd": 1,
             "items": {"properties": {"a": odd}},
@@ -369,7 +369,7 @@ def test_unknown_fields_below_items_of_a_definition_are_dropped_unreported() -> 
         "additionalItems": False,
         "dependencies": {"a": {"type": "string"}, "b": ["c", ""], "c": None},
     }
-    assert complaints == [
+    assert strict_errors == [
         'unknown field "spec.versions[0].schema.openAPIV3Schema.odd"',
     ]
 

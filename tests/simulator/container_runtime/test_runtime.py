@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import signal
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -931,6 +932,36 @@ def test_isolation_of_plain_processes(run_plain: Run) -> None:
         )
 
     run_plain(scenario)
+
+
+_REACH = """
+import errno, socket, sys
+with socket.socket() as client:
+    client.settimeout(10)
+    number = client.connect_ex(("127.0.0.1", int(sys.argv[1])))
+    print(errno.errorcode.get(number, "reached"))
+try:
+    socket.getaddrinfo("host.kwait.internal", 80)
+except socket.gaierror:
+    print("no such name")
+"""
+
+
+@pytest.mark.parametrize(("is_plain", "outcome"), [(True, "reached"), (False, "ECONNREFUSED")])
+def test_plain_processes_reach_the_machine(
+    run_isolated: Run, run_plain: Run, is_plain: bool, outcome: str
+) -> None:
+    """Without namespaces nothing restricts connections, and this machine has no name in pods."""
+
+    async def scenario(programs: Programs) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = str(server.getsockname()[1])
+            sandbox = await programs.create_sandbox()
+            program = programs.start(sandbox, PYTHON, "-c", _REACH, port)
+            assert await program.wait() == Exit(0)
+            assert program.stdout.split("\n")[:2] == [outcome, "no such name"]
+
+    (run_plain if is_plain else run_isolated)(scenario)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")

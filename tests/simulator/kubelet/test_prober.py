@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.simulator.clock import FAST
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
 Obj = dict[str, Any]
@@ -141,6 +142,54 @@ def test_a_late_server_makes_the_container_ready(cluster: Cluster) -> None:
     assert _run(cluster, script, 2.5, httpGet={"port": 8080})[0] is False
     cluster.run(4)
     assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+@pytest.mark.parametrize("field", ["readinessProbe", "startupProbe"])
+@pytest.mark.parametrize(
+    ("starts", "period", "ready_after"),
+    [
+        # Attempts at 0.1, 0.3, 0.7 s.
+        (0.5, 10, 0.8),
+        # The last attempt is that of the period's end; later periods have one each.
+        (0.75, 1, 1.1),
+        (1.05, 1, 2.1),
+    ],
+)
+def test_startup_and_readiness_are_tried_early_in_fast_time(
+    starts: float, period: int, ready_after: float, field: str
+) -> None:
+    cluster = Cluster(scale=FAST)
+    container = {field: {"periodSeconds": period, "httpGet": {"port": 8080}}}
+    script = f"sleep {starts}; {_SERVE}"
+    cluster.create("pods", "p", pod_spec("sh", "-c", script, container=container))
+    status: Obj = {}
+    while "running" not in status.get("state", {}):
+        cluster.run(0.01)
+        status = next(iter(cluster.get("pods", "p")["status"].get("containerStatuses") or ()), {})
+    cluster.run(ready_after - 0.2)
+    assert not cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+    cluster.run(0.2)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+def test_probes_keep_to_their_period_in_real_time(cluster: Cluster) -> None:
+    script = f"sleep 0.5; {_SERVE}"
+    assert _run(cluster, script, 9, periodSeconds=10, httpGet={"port": 8080})[0] is False
+    cluster.run(5)
+    assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+
+def test_early_attempts_that_fail_do_not_count() -> None:
+    cluster = Cluster(scale=FAST)
+    startup = {"periodSeconds": 2, "failureThreshold": 2, "tcpSocket": {"port": 9}}
+    spec = pod_spec("sleep", "99", container={"startupProbe": startup})
+    cluster.create("pods", "p", spec)
+    cluster.run(2)
+    told = [one for one in cluster.events("p") if one.startswith("Unhealthy")]
+    assert [one.partition(": ")[0] for one in told] == ["Unhealthy x1"]
+    assert not [one for one in cluster.events("p") if one.startswith("Killing")]
+    cluster.run(2)
+    assert [one for one in cluster.events("p") if one.startswith("Killing")]
 
 
 def test_a_failed_network_liveness_probe_restarts_the_container(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
@@ -425,6 +426,11 @@ def test_paths_of_the_program_stay_visible_below_private_folders(tmp_path: Path)
         pytest.skip("temporary files are not below /tmp")
     assert {str(tmp_path), str(venv), str(source), str(editable)} <= set(found)
     assert "/usr" not in found
+    later = tmp_path / "later"
+    later.mkdir()
+    (packages / "later.pth").write_text(f"{later}\n")
+    os.utime(packages, (1, 1))  # in another moment, however short the time between both is
+    assert str(later) in find_visible_paths(mapping)
 
 
 def test_a_resized_program_gets_its_new_limit(cluster: Cluster, runtime: FakeRuntime) -> None:

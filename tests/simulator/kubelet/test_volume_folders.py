@@ -13,6 +13,7 @@ from pytest_kwait.simulator.busybox.os.files import File, FileSystemError
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
 from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.kubelet import volume_folders
 from pytest_kwait.simulator.kubelet.environment import ContainerConfigError
 from pytest_kwait.simulator.kubelet.volume_folders import (
     PodVolumeFolders,
@@ -182,6 +183,17 @@ def test_sources_have_their_items_and_modes(api: SimulatedCluster, tmp_path: Pat
     assert (base / "all" / "p").read_bytes() == b"\xff\x00"
     assert (base / "all" / "labels").read_text() == 'a="b"'
     assert (_mode(base / "all" / "p"), _mode(base / "all" / "labels")) == (0o440, 0o444)
+
+
+def test_unchanged_files_are_not_read_again(
+    api: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "1"}}, "default")
+    pod = _pod({"name": "map", "configMap": {"name": "a"}})
+    folders = _folders(api, tmp_path)
+    assert folders.write(pod, _PLACES)
+    monkeypatch.delattr(volume_folders, "write_atomically")
+    assert not folders.write(pod, _PLACES)
 
 
 def test_a_changed_config_map_changes_its_files(api: SimulatedCluster, tmp_path: Path) -> None:

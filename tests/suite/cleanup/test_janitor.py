@@ -349,10 +349,14 @@ def test_own_sweep_keeps_objects_of_dead_workers_on_request(place: Place) -> Non
 
 
 def test_unlistable_kind_is_a_problem(place: Place) -> None:
-    place.lease("r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io,gone.v1.example.com")
+    lease = place.lease(
+        "r1", 100.0, kinds="priorityclasses.v1.scheduling.k8s.io,gone.v1.example.com"
+    )
     denied = ApiError("priorityclasses is forbidden", status=403, reason="Forbidden")
     place.transport.refuse("GET", PRIORITY_CLASSES.path(), denied)
     sweep = place.sweep()
+    # A janitor that may list it still needs the Lease.
+    assert LEASES.path("default", lease.partition("/")[2]) in place
     assert len(sweep.problems) == 1
     assert sweep.problems[0].startswith("priorityclasses.scheduling.k8s.io cannot be looked at: ")
     assert not sweep.is_clean

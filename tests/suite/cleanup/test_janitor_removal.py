@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.client.resource import CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, Resource
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.janitor import Leftover, _deletion_order
-from tests.suite.cleanup.test_janitor import Place
+from tests.suite.cleanup.test_janitor import _NOW, Place
 
 WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "X", False
@@ -70,6 +71,22 @@ def test_terminating_objects_are_not_deleted_again(place: Place) -> None:
     sweep = place.sweep()
     assert f"DELETE {path}" not in place.transport.requests
     assert f"is being deleted namespaces/{path.rpartition('/')[2]} (t)" in sweep.lines()
+
+
+def test_a_deletion_that_lasts_is_reported_with_what_holds_it(place: Place) -> None:
+    path = place.namespace("r1", place.lease("r1", 100.0))
+    place.transport.objects[path]["metadata"] |= {
+        "deletionTimestamp": format_time(_NOW - 119.0),
+        "finalizers": ["example.com/hold"],
+    }
+    assert place.sweep().stuck == []
+    place.transport.objects[path]["metadata"]["deletionTimestamp"] = format_time(_NOW - 300.0)
+    sweep = place.sweep()
+    assert sweep.stuck == [
+        f"namespaces/{path.rpartition('/')[2]} (t) is not gone 5m0s after its deletion was "
+        "requested: finalizers example.com/hold"
+    ]
+    assert sweep.stuck[0] in sweep.lines()
 
 
 def test_sweep_waits_for_deletions(place: Place) -> None:

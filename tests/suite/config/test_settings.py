@@ -89,6 +89,24 @@ def test_properties_return_the_defaults() -> None:
     assert list(settings.changed()) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "recorded"),
+    [
+        ({}, "never"),
+        ({"artifacts": "art"}, "failed"),
+        ({"artifacts": "art", "record": "always"}, "always"),
+        ({"artifacts": "art", "record": "never"}, "never"),
+        ({"record": "always"}, "never"),
+        ({"artifacts": "art", "record": "always", "cluster": "existing"}, "never"),
+        ({"artifacts": "art", "context": "staging"}, "never"),
+    ],
+)
+def test_failed_tests_are_recorded_on_an_embedded_cluster_with_a_folder(
+    given: dict[str, str], recorded: str
+) -> None:
+    assert Settings().merged(given, lambda _: "env").recorded == recorded
+
+
 def test_option_environment_and_ini_names_are_derived() -> None:
     definition = SETTING_DEFINITIONS["namespace_scope"]
     assert (definition.flag, definition.env, definition.ini) == (
@@ -114,12 +132,8 @@ def test_unknown_setting_error_suggests_similar_names() -> None:
     with pytest.raises(InvalidArgument) as caught:
         Settings().setting("pol")
     assert str(caught.value) == (
-        "setting='pol' is not valid: did you mean poll? the settings are cluster, kubeconfig, "
-        "context, allowed_contexts, timing, api_only, image, egress, poll, mode, fail_fast, "
-        "grace, timeout, stable_for, timeout_scale, namespace, namespace_scope, pod_security, "
-        "namespace_limit, namespace_rate, deletion_wait, keep, run_id, shard, "
-        "session_waits, allowed_not_ready_nodes, non_blocking_taints, min_startup_pods, "
-        "artifacts, heartbeat, janitor, report"
+        "setting='pol' is not valid: did you mean poll? the settings are "
+        f"{', '.join(SETTING_DEFINITIONS)}"
     )
     with pytest.raises(InvalidArgument, match="did you mean grace"):
         layer(Settings(), "flag", grce="2s")

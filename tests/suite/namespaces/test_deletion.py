@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.namespaces.namespaces import NamespaceDeletions
@@ -58,6 +59,11 @@ class World:
         self.ends[path] = end
         return made
 
+    def look(self, *numbers: int) -> list[str]:
+        client: Any = FakeClient(self.transport, self.clock)
+        going = {f"kwait-{number}": f"uid-{number}" for number in numbers}
+        return NamespaceDeletions(client, "r1", going).look()
+
     def wait(self, *numbers: int, limit: float = 10.0) -> list[str]:
         client: Any = FakeClient(self.transport, self.clock)
         going = {f"kwait-{number}": f"uid-{number}" for number in numbers}
@@ -110,7 +116,7 @@ def test_remaining_objects_and_finalizers_are_named() -> None:
         }
     assert world.wait(1) == [
         "1 namespace is not gone after 10s; the server is still deleting:",
-        "  kwait-1: configmap/held is held by finalizers example.com/hold, example.com/too; "
+        "  kwait-1 (t1): configmap/held is held by finalizers example.com/hold, example.com/too; "
         "deployment/going is being deleted; deployment/new is not being deleted",
     ]
 
@@ -121,8 +127,8 @@ def test_namespace_finalizers_and_conditions_are_reported() -> None:
     failure = "Discovery failed for some groups, 1 failing: metrics.k8s.io/v1beta1: stale"
     world.namespace(2, conditions=[_condition("NamespaceDeletionDiscoveryFailure", failure)])
     assert world.wait(1, 2)[1:] == [
-        "  kwait-1: being deleted: held by its own finalizers example.com/whole",
-        f"  kwait-2: being deleted: its kinds cannot be discovered: {failure}",
+        "  kwait-1 (t1): being deleted: held by its own finalizers example.com/whole",
+        f"  kwait-2 (t2): being deleted: its kinds cannot be discovered: {failure}",
     ]
 
 
@@ -132,7 +138,7 @@ def test_many_remaining_objects_are_counted() -> None:
         world.namespace(number)
     lines = world.wait(*range(8))
     assert lines[0] == "8 namespaces are not gone after 10s; the server is still deleting:"
-    assert lines[5:] == ["  kwait-4: being deleted", "  and 3 more"]
+    assert lines[5:] == ["  kwait-4 (t4): being deleted", "  and 3 more"]
 
 
 def test_forbidden_list_falls_back_to_gets() -> None:
@@ -176,5 +182,38 @@ def test_limit_during_a_request_reports_the_last_state(
     monkeypatch.setattr(world.transport, "send", slow)
     assert world.wait(1, limit=3.6) == [
         "1 namespace is not gone after 3.6s; the server is still deleting:",
-        "  kwait-1: being deleted",
+        "  kwait-1 (t1): being deleted",
     ]
+
+
+_STILL = (
+    "still being deleted; later runs and `kwait janitor` report what stays "
+    "(--kwait-deletion-wait waits)"
+)
+
+
+def test_a_look_counts_fresh_deletions_and_describes_late_ones() -> None:
+    world = World()
+    started = world.clock.time()
+    for number, age in ((1, 59.0), (2, 5.0), (3, 61.0)):
+        world.namespace(number)["metadata"]["deletionTimestamp"] = format_time(started - age)
+    assert world.look(1, 2, 3, 4) == [
+        f"2 namespaces are {_STILL}",
+        "1 namespace is not gone after 1m0s; the server is still deleting:",
+        "  kwait-3 (t3): being deleted",
+    ]
+    assert world.clock.monotonic() == 0
+
+
+def test_a_look_at_namespaces_that_are_gone_is_silent() -> None:
+    world = World()
+    assert world.look(1) == []
+    assert world.transport.requests == [f"GET {_PATH}"]
+
+
+def test_a_look_that_fails_is_reported() -> None:
+    world = World()
+    broken = ApiError("no", status=400, reason="BadRequest", method="GET", path=_PATH)
+    world.transport.refuse("GET", _PATH, broken)
+    [line] = world.look(1)
+    assert line.startswith("whether 1 namespace is gone cannot be seen: ")

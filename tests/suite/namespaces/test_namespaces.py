@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,34 @@ def namespaces(transport: FakeTransport, **timeouts: float) -> Namespaces:
     return Namespaces(client, Timeouts().merged(timeouts))
 
 
-def test_name_contains_run_worker_and_test() -> None:
-    assert re.fullmatch(r"kwait-r7k2m9-gw0-test-scale-a-b-[0-9a-f]{8}", _OWNER.name)
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("test_scale[a/b]", "t-scale-a-b"),
+        ("e2e/jobs/test_workers.py", "t-workers"),
+        ("TestScale", "t-scale"),
+        ("test", "t"),
+        ("peer test_policy", "t-peer-test-policy"),
+        ("w" * 40, "t-" + "w" * 32),
+    ],
+)
+def test_name_is_short_and_says_what_is_tested(title: str, shown: str) -> None:
+    owner = Owner("r1", "tests/x.py::x", title)
+    assert re.fullmatch(f"{shown}-[bcdfghjklmnpqrstvwxz2456789]{{5}}", owner.name)
 
 
-def test_attempt_and_shard_are_in_the_name() -> None:
-    owner = Owner("r1", "x", "t", shard="2/4", attempt=3)
-    assert re.fullmatch(r"kwait-r1-2-4-t-3-[0-9a-f]{8}", owner.name)
+def test_names_of_runs_shards_workers_tests_and_attempts_differ() -> None:
+    owner = Owner("r1", "x", "t")
+    changes: list[dict[str, Any]] = [
+        {"run": "r2"},
+        {"shard": "2/4"},
+        {"worker": "gw1"},
+        {"test": "y"},
+        {"attempt": 2},
+        {"nonce": "n"},
+    ]
+    names = {owner.name, *(dataclasses.replace(owner, **change).name for change in changes)}
+    assert len(names) == 7
 
 
 @pytest.mark.parametrize("title", ["t" * 300, "", "…", "test_[é-ü]", "-".join("x" * 40), "A" * 63])
@@ -184,7 +206,7 @@ def test_missing_service_account_is_reported_before_the_test_timeout() -> None:
     with pytest.raises(WaitTimeout) as caught:
         hurried(transport).make(_OWNER, _POLL)
     assert str(caught.value).splitlines()[0] == (
-        "serviceaccount default did not get created within 500ms: not found yet"
+        f"serviceaccount {_OWNER.name}/default did not get created within 500ms: not found yet"
     )
     assert caught.value.__notes__ == [
         f"its limit of 2m0s {_CUT}",
@@ -238,7 +260,7 @@ def test_existing_foreign_namespace_is_not_used() -> None:
     taken = namespaces(transport).make(_OWNER, _POLL)
     made = namespaces(transport)
     name = made.make(_OWNER, _POLL)
-    assert re.fullmatch(r"kwait-r7k2m9-gw0-test-scale-a-b-[0-9a-f]{8}", name)
+    assert re.fullmatch(r"t-scale-a-b-[b-z2-9]{5}", name)
     assert name != taken
     notes = transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["annotations"]
     assert notes["pytest-kwait/test"] == _OWNER.test
@@ -349,7 +371,7 @@ def test_pod_security_levels_are_labels_and_reserved_labels_are_refused() -> Non
     assert labels[1]["pod-security.kubernetes.io/enforce"] == "privileged"
     assert "pod-security.kubernetes.io/enforce-version" not in labels[1]
     assert labels[1]["pytest-kwait/owner"] == labels[0]["pytest-kwait/owner"]
-    assert re.fullmatch(r"kwait-r7k2m9-gw0-peer-test-scale-a-b-[0-9a-f]{8}", second)
+    assert re.fullmatch(r"t-peer-test-scale-a-b-[b-z2-9]{5}", second)
 
 
 class _Quota:

@@ -51,6 +51,16 @@ def test_a_page_has_every_wait_and_its_notes() -> None:
     ]
 
 
+def test_waits_in_a_page_have_their_steps() -> None:
+    told = data(render_page(night(4, steps=True)))
+    assert [told["texts"][wait[14]] for wait in told["waits"]] == [
+        "create the shop",
+        "create the shop > scale it",
+        "create the shop",
+        "check it",
+    ]
+
+
 def test_evidence_in_a_page_is_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(files, "MAX_PAGE_EVIDENCE", 6000)
     told = data(render_page(night(400)))

@@ -85,19 +85,19 @@ def _asked(name: str, given: str = "auto") -> str:
             {"CI_NODE_INDEX": "2"},
             "auto",
             f"CI_NODE_INDEX='2' {_asked('GitLab')} is not valid: CI_NODE_TOTAL is not set, so "
-            "that nobody knows of how many jobs; use auto/N",
+            "the number of jobs is unknown; use auto/N",
         ),
         (
             {"CI_NODE_TOTAL": "4"},
             "auto",
             f"CI_NODE_TOTAL='4' {_asked('GitLab')} is not valid: CI_NODE_INDEX is not set, so "
-            "that nobody knows which of them this job is",
+            "the number of this job is unknown",
         ),
         (
             _JOB,
             "auto",
             f"JOB_COMPLETION_INDEX='0' {_asked('Kubernetes Indexed Job')} is not valid: it knows "
-            "no total, so that nobody knows of how many jobs; use auto/N",
+            "no total, so the number of jobs is unknown; use auto/N",
         ),
         (
             {"JOB_COMPLETION_INDEX": "5"},

@@ -156,7 +156,7 @@ def _patch(
     before = to_version(kind, entry.obj)
     result = apply_patch(media, before, data, kind)
     if caller.field_validation != "Ignore":
-        caller.complaints = _repeated_fields(media, data)
+        caller.strict_errors = _repeated_fields(media, data)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):
         _decode_result(api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None)

@@ -28,7 +28,7 @@ const waits = raw.waits.map((row, index) => {
     index, run: row[0], worker: text(1), test: text(2), subject: text(3), goal: text(4),
     start: row[5], ms: row[6] || 0, outcome: text(7), changes,
     retries: row[9] || 0, trouble: text(10), headline: text(11),
-    inner: Boolean(row[12]), leftOut: row[13] || 0,
+    inner: Boolean(row[12]), leftOut: row[13] || 0, step: text(14),
     bad: text(7) !== 'met', evidence: raw.evidence[index] || null,
   };
 });
@@ -39,15 +39,16 @@ function testOf(run, name) {
   const key = `${run}\n${name}`;
   if (!tests.has(key)) {
     tests.set(key, {
-      run, name, worker: '', outcome: '', ms: 0, text: '', waited: 0, count: 0, waits: [], bad: false,
+      run, name, worker: '', outcome: '', ms: 0, text: '', recording: '', waited: 0, count: 0, waits: [], bad: false,
     });
   }
   return tests.get(key);
 }
-for (const [run, worker, name, outcome, ms, text] of raw.tests) {
+for (const [run, worker, name, outcome, ms, text, recording] of raw.tests) {
   const test = testOf(run, raw.texts[name]);
   Object.assign(test, {
     worker: raw.texts[worker], outcome: raw.texts[outcome], ms: test.ms + ms, text: raw.texts[text],
+    recording: raw.texts[recording || 0],
   });
   test.bad = BAD_TESTS.has(test.outcome);
 }
@@ -57,6 +58,35 @@ for (const wait of waits) {
   test.waits.push(wait);
   test.worker = test.worker || wait.worker;
   if (!wait.inner) { test.waited += wait.ms; test.count += 1; }
+}
+// Steps of tests, outer ones first: each from the beginning of its first wait to the end of its last.
+const steps = [];
+{
+  const open = new Map();
+  for (const wait of [...waits].sort((a, b) => a.start - b.start)) {
+    if (!wait.test) continue;
+    const key = `${wait.run}\n${wait.worker}\n${wait.test}`;
+    const around = open.get(key) || [];
+    const names = wait.step ? wait.step.split(' > ') : [];
+    let same = 0;
+    while (same < names.length && around[same] && around[same].name === names[same]) same += 1;
+    around.length = same;
+    for (let depth = same; depth < names.length; depth += 1) {
+      const step = {
+        name: names[depth], path: names.slice(0, depth + 1).join(' > '), depth,
+        run: wait.run, worker: wait.worker, test: wait.test,
+        start: wait.start, end: wait.start, waits: [], bad: false,
+      };
+      steps.push(step);
+      around.push(step);
+    }
+    for (const step of around) {
+      step.end = Math.max(step.end, wait.start + wait.ms);
+      step.waits.push(wait);
+      step.bad = step.bad || wait.bad;
+    }
+    open.set(key, around);
+  }
 }
 // Of a test whose worker was killed, pytest knows the beginning alone.
 for (const test of tests.values()) test.ms = Math.max(test.ms, Math.min(test.waited, test.outcome === 'crashed' ? Infinity : 0));

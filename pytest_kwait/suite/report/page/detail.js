@@ -55,6 +55,8 @@ class Detail {
         ['Took', duration(wait.ms) + (known.limit_seconds ? ` of ${duration(known.limit_seconds * 1000)}` : '')],
         ['Began', `${clockTime(wait.start, 23)} UTC`],
         ['Test', test ? h('button', { type: 'button', class: 'link', onclick: () => this.show(test) }, wait.test) : 'outside of every test'],
+        ['Step', wait.step],
+        ['See it again', test && replay(test)],
         ['Where', place(wait)],
         ['There at the end', known.seen],
         ['Retries', wait.retries ? `${wait.retries}` : ''],
@@ -86,6 +88,7 @@ class Detail {
         ['Test', test.name],
         ['Where', place(test)],
         ['Took', duration(test.ms)],
+        ['See it again', replay(test)],
         ['Of it, waiting', `${duration(test.waited)} in ${counted(test.count, 'wait', 'waits')}`],
       ]),
       test.waits.length && h('section', {}, h('h3', {}, 'Its waits'), h('ol', { class: 'plain' }, test.waits.map((wait) => h('li', {},
@@ -99,6 +102,11 @@ class Detail {
 
 function facts(pairs) {
   return h('dl', { class: 'facts' }, pairs.filter(([, value]) => value).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+}
+
+// Without a link: a browser cannot open a recording, and the page may be elsewhere.
+function replay(test) {
+  return test.recording && h('code', {}, `kwait replay ${test.recording}`);
 }
 
 function block(text) {

@@ -40,7 +40,8 @@ function awaited(wait) {
 const colours = {};
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ['met', 'failed-early', 'late', 'error', 'cut', 'ink', 'muted', 'line', 'lane', 'focus']) {
+  for (const name of ['met', 'failed-early', 'late', 'error', 'cut', 'ink', 'muted', 'line', 'lane', 'focus',
+    'cut-back', 'failed-early-back', 'failed-early-ink']) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
 }

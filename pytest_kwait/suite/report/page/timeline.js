@@ -1,5 +1,7 @@
-// Every wait as a bar in the lane of its worker. The table of waits below has the same as text.
+// Every wait as a bar in the lane of its worker, and every step as a band in the lane below.
+// The table of waits has the same as text.
 const BAR = 12;
+const BAND = 18;
 const AXIS = 24;
 const LANE_GAP = 8;
 const DEEPEST = 4;
@@ -16,20 +18,39 @@ function lanesOf(aligned) {
     let row = lane.rows.findIndex((end) => end <= start);
     if (row < 0) row = lane.rows.length < DEEPEST ? lane.rows.length : DEEPEST - 1;
     lane.rows[row] = Math.max(lane.rows[row] || 0, start + wait.ms);
-    lane.bars.push({ wait, start, end: start + wait.ms, row });
+    lane.bars.push({ wait, start, end: start + wait.ms, row, bad: wait.bad });
+  }
+  for (const step of steps) {
+    const key = `${step.run}\n${step.worker}\nsteps`;
+    if (!lanes.has(key)) lanes.set(key, { run: step.run, worker: step.worker, steps: true, rows: [], bars: [] });
+    const lane = lanes.get(key);
+    const run = runs[step.run];
+    const shift = aligned && run ? (run.started - raw.base) * 1000 : 0;
+    const row = Math.min(step.depth, DEEPEST - 1);
+    while (lane.rows.length <= row) lane.rows.push(0);
+    const { start, end, bad } = step;
+    lane.bars.push({ step, start: start - shift, end: end - shift, row, bad });
   }
   const sorted = [...lanes.values()].sort((a, b) => a.run - b.run
-    || a.worker.localeCompare(b.worker, 'en', { numeric: true }));
+    || a.worker.localeCompare(b.worker, 'en', { numeric: true }) || Boolean(a.steps) - Boolean(b.steps));
   let top = AXIS;
   for (const lane of sorted) {
     const run = runs[lane.run];
     const who = runs.length > 1 ? (run && (run.shard || run.name)) || '?' : '';
-    lane.label = [who, lane.worker || (who ? '' : 'waits')].filter(Boolean).join(' ');
+    const worker = lane.worker || (who ? '' : 'waits');
+    lane.label = lane.steps && !lane.worker ? [who, 'steps'].filter(Boolean).join(' ')
+      : [who, worker, lane.steps && 'steps'].filter(Boolean).join(' ');
     lane.top = top;
-    lane.height = lane.rows.length * (BAR + 2) + LANE_GAP;
+    lane.rise = lane.steps ? BAND : BAR;
+    lane.height = lane.rows.length * (lane.rise + 2) + LANE_GAP;
     top += lane.height;
   }
   return { lanes: sorted, height: top + 4 };
+}
+
+// Of a step, the wait that tells most of it.
+function waitOf(bar) {
+  return bar.wait || bar.step.waits.find((wait) => wait.bad) || bar.step.waits[0];
 }
 
 class Timeline {
@@ -43,7 +64,7 @@ class Timeline {
     this.box = h('div', {
       class: 'timeline', tabindex: '0', role: 'application', id: 'timeline',
       'aria-label': 'Timeline of waits. Arrow keys go from wait to wait and from lane to lane, '
-        + 'Enter opens one, plus and minus zoom. The table of waits below has the same as text.',
+        + 'Enter opens one, plus and minus zoom. Steps of tests are lanes of their own. The table of waits below has the same as text.',
       onkeydown: (event) => this.key(event),
       onfocus: () => { if (!this.current && this.lanes.length) this.go(0, 0); },
       onblur: () => this.rest(),
@@ -121,7 +142,7 @@ class Timeline {
     // What did not come true is drawn last, so that nothing hides it.
     for (const bad of [false, true]) {
       for (const lane of this.lanes) {
-        for (const bar of lane.bars) if (bar.wait.bad === bad) this.bar(pen, lane, bar);
+        for (const bar of lane.bars) if (bar.bad === bad) this.bar(pen, lane, bar);
       }
     }
     if (this.current) this.bar(pen, this.current.lane, this.current.bar, true);
@@ -136,20 +157,46 @@ class Timeline {
   bar(pen, lane, bar, marked = false) {
     if (bar.end < this.from || bar.start > this.to) return;
     const x = this.x(bar.start);
-    const least = bar.wait.bad ? 3 : 1.5;
+    const least = bar.bad ? 3 : 1.5;
     const width = Math.max(this.x(bar.end) - x - 0.5, least);
-    const y = lane.top + LANE_GAP / 2 + bar.row * (BAR + 2);
+    const y = lane.top + LANE_GAP / 2 + bar.row * (lane.rise + 2);
+    if (bar.step) {
+      this.band(pen, bar, x, y, width);
+      if (marked) this.frame(pen, x, y, width, lane.rise);
+      return;
+    }
     pen.fillStyle = colours[(OUTCOMES[bar.wait.outcome] || { style: 'cut' }).style];
-    pen.globalAlpha = bar.wait.bad || marked ? 1 : 0.75;
+    pen.globalAlpha = bar.bad || marked ? 1 : 0.75;
     // Without colours, too, one sees what did not come true: it is taller.
-    const inset = bar.wait.bad ? 0 : 3;
+    const inset = bar.bad ? 0 : 3;
     pen.fillRect(x, y + inset, width, BAR - 2 * inset);
     pen.globalAlpha = 1;
-    if (marked) {
-      pen.strokeStyle = colours.focus;
-      pen.lineWidth = 2;
-      pen.strokeRect(x - 2, y - 1, width + 4, BAR + 2);
-    }
+    if (marked) this.frame(pen, x, y, width, lane.rise);
+  }
+
+  frame(pen, x, y, width, height) {
+    pen.strokeStyle = colours.focus;
+    pen.lineWidth = 2;
+    pen.strokeRect(x - 2, y - 1, width + 4, height + 2);
+  }
+
+  band(pen, bar, x, y, width) {
+    pen.fillStyle = colours[bar.bad ? 'failed-early-back' : 'cut-back'];
+    pen.fillRect(x, y, width, BAND);
+    pen.fillStyle = colours[bar.bad ? 'failed-early' : 'cut'];
+    pen.fillRect(x, y, Math.min(width, 3), BAND);
+    // The name stays in sight while a part of the band is.
+    const left = Math.max(x, this.gutter) + 7;
+    const room = x + width - left - 4;
+    if (room < 20) return;
+    pen.save();
+    pen.beginPath();
+    pen.rect(left, y, room, BAND);
+    pen.clip();
+    pen.fillStyle = colours[bar.bad ? 'failed-early-ink' : 'ink'];
+    pen.textBaseline = 'middle';
+    pen.fillText(`${bar.bad ? '✕ ' : ''}${bar.step.name}`, left, y + BAND / 2 + 1);
+    pen.restore();
   }
 
   ticks(pen) {
@@ -179,10 +226,10 @@ class Timeline {
     for (const bar of lane.bars) {
       const left = this.x(bar.start);
       const right = Math.max(this.x(bar.end), left + 2);
-      const top = lane.top + LANE_GAP / 2 + bar.row * (BAR + 2);
-      const away = Math.max(left - x, x - right, 0) + Math.max(top - y, y - top - BAR, 0);
+      const top = lane.top + LANE_GAP / 2 + bar.row * (lane.rise + 2);
+      const away = Math.max(left - x, x - right, 0) + Math.max(top - y, y - top - lane.rise, 0);
       // Of what lies on top of each other, the one that is seen.
-      const rank = away - (bar.wait.bad ? 0.5 : 0);
+      const rank = away - (bar.bad ? 0.5 : 0);
       if (away <= 5 && (!best || rank < best.rank)) best = { lane, bar, rank };
     }
     return best;
@@ -204,7 +251,7 @@ class Timeline {
       const moved = this.dragged && this.dragged.moved;
       this.dragged = null;
       const found = moved ? null : this.find(event.offsetX, event.offsetY);
-      if (found) { this.mark(found); this.open(found.bar.wait); }
+      if (found) { this.mark(found); this.open(waitOf(found.bar)); }
     };
     window.addEventListener('pointerup', drop);
     window.addEventListener('pointercancel', drop);
@@ -242,8 +289,8 @@ class Timeline {
       '=': () => this.zoom(0.5),
       '-': () => this.zoom(2),
       0: () => this.whole(),
-      Enter: () => this.current && this.open(this.current.bar.wait),
-      ' ': () => this.current && this.open(this.current.bar.wait),
+      Enter: () => this.current && this.open(waitOf(this.current.bar)),
+      ' ': () => this.current && this.open(waitOf(this.current.bar)),
       Escape: () => this.rest(),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -270,7 +317,12 @@ class Timeline {
       this.to = this.from + width;
     }
     this.mark({ lane, bar });
-    const { wait } = bar;
+    const { wait, step } = bar;
+    if (step) {
+      this.spoken.textContent = `${lane.label}: ${step.path}, ${counted(step.waits.length, 'wait', 'waits')} in `
+        + `${duration(bar.end - bar.start)}${step.bad ? ', not all met' : ''}. ${step.test}`;
+      return;
+    }
     this.spoken.textContent = `${lane.label}: ${wait.subject} to ${wait.goal}, ${wait.outcome} after `
       + `${duration(wait.ms)}. ${wait.headline || seen(wait)}`;
   }
@@ -282,8 +334,14 @@ class Timeline {
     this.tip.hidden = !found;
     this.draw();
     if (!found) return;
-    const { wait } = found.bar;
-    this.tip.replaceChildren(
+    const { wait, step } = found.bar;
+    if (step) {
+      this.tip.replaceChildren(
+        h('div', {}, h('b', {}, step.path)),
+        h('div', { class: 'muted' }, `${counted(step.waits.length, 'wait', 'waits')} in ${duration(step.end - step.start)}`
+          + `${step.bad ? ', not all met' : ''}`),
+        h('div', { class: 'muted' }, step.test));
+    } else this.tip.replaceChildren(
       h('div', {}, badge(wait.outcome), ` after ${duration(wait.ms)}`),
       h('div', {}, awaited(wait)),
       h('div', { class: 'muted' }, `seen: ${seen(wait)}`),

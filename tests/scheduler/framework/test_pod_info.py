@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.scheduler.framework.resource_requests import (
+from pytest_kwait.scheduler.framework.pod_info import (
     PodRequests,
     has_port_conflict,
     list_host_ports,

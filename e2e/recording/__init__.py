@@ -1,0 +1,1 @@
+"""Recordings of failed tests, and their replay to kubectl and to waits."""

@@ -1,0 +1,200 @@
+"""A replay shows what kubectl answered when the test failed, and what a killed run has left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.kubectl.script import find_kubectl
+from e2e.inner_runs import begin, run
+from e2e.recording.answers import QUESTIONS, without_ages
+from pytest_kwait.simulator.recording.files import read_recording
+from pytest_kwait.wait import poll_immediate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+KUBECTL, MISSING = find_kubectl()
+KWAIT = [
+    sys.executable,
+    "-P",
+    "-c",
+    "import sys; from pytest_kwait.cli import main; sys.exit(main())",
+]
+
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason=MISSING or "kubectl")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes of their own import this package's suites, and find kubectl."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    if KUBECTL is not None:
+        monkeypatch.setenv("PATH", str(Path(KUBECTL).parent), prepend=os.pathsep)
+
+
+@contextmanager
+def replay(file: Path, folder: Path, *options: str) -> Iterator[Path]:
+    """Serve a recording; yield the kubeconfig."""
+    kubeconfig = folder / "replayed"
+    command = [*KWAIT, "replay", str(file), "--kubeconfig", str(kubeconfig), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"export KUBECONFIG={kubeconfig}\n"
+            yield kubeconfig
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+    assert not kubeconfig.exists()
+
+
+def ask(kubeconfig: Path, *question: str) -> subprocess.CompletedProcess[str]:
+    """Ask kubectl."""
+    command = [str(KUBECTL), "--kubeconfig", str(kubeconfig), *question]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def recordings(artifacts: Path) -> dict[str, Path]:
+    """Return the recordings of a run's tests by id."""
+    found = sorted(artifacts.glob("*/recording.jsonl.gz"))
+    return {read_recording(path).header.test: path for path in found}
+
+
+@pytest.mark.parametrize(
+    "group",
+    ["failing", "lasting", pytest.param("looping", marks=pytest.mark.kwait_slow)],
+)
+def test_kubectl_answers_as_it_did_when_the_test_failed(tmp_path: Path, group: str) -> None:
+    """For each way in which pods and jobs of `failing_fast` fail."""
+    suite = (Path(__file__).parent / "failing_suite.py").read_text(encoding="utf-8")
+    artifacts = tmp_path / "artifacts"
+    status, said = run(
+        tmp_path, None, suite, f"--kwait-artifacts={artifacts}", f"-k={group}", "-p", "no:xdist"
+    )
+    assert status == 1, said
+    told = json.loads((tmp_path / f"{group}.json").read_text(encoding="utf-8"))
+    (file,) = recordings(artifacts).values()
+    moment = told["moment"] - read_recording(file).header.started
+
+    with replay(file, tmp_path, f"--at={moment:.6f}s") as kubeconfig:
+        seen = [without_ages(ask(kubeconfig, *question).stdout) for question in QUESTIONS]
+
+    assert f"kwait replay {file.relative_to(tmp_path)}" in said
+    for was, now in zip(told["answers"], seen, strict=True):
+        assert now.splitlines() == was.splitlines()
+
+
+SUITE = """
+import pytest
+
+def test_logs(kwait):
+    kwait.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"},
+                  "stringData": {"password": "open-sesame-42"}})
+    kwait.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "teller"},
+                  "spec": {"restartPolicy": "Never", "containers": [{"name": "main",
+                           "image": "busybox:1.36", "command": ["sh", "-c",
+                           "echo first; echo open-sesame-42; sleep 1; echo last; exit 3"]}]}})
+    with kwait.step("await the teller"):
+        kwait.wait_for_pod_success("teller")
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recording of a test whose pod fails after a second."""
+    folder = tmp_path_factory.mktemp("recorded")
+    status, said = run(folder, None, SUITE, f"--kwait-artifacts={folder}", "-p", "no:xdist")
+    assert status == 1, said
+    (file,) = recordings(folder).values()
+    return file
+
+
+def test_a_recording_is_read_only_and_has_no_secrets(recorded: Path, tmp_path: Path) -> None:
+    """Logs are those of the time that is shown."""
+    with replay(recorded, tmp_path) as kubeconfig:
+        assert ask(kubeconfig, "logs", "teller").stdout == "first\n(hidden)\nlast\n"
+        secret = ask(kubeconfig, "get", "secret", "db", "-o", "jsonpath={.data}").stdout
+        writes = [
+            ask(kubeconfig, *write).stderr
+            for write in (
+                ("delete", "pod", "teller"),
+                ("label", "pod", "teller", "a=b"),
+                ("create", "configmap", "more"),
+            )
+        ]
+    refusal = "this is a recording of test_suite.py::test_logs: it can be read, not changed"
+    assert json.loads(secret) == {"password": ""}
+    assert [(text.count("\n"), refusal in text) for text in writes] == [(1, True)] * 3
+
+
+def test_a_recording_plays(recorded: Path, tmp_path: Path) -> None:
+    """Watches see the changes, and followed logs their lines, as they happened."""
+    with replay(recorded, tmp_path, "--play", "--speed=0.5") as kubeconfig:
+        poll_immediate(0.1, 30, lambda: ask(kubeconfig, "get", "pod", "teller").returncode == 0)
+        form = "jsonpath={.status.phase}{'\\n'}"
+        watch = ask(
+            kubeconfig, "get", "pod", "teller", "-o", form, "-w", "--request-timeout=8s"
+        ).stdout.split()
+    assert list(dict.fromkeys(watch))[-1] == "Failed"
+
+
+def test_a_timeline_tells_changes_steps_and_verdicts(recorded: Path) -> None:
+    """In the order of time."""
+    command = [*KWAIT, "replay", str(recorded), "--timeline"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    parts = (
+        "pods/teller created",
+        "step await the teller",
+        "to succeed",
+        "failed early",
+        "failure in call: pod ",
+    )
+    places = [said.find(part) for part in parts]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_a_wait_runs_again_in_virtual_time(recorded: Path) -> None:
+    """As in the test, and with another condition."""
+    command = [*KWAIT, "replay", str(recorded), "--wait"]
+    told = [
+        subprocess.run([*command, call], capture_output=True, text=True, check=False, timeout=60)
+        for call in ("wait_for_pod_success('teller')", "wait_for_pod_running('teller')")
+    ]
+    assert [each.returncode for each in told] == [1, 0], told
+    assert "failed early: pod " in told[0].stdout.splitlines()[-1]
+    assert "exit code 3" in told[0].stdout.splitlines()[-1]
+
+
+def test_a_killed_run_leaves_its_history(tmp_path: Path) -> None:
+    """Up to its last second, also where its cluster was killed with it."""
+    suite = SUITE.replace("last; exit 3", "last; sleep 600")
+    artifacts = tmp_path / "artifacts"
+    process = begin(tmp_path, None, suite, f"--kwait-artifacts={artifacts}", "-p", "no:xdist")
+    try:
+        poll_immediate(
+            0.1, 60, lambda: any('"text":"last' in text for text in _journals(artifacts))
+        )
+    finally:
+        process.kill()
+        process.communicate()
+    (history,) = artifacts.glob("history-*")
+    poll_immediate(0.1, 30, lambda: bool(list(history.glob("namespaces/*.jsonl"))))
+
+    with replay(history, tmp_path) as kubeconfig:
+        assert ask(kubeconfig, "logs", "teller").stdout == "first\n(hidden)\nlast\n"
+        assert "Running" in ask(kubeconfig, "get", "pods").stdout
+
+
+def _journals(artifacts: Path) -> list[str]:
+    return [path.read_text() for path in artifacts.glob("history-*/namespaces/*.jsonl")]

@@ -1,0 +1,445 @@
+"""Environments: what tests share, made once by a generator with a `Kwait` of its own namespace.
+
+`environment` makes a fixture of the generator. With the scope `run` all workers and shards of a run
+share one environment of a cluster: see `suite.environments`. A failure is shown in full once.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import textwrap
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+
+import pytest
+
+from pytest_kwait.errors import ClusterError, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.suite.cleanup.owned_objects import Owner
+    from pytest_kwait.suite.environments import EnvironmentLease, EnvironmentState
+    from pytest_kwait.suite.kwait import Kwait
+    from pytest_kwait.suite.namespaces.namespaces import Namespaces
+
+__all__ = ["environment"]
+
+Scope = Literal["class", "module", "session", "run"]
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+_SCOPES = ("class", "module", "session", "run")
+_OURS = ("request", "kwait_cluster", "kwait_client", "_kwait_namespaces")
+"""Fixtures that every environment needs."""
+
+_EXAMPLE = "for example: def database(kwait): kwait.apply('database.yaml'); yield kwait"
+
+_failures_key = pytest.StashKey[list["_Failure"]]()
+_attempts_key = pytest.StashKey[dict[str, int]]()
+
+
+class _Failure:
+    """The failure of an environment, which each test that needs it meets again.
+
+    Args:
+        name: the environment.
+        error: what pytest raises for each of the tests.
+    """
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        self.name = name
+        self.error = error
+        self.reported = ""
+        """The test whose report has it in full; empty for none yet."""
+
+
+@overload
+def environment(function: _Function, /) -> _Function: ...
+
+
+@overload
+def environment(
+    *, scope: Scope = ..., name: str | None = ...
+) -> Callable[[_Function], _Function]: ...
+
+
+def environment(
+    function: Any = None, /, *, scope: Scope = "module", name: str | None = None
+) -> Any:
+    """Make a fixture of a generator function that sets up what tests share.
+
+    The function has the argument `kwait`, a `Kwait` of a namespace of its own, and may have further
+    ones: fixtures, other environments included. It yields once: the `Kwait` (or nothing, which is
+    the same) or a value for the tests. Everything that it created is removed in the end.
+
+    Args:
+        function: a generator function.
+        scope: who shares it: the tests of a class, a module or a session (of each worker), or all
+            workers and shards of a run on a cluster. With `run` one process runs the function, up
+            to its `yield`, which must be its last statement. All get a `Kwait` of the namespace, a
+            value as JSON has it, or a tuple of both.
+        name: the name of the fixture; that of the function by default.
+
+    Raises:
+        InvalidArgument: the function or an argument is not as above.
+    """
+    if scope not in _SCOPES:
+        raise InvalidArgument("scope", scope, f"use one of {', '.join(_SCOPES)}")
+    if function is None:
+        return lambda given: _make_fixture(given, scope, name)
+    return _make_fixture(function, scope, name)
+
+
+def _make_fixture(function: Any, scope: str, name: str | None) -> Any:
+    parameters = _check_function(function, scope)
+    title = name or function.__name__
+
+    def fixture(*instance: Any, **fixtures: Any) -> Iterator[Any]:
+        ours = {each: fixtures.pop(each) if each not in own else fixtures[each] for each in _OURS}
+        with _environment_of(function, title, scope, instance, fixtures, **ours) as value:
+            yield value
+
+    # What the function requests by itself is passed on.
+    own = [each.name for each in parameters if each.name in _OURS]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    added = [inspect.Parameter(each, kind) for each in _OURS if each not in own]
+    others = [each for each in parameters if each.name != "kwait"]
+    for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(fixture, attribute, getattr(function, attribute))
+    vars(fixture)["__signature__"] = inspect.Signature([*others, *added])
+    return pytest.fixture(scope=cast("Any", "session" if scope == "run" else scope), name=name)(
+        fixture
+    )
+
+
+def _check_function(function: Any, scope: str) -> list[inspect.Parameter]:
+    """Return the parameters of the function of an environment, without those with defaults."""
+    if inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function):
+        raise InvalidArgument("environment", function, f"it is async; use a generator, {_EXAMPLE}")
+    if not inspect.isgeneratorfunction(function):
+        raise InvalidArgument(
+            "environment", function, f"use a function with one `yield`, {_EXAMPLE}"
+        )
+    parameters = list(inspect.signature(function).parameters.values())
+    if not any(each.name == "kwait" for each in parameters):
+        raise InvalidArgument("environment", function, f"it needs the argument kwait, {_EXAMPLE}")
+    if scope == "run" and not _ends_with_yield(function):
+        raise InvalidArgument(
+            "environment",
+            function,
+            "with the scope run its last statement must be the `yield`: another process may be "
+            "the last to use it; what was created in the cluster is removed by itself",
+        )
+    return [
+        each
+        for each in parameters
+        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+    ]
+
+
+def _ends_with_yield(function: Any) -> bool:
+    """Return whether the last statement is a `yield`, or the source is not there."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return True
+    body = getattr(tree.body[0], "body", None)
+    if not body:
+        return True
+    return isinstance(body[-1], ast.Expr) and isinstance(body[-1].value, ast.Yield)
+
+
+@contextmanager
+def _environment_of(
+    function: Callable[..., Iterator[Any]],
+    name: str,
+    scope: str,
+    instance: tuple[Any, ...],
+    fixtures: Mapping[str, Any],
+    *,
+    request: pytest.FixtureRequest,
+    kwait_cluster: Cluster,
+    kwait_client: ApiClient,
+    _kwait_namespaces: Namespaces,
+) -> Iterator[Any]:
+    """Make an environment, or join one of the run; yield the fixture's value."""
+    from pytest_kwait.plugin.namespaces import make_owner
+    from pytest_kwait.plugin.run import activate, is_active, register
+
+    config = request.config
+    if not is_active(config):
+        activate(config)
+    register_once = config.pluginmanager.hasplugin(__name__)
+    if not register_once:
+        register(config.pluginmanager, (__name__,))
+
+    def start(kwait: Kwait) -> Iterator[Any]:
+        return function(*instance, **{**fixtures, "kwait": kwait})
+
+    made = _Environment(name, start, request, kwait_cluster, kwait_client, _kwait_namespaces)
+    try:
+        with ExitStack() as stack:
+            if scope == "run":
+                value = stack.enter_context(made.shared(_run_wide_name(function, config)))
+            else:
+                node = request.node.nodeid or "session"
+                test = f"{node} environment {name}"
+                owner = make_owner(config, kwait_cluster, test, name)
+                value = stack.enter_context(made.alone(owner))
+            made.is_made = True
+            yield value
+    except BaseException as error:
+        if not made.is_made:
+            config.stash.setdefault(_failures_key, []).append(_Failure(name, error))
+        raise
+
+
+def _run_wide_name(function: Any, config: pytest.Config) -> str:
+    """Return a name that is the same in all processes and on all machines of a run."""
+    path = os.path.relpath(function.__code__.co_filename, config.rootpath).replace(os.sep, "/")
+    return f"{path}::{function.__qualname__}"
+
+
+class _Environment:
+    """One environment in this process."""
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[Kwait], Iterator[Any]],
+        request: pytest.FixtureRequest,
+        cluster: Cluster,
+        client: ApiClient,
+        namespaces: Namespaces,
+    ) -> None:
+        self._name = name
+        self._start = start
+        self._config = request.config
+        self._node = request.node
+        self._cluster = cluster
+        self._client = client
+        self._namespaces = namespaces
+        self._is_left = False
+        self.is_made = False
+        """True once the fixture has its value."""
+
+    @contextmanager
+    def alone(self, owner: Owner) -> Iterator[Any]:
+        """Make the environment for the node of the fixture, and remove it in the end."""
+        with self._kwait(owner) as kwait:
+            generator = self._start(kwait)
+            value = self._advance(generator)
+            yield kwait if value is None else value
+            self._finish(generator)
+
+    @contextmanager
+    def shared(self, place: str) -> Iterator[Any]:
+        """Make the environment for the run, or wait until another process has made it.
+
+        Args:
+            place: its name in the run.
+        """
+        from pytest_kwait.plugin.run import format_shard, run_of
+
+        run, shard = run_of(self._config), format_shard(self._config)
+        maker = " of ".join(
+            filter(None, (run.worker or "another process", f"shard {shard}" if shard else ""))
+        )
+        client = self._cluster.client()
+        lease = self._lease(client, place, maker)
+        try:
+            while True:
+                state = self._join(lease, place)
+                with ExitStack() as stack:
+                    if state.name == "making":
+                        ready = self._make_shared(lease, place, state, stack)
+                        if ready is None:
+                            # Taken over: what was made here is left to the end of the run.
+                            continue
+                        kwait, text = ready
+                    else:
+                        kwait = stack.enter_context(
+                            self._kwait(self._shared_owner(lease, place, state), state)
+                        )
+                        self._is_left, text = True, state.value
+                    yield _decode(kwait, text)
+                    return
+        finally:
+            lease.stop()
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+
+    def _lease(self, client: ApiClient, place: str, maker: str) -> EnvironmentLease:
+        from pytest_kwait.plugin.cleanup import registration_of
+        from pytest_kwait.plugin.run import run_of
+        from pytest_kwait.plugin.settings import run_settings
+        from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+        from pytest_kwait.suite.environments import EnvironmentLease
+
+        return EnvironmentLease(
+            client,
+            run_of(self._config).id,
+            place,
+            maker,
+            registration=registration_of(self._config, self._cluster),
+            namespace=run_settings(self._config).namespace or LEASE_NAMESPACE,
+        )
+
+    def _join(self, lease: EnvironmentLease, place: str) -> EnvironmentState:
+        """Return the state; fail or skip if another process could not make the environment."""
+        from pytest_kwait.clock import Deadline
+        from pytest_kwait.plugin.markers import settings_in_force
+        from pytest_kwait.plugin.run import running_item, time_budget_of
+
+        attempts = self._config.stash.setdefault(_attempts_key, {})
+        budget = time_budget_of(running_item(self._config))
+        seconds = settings_in_force(self._config, self._node).timeouts()["environment"]
+        limit = seconds if budget is None else budget.fit(seconds)[0]
+        state = lease.join(Deadline.after(limit), attempts.get(place, 0))
+        if state.name == "skipped":
+            attempts[place] = state.attempt
+            pytest.skip(state.value)
+        if state.name == "failed":
+            attempts[place] = state.attempt
+            pytest.fail(
+                f"environment {self._name} was not made: {state.maker} reports: {state.value}",
+                pytrace=False,
+            )
+        return state
+
+    def _make_shared(
+        self, lease: EnvironmentLease, place: str, state: EnvironmentState, stack: ExitStack
+    ) -> tuple[Kwait, str] | None:
+        """Make the environment; return its `Kwait` and published value, None if taken over."""
+        try:
+            kwait = stack.enter_context(self._kwait(self._shared_owner(lease, place, state)))
+            generator = self._start(kwait)
+            stack.callback(cast("Generator[Any, None, None]", generator).close)
+            text = _encode(kwait, self._advance(generator))
+        except BaseException as error:
+            self._config.stash.setdefault(_attempts_key, {})[place] = state.attempt
+            if isinstance(error, pytest.skip.Exception):
+                lease.fail(str(error), skipped=True)
+            elif isinstance(error, Exception | pytest.fail.Exception):
+                lease.fail(_headline(error))
+            else:
+                lease.abandon()
+            raise
+        self._is_left = True
+        if lease.publish(kwait.namespace, self._namespaces.uid_of(kwait.namespace), text):
+            return kwait, text
+        return None
+
+    def _shared_owner(self, lease: EnvironmentLease, place: str, state: EnvironmentState) -> Owner:
+        from pytest_kwait.plugin.run import format_shard, run_of
+        from pytest_kwait.suite.cleanup.owned_objects import Owner
+
+        run = run_of(self._config)
+        return Owner(
+            run.id,
+            f"environment {place}",
+            self._name,
+            worker=run.worker,
+            shard=format_shard(self._config),
+            attempt=max(state.attempt, 1),
+            nonce=run.nonce,
+            registration=lease,
+        )
+
+    @contextmanager
+    def _kwait(self, owner: Owner, state: EnvironmentState | None = None) -> Iterator[Kwait]:
+        from pytest_kwait.plugin.namespaces import make_kwait, make_namespace
+
+        adopted = None if state is None else (state.namespace, state.uid)
+        config, node, cluster = self._config, self._node, self._cluster
+        with (
+            make_namespace(
+                config,
+                node,
+                owner,
+                self._namespaces,
+                cluster,
+                adopted=adopted,
+                is_left=lambda: self._is_left,
+            ) as namespace,
+            make_kwait(
+                config,
+                node,
+                owner,
+                namespace,
+                cluster,
+                self._client,
+                self._namespaces,
+                is_left=lambda: self._is_left,
+            ) as kwait,
+        ):
+            yield kwait
+
+    def _advance(self, generator: Iterator[Any]) -> Any:
+        try:
+            return next(generator)
+        except StopIteration:
+            raise ClusterError(
+                f"environment {self._name} ended without a `yield`: it must yield once"
+            ) from None
+
+    def _finish(self, generator: Iterator[Any]) -> None:
+        try:
+            next(generator)
+        except StopIteration:
+            return
+        cast("Generator[Any, None, None]", generator).close()
+        raise ClusterError(f"environment {self._name} has a second `yield`: it must yield once")
+
+
+def _encode(kwait: Kwait, value: Any) -> str:
+    from pytest_kwait.suite.environments import encode_value
+
+    if value is None or value is kwait:
+        form, value = "kwait", None
+    elif isinstance(value, tuple) and len(value) == 2 and value[0] is kwait:
+        form, value = "both", value[1]
+    else:
+        form = "value"
+    return f'{{"form": "{form}", "value": {encode_value(value)}}}'
+
+
+def _decode(kwait: Kwait, text: str) -> Any:
+    import json
+
+    published = json.loads(text)
+    if published["form"] == "kwait":
+        return kwait
+    return (kwait, published["value"]) if published["form"] == "both" else published["value"]
+
+
+def _headline(error: BaseException) -> str:
+    from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+
+    lines = str(error).strip().splitlines() or [""]
+    name = "" if isinstance(error, pytest.fail.Exception) else f"{type(error).__name__}: "
+    return SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": "))[:500]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the failure of an environment in full once, and in one line for the other tests."""
+    report = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    for failure in item.config.stash.get(_failures_key, ()) if report.failed else ():
+        if failure.error is not error:
+            continue
+        if failure.reported in ("", item.nodeid):
+            failure.reported = item.nodeid
+        else:
+            report.longrepr = (
+                f"environment {failure.name} was not made; reported with {failure.reported}: "
+                f"{_headline(failure.error)}"
+            )
+    return report

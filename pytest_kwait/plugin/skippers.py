@@ -1,0 +1,140 @@
+"""Markers that skip a test on clusters that lack what it needs.
+
+The cluster is asked before the test's other fixtures are made.
+
+Source: kubernetes/test/e2e/framework/skipper/skipper.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clusters.cluster import Cluster
+
+__all__ = ["SKIPPERS", "check_skipper", "skip_reason"]
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_REQUEST_TIMEOUT = 30.0
+"""Seconds for an answer of the server."""
+
+
+def _parse_version(text: object) -> tuple[int, int, int]:
+    """Return major, minor and patch of a version; what follows is ignored."""
+    found = _VERSION.match(text) if isinstance(text, str) else None
+    if found is None:
+        raise InvalidArgument("version", text, "use a version, for example '1.30' or 'v1.30.2'")
+    return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+def _check_version(version: str) -> None:
+    _parse_version(version)
+
+
+def _check_count(count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InvalidArgument("count", count, "use a number of nodes, 1 or more")
+
+
+def _check_names(*names: object) -> None:
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InvalidArgument("names", names, "name one or more, as texts")
+
+
+def _version(cluster: Cluster, client: ApiClient, version: str) -> str:
+    if _parse_version(cluster.version) >= _parse_version(version):
+        return ""
+    return f"Not supported for server versions before {version} (found {cluster.version})"
+
+
+def _node_count(cluster: Cluster, client: ApiClient, count: int) -> str:
+    found = len(cluster.nodes)
+    return "" if found >= count else f"Requires at least {count} nodes (not {found})"
+
+
+def _provider_is(cluster: Cluster, client: ApiClient, *names: str) -> str:
+    if cluster.provider in names:
+        return ""
+    return f"Only supported for providers {', '.join(names)} (not {cluster.provider})"
+
+
+def _provider_is_not(cluster: Cluster, client: ApiClient, *names: str) -> str:
+    if cluster.provider not in names:
+        return ""
+    return f"Not supported for providers {', '.join(names)} (found {cluster.provider})"
+
+
+def _resource(cluster: Cluster, client: ApiClient, *names: str) -> str:
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.engine.retry import request_with_retry
+
+    session = Session.of(client)
+    deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
+    kinds = request_with_retry(lambda left: session.list_kinds(deadline=left), deadline)
+    served = {name for kind in kinds for name in (kind.plural, kind.qualified)}
+    missing = [name for name in names if name not in served]
+    return f"Could not find {', '.join(missing)} resource" if missing else ""
+
+
+def _feature_gate(cluster: Cluster, client: ApiClient, *names: str) -> str:
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.engine.retry import request_with_retry
+
+    session = Session.of(client)
+    deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
+    answer = request_with_retry(
+        lambda left: session.request("GET", "/metrics", accept="text/plain", deadline=left),
+        deadline,
+    )
+    metrics = answer.data.decode("utf-8", "replace")
+    for name in names:
+        line = rf'^kubernetes_feature_enabled\{{name="{re.escape(name)}",[^}}]*\}} 1$'
+        if not re.search(line, metrics, re.M):
+            return f"Feature gate {name} is not enabled"
+    return ""
+
+
+SKIPPERS: dict[str, tuple[Callable[..., None], Callable[..., str]]] = {
+    "kwait_skip_if_missing_resource": (_check_names, _resource),
+    "kwait_skip_if_provider_is": (_check_names, _provider_is_not),
+    "kwait_skip_unless_feature_gate_enabled": (_check_names, _feature_gate),
+    "kwait_skip_unless_node_count_is_at_least": (_check_count, _node_count),
+    "kwait_skip_unless_provider_is": (_check_names, _provider_is),
+    "kwait_skip_unless_server_version_gte": (_check_version, _version),
+}
+"""By marker: the check of its arguments, and the reason to skip; empty for none."""
+
+
+def check_skipper(mark: pytest.Mark) -> None:
+    """Check the arguments of a marker.
+
+    Raises:
+        InvalidArgument: one is invalid.
+    """
+    check, _ = SKIPPERS[mark.name]
+    try:
+        check(*mark.args, **mark.kwargs)
+    except TypeError:
+        given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
+        valid = f"see the usage of {mark.name} in `pytest --markers`"
+        raise InvalidArgument("arguments", f"({given})", valid) from None
+
+
+def skip_reason(item: Any, cluster: Cluster, client: ApiClient) -> str:
+    """Return why the markers of a test skip it; empty if none does."""
+    for mark in item.iter_markers():
+        if mark.name in SKIPPERS:
+            _, reason = SKIPPERS[mark.name]
+            why = reason(cluster, client, *mark.args, **mark.kwargs)
+            if why:
+                return why
+    return ""

@@ -1,0 +1,145 @@
+"""The recording of a test: the history of its namespaces, with its waits, steps and failure.
+
+It is made of the journals that an embedded cluster keeps; `simulator.recording` has their format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.recording.files import (
+    VERSION,
+    RawLine,
+    RecordingHeader,
+    encode_recording,
+    fold,
+    merge_journals,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pytest_kwait.suite.report.records import WaitRecord, WaitStarted
+
+__all__ = ["FILE_NAME", "RecordedTest", "make_recording"]
+
+FILE_NAME = "recording.jsonl.gz"
+"""The name of the file in the folder of a test's artifacts."""
+
+
+@dataclass
+class RecordedTest:
+    """A test to record; times are seconds since the epoch.
+
+    Args:
+        test: its id.
+        namespaces: its namespaces, its own first.
+        started: when its setup began; None for the start of its namespaces.
+        run: the id of its run.
+        worker: the worker of pytest-xdist; empty without.
+        version: the version of the cluster.
+        time_scale: the duration of its controllers' work relative to a real cluster's.
+        failed: when it failed; None if it did not.
+        phase: the phase that failed.
+        headline: the failure in one line.
+        steps: its steps, each with its start.
+        waits: its finished waits.
+        begun: its unfinished waits.
+    """
+
+    test: str
+    namespaces: list[str]
+    started: float | None = None
+    run: str = ""
+    worker: str = ""
+    version: str = ""
+    time_scale: float = 1.0
+    failed: float | None = None
+    phase: str = ""
+    headline: str = ""
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    waits: list[WaitRecord] = field(default_factory=list)
+    begun: list[WaitStarted] = field(default_factory=list)
+
+
+def make_recording(
+    folder: Path, recorded: RecordedTest, now: float, redact: Callable[[str], str]
+) -> bytes:
+    """Return the recording of a test as the contents of a file.
+
+    Args:
+        folder: the folder of the journals, which are written up to now.
+        recorded: the test.
+        now: the end of the recording.
+        redact: redacts texts: logs, waits, steps and the failure.
+
+    Raises:
+        OSError: a journal cannot be read.
+        InvalidArgument: a journal is corrupted.
+    """
+    lines = merge_journals(folder, recorded.namespaces, 0.0)
+    started = recorded.started
+    if started is None:
+        own = set(recorded.namespaces)
+        times = [line.at for line in lines if line.key.rpartition("/")[0] in own]
+        started = min(times, default=now)
+    lines = fold(lines, started)
+    for line in lines:
+        if line.type == "LOG":
+            line.text = redact(line.text)
+    lines += _own_lines(recorded, started, redact)
+    # Stable: what happened at the same time stays in its order.
+    lines.sort(key=lambda line: line.at)
+    header = RecordingHeader(
+        VERSION,
+        round(started, 6),
+        recorded.test,
+        recorded.namespaces,
+        recorded.version,
+        recorded.run,
+        recorded.worker,
+        recorded.time_scale,
+    )
+    end = max((line.at for line in lines), default=0.0)
+    return encode_recording(header, lines, max(end, now - started))
+
+
+def _own_lines(
+    recorded: RecordedTest, started: float, redact: Callable[[str], str]
+) -> list[RawLine]:
+    """Return the lines about the test itself."""
+
+    def at(moment: float) -> float:
+        return round(max(moment - started, 0.0), 6)
+
+    lines = [RawLine(at(moment), "STEP", text=redact(name)) for moment, name in recorded.steps]
+    lines += [
+        RawLine(
+            at(wait.started),
+            "WAIT",
+            text=redact(wait.subject),
+            goal=redact(wait.goal),
+            seconds=wait.seconds,
+            outcome=wait.outcome,
+            step=redact(wait.step),
+            changes=[(change.at, redact(change.text)) for change in wait.changes],
+        )
+        for wait in recorded.waits
+    ]
+    lines += [
+        RawLine(
+            at(wait.started),
+            "WAIT",
+            text=redact(wait.subject),
+            goal=redact(wait.goal),
+            outcome="unfinished",
+        )
+        for wait in recorded.begun
+    ]
+    if recorded.failed is not None:
+        failure = RawLine(at(recorded.failed), "FAILURE", outcome=recorded.phase)
+        failure.text = redact(recorded.headline)
+        lines.append(failure)
+    return lines

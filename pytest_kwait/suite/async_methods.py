@@ -1,0 +1,5967 @@
+"""The methods of `AsyncKwait`, written by `python -m tools.waits`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.times import Duration
+    from pytest_kwait.cache.sync import Stop, Synced
+    from pytest_kwait.client.exec import ExecResult
+    from pytest_kwait.client.port_forward import PortForward
+    from pytest_kwait.engine.condition import Verdict
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.named_objects import KubernetesObject, KubernetesObjects, ObjectList
+    from pytest_kwait.framework.node.minions import PodInfo
+    from pytest_kwait.framework.objects.combinators import ConditionInput
+    from pytest_kwait.framework.objects.lists import Count
+    from pytest_kwait.framework.operations.edit import PatchType
+    from pytest_kwait.framework.operations.run import RunResult
+    from pytest_kwait.framework.predicates import HeldPredicate
+    from pytest_kwait.suite.kubectl import KubectlResult
+    from pytest_kwait.suite.manifest_namespaces import TargetNamespace
+    from pytest_kwait.suite.manifests import Models, Objects, Source
+
+__all__ = ["AsyncMethods", "AsyncWaitMethods"]
+
+_Kwait = TypeVar("_Kwait")
+_Model = TypeVar("_Model")
+
+# Failures show the caller's line.
+__tracebackhide__ = True
+
+
+class AsyncWaitMethods:
+    """The waits of `WaitMethods`, to be awaited."""
+
+    if TYPE_CHECKING:
+
+        async def _call(self, method: str, /, *args: Any, **options: Any) -> Any: ...
+
+    async def wait_for_cache_sync(
+        self,
+        *synced: Synced | str,
+        name: str | None = None,
+        stop: Stop | None = None,
+        timeout: Duration | None = None,
+    ) -> bool:
+        """Wait for informers that have seen their first list.
+
+        Wait until all caches have synced in the same round of checks.
+
+        Args:
+            synced: informers, informer factories (all their requested informers), handlers'
+                registrations, or functions that return whether a cache has synced.
+            name: the caller; the wait and its end are then logged to `pytest_kwait.cache`.
+            stop: ends the wait.
+            timeout: the limit; None for five minutes.
+        """
+        return await self._call(
+            "wait_for_cache_sync", *synced, name=name, stop=stop, timeout=timeout
+        )
+
+    async def wait_for_api_server_healthy(self, **options: Unpack[WaitOptions]) -> None:
+        """Wait for an API server that says it is ready.
+
+        Return None once the API server reports that it is ready.
+        """
+        await self._call("wait_for_api_server_healthy", **options)
+
+    @overload
+    async def wait_for_api_service_available(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_api_service_available(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_api_service_available(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for an APIService that is available.
+
+        Return an APIService once its condition Available is True.
+
+        Args:
+            name: its name, `<version>.<group>`.
+        """
+        return await self._call(
+            "wait_for_api_service_available", name, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        all_namespaces: bool = False,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        all_namespaces: bool = False,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        all_namespaces: bool = False,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for access of a user to a kind, allowed or denied.
+
+        Return the SubjectAccessReview once it allows an action, or no longer allows it.
+
+        Args:
+            namespace: the namespace of the action; ignored for built-in cluster-scoped kinds.
+            user: the user's name; `system:serviceaccount:<namespace>:<name>` for a service account.
+            verb: for example `list`; `*` for all.
+            resource: as in a role, with the group unless built in: `pods`, `pods/log`,
+                `deployments`, `widgets.example.com`.
+            allowed: False to wait until the action is denied.
+            groups: the user's groups.
+            all_namespaces: review all namespaces at once, as for a cluster role binding.
+        """
+        return await self._call(
+            "wait_for_authorization_update",
+            user,
+            verb,
+            resource,
+            allowed,
+            groups=groups,
+            all_namespaces=all_namespaces,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_named_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        name: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_named_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        name: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_named_authorization_update(
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        name: str,
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for access of a user to one object, allowed or denied.
+
+        Return the SubjectAccessReview once it allows, or denies, an action on one object.
+
+        Args:
+            namespace: the namespace of the object; ignored for built-in cluster-scoped kinds.
+            user: the user's name; `system:serviceaccount:<namespace>:<name>` for a service account.
+            verb: for example `get`; `*` for all.
+            resource: as in a role, with the group unless built in.
+            name: the object's name.
+            allowed: False to wait until the action is denied.
+            groups: the user's groups.
+        """
+        return await self._call(
+            "wait_for_named_authorization_update",
+            user,
+            verb,
+            resource,
+            name,
+            allowed,
+            groups=groups,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_authz_update(
+        self,
+        user: str,
+        attributes: Mapping[str, Any],
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_authz_update(
+        self,
+        user: str,
+        attributes: Mapping[str, Any],
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_authz_update(
+        self,
+        user: str,
+        attributes: Mapping[str, Any],
+        allowed: bool = True,
+        *,
+        groups: Sequence[str] = (),
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for access of a user by resource attributes, allowed or denied.
+
+        Return the SubjectAccessReview on any resource attributes once its answer is as expected.
+
+        Args:
+            user: the user's name.
+            attributes: the `resourceAttributes` of the review, in the API's field names.
+            allowed: False to wait until the action is denied.
+            groups: the user's groups.
+        """
+        return await self._call(
+            "wait_for_authz_update",
+            user,
+            attributes,
+            allowed,
+            groups=groups,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_crd_established(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_crd_established(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_crd_established(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a CustomResourceDefinition that is established, with all versions served.
+
+        Return a definition once it is established and every version it serves can be used.
+
+        Args:
+            name: the definition's name, `<plural>.<group>`.
+        """
+        return await self._call("wait_for_crd_established", name, as_model=as_model, **options)
+
+    @overload
+    async def wait_for_hpa_replicas(
+        self,
+        name: str | KubernetesObject,
+        min_replicas: int,
+        max_replicas: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_hpa_replicas(
+        self,
+        name: str | KubernetesObject,
+        min_replicas: int,
+        max_replicas: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_hpa_replicas(
+        self,
+        name: str | KubernetesObject,
+        min_replicas: int,
+        max_replicas: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for an autoscaler whose replicas lie in a range.
+
+        Return a HorizontalPodAutoscaler once its current and desired replicas are in range.
+
+        Args:
+            min_replicas: the minimum; 0 or more.
+            max_replicas: the maximum; `min_replicas` by default.
+        """
+        return await self._call(
+            "wait_for_hpa_replicas",
+            name,
+            min_replicas,
+            max_replicas,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    async def wait_for_namespaces_deleted(
+        self, namespaces: KubernetesObjects, **options: Unpack[WaitOptions]
+    ) -> None:
+        """Wait for namespaces that are gone, by their UIDs.
+
+        Return None once namespaces are gone, at once if none of them exists.
+
+        Args:
+            namespaces: their names, or the namespaces themselves, as the API returns them or as
+                models of the official client, which are then identified by UID; one or a list.
+        """
+        await self._call("wait_for_namespaces_deleted", namespaces, **options)
+
+    @overload
+    async def wait_for_default_service_account(
+        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_default_service_account(
+        self,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_default_service_account(
+        self,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for the namespace's ServiceAccount `default`.
+
+        Return a namespace's ServiceAccount `default` once it exists.
+        """
+        return await self._call(
+            "wait_for_default_service_account", namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_kube_root_ca(
+        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_kube_root_ca(
+        self,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_kube_root_ca(
+        self,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for the namespace's config map with the cluster's root CA.
+
+        Return a namespace's config map `kube-root-ca.crt` once it exists.
+        """
+        return await self._call(
+            "wait_for_kube_root_ca", namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_webhook_ready(
+        self,
+        target: str | KubernetesObject,
+        probe: Mapping[str, Any] | None = None,
+        *,
+        denial: str | None = None,
+        mutation: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_webhook_ready(
+        self,
+        target: str | KubernetesObject,
+        probe: Mapping[str, Any] | None = None,
+        *,
+        denial: str | None = None,
+        mutation: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_webhook_ready(
+        self,
+        target: str | KubernetesObject,
+        probe: Mapping[str, Any] | None = None,
+        *,
+        denial: str | None = None,
+        mutation: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for admission webhooks that answer, shown by a dry run.
+
+        Return a webhook configuration once its webhooks answer the API server.
+
+        Args:
+            namespace: the namespace of the probe.
+            target: `validatingwebhookconfiguration/<name>` or
+                `mutatingwebhookconfiguration/<name>`.
+            probe: an object whose creation calls the webhook; by default generated from the first
+                rule about the creation of config maps, secrets, service accounts, services or pods.
+            denial: a part of the message with which the webhook refuses the probe.
+            mutation: a part of the object as the webhook changes it, for example `{"metadata":
+                {"annotations": {"seen": "yes"}}}`; lists are compared as a whole.
+        """
+        return await self._call(
+            "wait_for_webhook_ready",
+            target,
+            probe,
+            denial=denial,
+            mutation=mutation,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_daemon_set_running_on_all_nodes(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_daemon_set_running_on_all_nodes(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_daemon_set_running_on_all_nodes(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a daemon set's one available pod on each eligible node.
+
+        Return a set's pods once exactly one is available on each eligible node.
+        """
+        return await self._call(
+            "wait_for_daemon_set_running_on_all_nodes",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_daemon_set_pods_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        nodes: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_daemon_set_pods_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        nodes: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_daemon_set_pods_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        nodes: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a daemon set's one available pod on each of these nodes alone.
+
+        Return a set's pods once exactly one is available on each given node.
+
+        Args:
+            nodes: the names of all nodes that must have a pod; empty for none.
+        """
+        return await self._call(
+            "wait_for_daemon_set_pods_on_nodes",
+            name,
+            nodes,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_daemon_set_present_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_daemon_set_present_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_daemon_set_present_on_nodes(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a daemon set's one started pod on each of an exact number of nodes.
+
+        Return a set's pods once each of at least `count` nodes has a started one.
+
+        Args:
+            count: the minimum number of nodes; 0 or more.
+        """
+        return await self._call(
+            "wait_for_daemon_set_present_on_nodes",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_daemon_set_status(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_daemon_set_status(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_daemon_set_status(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a daemon set whose status has all pods scheduled and ready.
+
+        Return a set once its status counts all desired pods as scheduled and ready.
+        """
+        return await self._call(
+            "wait_for_daemon_set_status", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_daemon_sets(
+        self,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_daemon_sets(
+        self,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_daemon_sets(
+        self,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for all daemon sets of a namespace, except a few pods of each.
+
+        Return all sets of a namespace once each has all but a few pods ready.
+
+        Args:
+            allowed_not_ready: the number of pods of each set that may be missing or not ready.
+        """
+        return await self._call(
+            "wait_for_daemon_sets",
+            allowed_not_ready,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_deployment_complete(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_deployment_complete(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_deployment_complete(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment whose pods are all updated and available.
+
+        Return a Deployment once exactly its replicas exist, all updated and available.
+        """
+        return await self._call(
+            "wait_for_deployment_complete", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_deployment_complete_and_check_rolling(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_deployment_complete_and_check_rolling(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_deployment_complete_and_check_rolling(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a complete deployment, within the bounds of its rolling update at every step.
+
+        Return a complete Deployment that kept the bounds of its strategy throughout.
+        """
+        return await self._call(
+            "wait_for_deployment_complete_and_check_rolling",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_deployment_revision_and_image(
+        self,
+        name: str | KubernetesObject,
+        revision: int | str,
+        image: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_deployment_revision_and_image(
+        self,
+        name: str | KubernetesObject,
+        revision: int | str,
+        image: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_deployment_revision_and_image(
+        self,
+        name: str | KubernetesObject,
+        revision: int | str,
+        image: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment and its replica set at a revision, with an image.
+
+        Return a Deployment once it and its present ReplicaSet have a revision and image.
+
+        Args:
+            revision: the number that both are annotated with; 1 or more.
+            image: the image that one of the containers has in both, exactly as written there.
+        """
+        return await self._call(
+            "wait_for_deployment_revision_and_image",
+            name,
+            revision,
+            image,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_deployment_updated_replicas_gte(
+        self,
+        name: str | KubernetesObject,
+        min_count: int,
+        generation: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_deployment_updated_replicas_gte(
+        self,
+        name: str | KubernetesObject,
+        min_count: int,
+        generation: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_deployment_updated_replicas_gte(
+        self,
+        name: str | KubernetesObject,
+        min_count: int,
+        generation: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment with enough updated pods.
+
+        Return a Deployment once at least `min_count` of its pods are updated.
+
+        Args:
+            min_count: the minimum number; 0 or more.
+            generation: the minimum observed generation, 1 or more; None for the one on the server.
+        """
+        return await self._call(
+            "wait_for_deployment_updated_replicas_gte",
+            name,
+            min_count,
+            generation,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_deployment_with_condition(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        condition: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_deployment_with_condition(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        condition: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_deployment_with_condition(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        condition: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment with a condition that has a reason.
+
+        Return a Deployment once one of its conditions has a reason, whatever its status.
+
+        Args:
+            reason: the reason, for example `NewReplicaSetAvailable` or `ProgressDeadlineExceeded`.
+            condition: `Available`, `Progressing` or `ReplicaFailure`.
+        """
+        return await self._call(
+            "wait_for_deployment_with_condition",
+            name,
+            reason,
+            condition,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_observed_deployment(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_observed_deployment(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_observed_deployment(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment whose controller has observed a generation.
+
+        Return a Deployment once its controller has observed its present generation.
+
+        Args:
+            generation: a minimum generation as well, for example from before an update; 1 or more.
+        """
+        return await self._call(
+            "wait_for_observed_deployment",
+            name,
+            generation,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_endpoint_count(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_endpoint_count(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_endpoint_count(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service with an exact number of endpoints.
+
+        Return a service's EndpointSlices once they have exactly `count` addresses.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_endpoint_count",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_endpoint_pods(
+        self,
+        name: str | KubernetesObject,
+        pods: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_endpoint_pods(
+        self,
+        name: str | KubernetesObject,
+        pods: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_endpoint_pods(
+        self,
+        name: str | KubernetesObject,
+        pods: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service with endpoints at exactly these pods.
+
+        Return a service's EndpointSlices once exactly these pods are behind them.
+
+        Args:
+            pods: the pods themselves or their names; empty for slices without any.
+        """
+        return await self._call(
+            "wait_for_endpoint_pods", name, pods, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_endpoint_ports(
+        self,
+        name: str | KubernetesObject,
+        ports: Mapping[str, Sequence[int | str]],
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_endpoint_ports(
+        self,
+        name: str | KubernetesObject,
+        ports: Mapping[str, Sequence[int | str]],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_endpoint_ports(
+        self,
+        name: str | KubernetesObject,
+        ports: Mapping[str, Sequence[int | str]],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service with endpoints at exactly these ports of pods.
+
+        Return a service's EndpointSlices once they have exactly these ports of these pods.
+
+        Args:
+            ports: the ports by the names of the pods. A port is a number in the pod, or a text with
+                the optional name of the service's port in front and an optional protocol at the
+                end: `8080`, `"http:8080"`, `"dns:53/UDP"`. The default protocol is TCP, the default
+                name any.
+        """
+        return await self._call(
+            "wait_for_endpoint_ports",
+            name,
+            ports,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_endpoint_on_node(
+        self,
+        name: str | KubernetesObject,
+        node: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_endpoint_on_node(
+        self,
+        name: str | KubernetesObject,
+        node: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_endpoint_on_node(
+        self,
+        name: str | KubernetesObject,
+        node: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service with ready endpoints on one node.
+
+        Return a service's EndpointSlices once its endpoints are ready and all on one node.
+
+        Args:
+            node: the node's name.
+        """
+        return await self._call(
+            "wait_for_endpoint_on_node",
+            name,
+            node,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_endpoint_slices(
+        self,
+        name: str | KubernetesObject,
+        condition: Callable[[list[dict[str, Any]]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_endpoint_slices(
+        self,
+        name: str | KubernetesObject,
+        condition: Callable[[list[dict[str, Any]]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_endpoint_slices(
+        self,
+        name: str | KubernetesObject,
+        condition: Callable[[list[dict[str, Any]]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service whose EndpointSlices a callable accepts.
+
+        Return a service's EndpointSlices once a callable accepts them.
+
+        Args:
+            condition: receives the slices sorted by name, and returns a bool or a verdict.
+        """
+        return await self._call(
+            "wait_for_endpoint_slices",
+            name,
+            condition,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_event(
+        self,
+        reason: str | None = None,
+        message: str | None = None,
+        *,
+        about: str | KubernetesObject | None = None,
+        type: str | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_event(
+        self,
+        reason: str | None = None,
+        message: str | None = None,
+        *,
+        about: str | KubernetesObject | None = None,
+        type: str | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_event(
+        self,
+        reason: str | None = None,
+        message: str | None = None,
+        *,
+        about: str | KubernetesObject | None = None,
+        type: str | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for an event with a reason, with words in its message, about an object.
+
+        Return the latest event that matches, once there is one; earlier ones count.
+
+        Args:
+            namespace: the namespace of the event; `default` for events about cluster-scoped
+                objects.
+            reason: its reason, exactly.
+            message: a part of its message.
+            about: the object it is about, `pod/web-0`, or the kind, `pod`; custom kinds by the kind
+                in lower case.
+            type: `Normal` or `Warning`.
+        """
+        return await self._call(
+            "wait_for_event",
+            reason,
+            message,
+            about=about,
+            type=type,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_job_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_job_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_job_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of a job's pods in phase Running.
+
+        Return a Job's pods in phase Running once there are exactly `count`.
+
+        Args:
+            count: the number of pods; 0 or more.
+        """
+        return await self._call(
+            "wait_for_job_pods_running",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_job_pods_succeeded(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_job_pods_succeeded(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_job_pods_succeeded(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of a job's pods in phase Succeeded.
+
+        Return a Job's pods in phase Succeeded once there are exactly `count`.
+
+        Args:
+            count: the number of pods; 0 or more.
+        """
+        return await self._call(
+            "wait_for_job_pods_succeeded",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_job_finish(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_finish(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_finish(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job that is complete or has failed.
+
+        Return a Job once it is Complete or Failed.
+        """
+        return await self._call(
+            "wait_for_job_finish", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_job_complete(
+        self,
+        name: str | KubernetesObject,
+        reason: str | None = None,
+        completions: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_complete(
+        self,
+        name: str | KubernetesObject,
+        reason: str | None = None,
+        completions: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_complete(
+        self,
+        name: str | KubernetesObject,
+        reason: str | None = None,
+        completions: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job that is complete.
+
+        Return a Job once its Complete condition is True.
+
+        Args:
+            reason: the reason that the condition must have, for example `CompletionsReached`; None
+                for any.
+            completions: how many pods must have succeeded by the Job's own count; None for any
+                number.
+        """
+        return await self._call(
+            "wait_for_job_complete",
+            name,
+            reason,
+            completions,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_job_failed(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_failed(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_failed(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job that has failed.
+
+        Return a Job once its Failed condition is True.
+        """
+        return await self._call(
+            "wait_for_job_failed", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_job_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job whose status has an exact number of ready pods.
+
+        Return a Job once its controller has counted exactly `count` ready pods.
+
+        Args:
+            count: the number of pods; 0 or more.
+        """
+        return await self._call(
+            "wait_for_job_ready", name, count, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_job_suspend(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_suspend(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_suspend(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job that is suspended.
+
+        Return a Job once its Suspended condition is True.
+        """
+        return await self._call(
+            "wait_for_job_suspend", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_job_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        reason: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        reason: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        reason: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job with a condition that is True.
+
+        Return a Job once one of its conditions is True, with the given reason.
+
+        Args:
+            condition: `Complete`, `Failed`, `FailureTarget`, `SuccessCriteriaMet` or `Suspended`;
+                or the type of another controller's condition, with its domain
+                (`example.com/Queued`).
+            reason: the reason that the condition must have; None for any.
+        """
+        return await self._call(
+            "wait_for_job_condition",
+            name,
+            condition,
+            reason,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_job_state(
+        self,
+        name: str | KubernetesObject,
+        state: Callable[[dict[str, Any]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_job_state(
+        self,
+        name: str | KubernetesObject,
+        state: Callable[[dict[str, Any]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_job_state(
+        self,
+        name: str | KubernetesObject,
+        state: Callable[[dict[str, Any]], Any],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a job that a callable accepts.
+
+        Return a Job once a callable reports nothing missing.
+
+        Args:
+            state: given the Job as the API returns it, returns a text that names the missing part,
+                empty for none; or True, False or a verdict.
+        """
+        return await self._call(
+            "wait_for_job_state", name, state, namespace=namespace, as_model=as_model, **options
+        )
+
+    async def wait_for_job_gone(
+        self,
+        name: str | KubernetesObject,
+        uid: str | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Wait for a job that is gone, by its UID.
+
+        Return None once a Job is gone; at once if none has that name.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call("wait_for_job_gone", name, uid, namespace=namespace, **options)
+
+    async def wait_for_all_job_pods_gone(
+        self,
+        name: str | KubernetesObject,
+        uid: str | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Wait for a job without any pods left.
+
+        Return None once no pod of a Job is left, in any phase.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call("wait_for_all_job_pods_gone", name, uid, namespace=namespace, **options)
+
+    @overload
+    async def wait_for_pods_running_on_nodes(
+        self,
+        nodes: KubernetesObjects,
+        count: int,
+        prefix: str = "",
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_running_on_nodes(
+        self,
+        nodes: KubernetesObjects,
+        count: int,
+        prefix: str = "",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_running_on_nodes(
+        self,
+        nodes: KubernetesObjects,
+        count: int,
+        prefix: str = "",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of running pods, as kubelets report them.
+
+        Return the pods that kubelets report as running once there are exactly `count`.
+
+        Args:
+            nodes: the names of the nodes to query; at least one.
+            count: the exact number of pods on all of them together; 0 or more.
+            prefix: the prefix of the pods' names; empty for all pods of the namespace.
+        """
+        return await self._call(
+            "wait_for_pods_running_on_nodes",
+            nodes,
+            count,
+            prefix,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_on_minions(
+        self,
+        controller: str | KubernetesObject | None = None,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        pod_info: PodInfo | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_on_minions(
+        self,
+        controller: str | KubernetesObject | None = None,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        pod_info: PodInfo | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_on_minions(
+        self,
+        controller: str | KubernetesObject | None = None,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        pod_info: PodInfo | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for pods that are known to the agents of their hosts.
+
+        Return the selected pods once each is known to its host's agent.
+
+        Args:
+            controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+                `job/web`; its selector is read from the server.
+            selector: a label selector, text or mapping.
+            pods: the pods themselves, as dicts, models or a PodList, or their names.
+            pod_info: the lookup of a pod at its host; the kubelets if not given. Any error that it
+                raises means that the pod is not known yet. It is called in a thread of its own,
+                which is abandoned when the limit passes.
+        """
+        return await self._call(
+            "wait_for_pods_on_minions",
+            controller,
+            selector=selector,
+            pods=pods,
+            pod_info=pod_info,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_node_ready(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_node_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_node_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a node that is ready.
+
+        Return a node once it is Ready and the node controller's taints are gone.
+        """
+        return await self._call("wait_for_node_ready", name, as_model=as_model, **options)
+
+    @overload
+    async def wait_for_node_not_ready(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_node_not_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_node_not_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a node that is not ready.
+
+        Return a node once its Ready condition is anything but True.
+        """
+        return await self._call("wait_for_node_not_ready", name, as_model=as_model, **options)
+
+    @overload
+    async def wait_for_node_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        status: bool = True,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_node_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        status: bool = True,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_node_condition(
+        self,
+        name: str | KubernetesObject,
+        condition: str,
+        status: bool = True,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a node with a condition that is True, or is not.
+
+        Return a node once one of its conditions is True, or is not.
+
+        Args:
+            condition: its type, for example `DiskPressure`.
+            status: True to wait until it is True, False until it is anything else.
+        """
+        return await self._call(
+            "wait_for_node_condition", name, condition, status, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_node_schedulable(
+        self,
+        name: str | KubernetesObject,
+        schedulable: bool = True,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_node_schedulable(
+        self,
+        name: str | KubernetesObject,
+        schedulable: bool = True,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_node_schedulable(
+        self,
+        name: str | KubernetesObject,
+        schedulable: bool = True,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a node that takes pods, or takes none.
+
+        Return a node once it is schedulable, or once it is not.
+
+        Args:
+            schedulable: False to wait until it is not schedulable.
+        """
+        return await self._call(
+            "wait_for_node_schedulable", name, schedulable, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_node_heartbeat_after(
+        self,
+        name: str | KubernetesObject,
+        after: datetime | str,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_node_heartbeat_after(
+        self,
+        name: str | KubernetesObject,
+        after: datetime | str,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_node_heartbeat_after(
+        self,
+        name: str | KubernetesObject,
+        after: datetime | str,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a node whose last heartbeat is later.
+
+        Return a node once its Ready condition has a heartbeat later than `after`.
+
+        Args:
+            after: a time with a time zone; a text as in RFC 3339.
+        """
+        return await self._call(
+            "wait_for_node_heartbeat_after", name, after, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_all_nodes_schedulable(
+        self,
+        allowed_not_ready: int = 0,
+        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_all_nodes_schedulable(
+        self,
+        allowed_not_ready: int = 0,
+        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_all_nodes_schedulable(
+        self,
+        allowed_not_ready: int = 0,
+        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for nodes that take pods, all but a few.
+
+        Return the nodes fit for test pods once all but a few uncordoned ones are.
+
+        Args:
+            allowed_not_ready: the number of nodes that may be unfit; 0 or more.
+            non_blocking_taints: keys of taints to ignore.
+        """
+        return await self._call(
+            "wait_for_all_nodes_schedulable",
+            allowed_not_ready,
+            non_blocking_taints,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_nodes_ready(
+        self, count: int, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_nodes_ready(
+        self, count: int, *, as_model: type[_Model], **options: Unpack[WaitOptions]
+    ) -> list[_Model]: ...
+
+    async def wait_for_nodes_ready(
+        self, count: int, *, as_model: type[_Model] | None = None, **options: Unpack[WaitOptions]
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of uncordoned nodes, all ready.
+
+        Return the uncordoned nodes once there are exactly `count`, all ready.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call("wait_for_nodes_ready", count, as_model=as_model, **options)
+
+    @overload
+    async def wait_for_total_healthy(
+        self,
+        required_pods: Sequence[str] = (),
+        system_namespace: str = "kube-system",
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_total_healthy(
+        self,
+        required_pods: Sequence[str] = (),
+        system_namespace: str = "kube-system",
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_total_healthy(
+        self,
+        required_pods: Sequence[str] = (),
+        system_namespace: str = "kube-system",
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for nodes that are all ready and run what they must.
+
+        Return all nodes once all are ready and run the required pods.
+
+        Args:
+            required_pods: regular expressions, one per kind of pod, that the pods' names must
+                contain.
+            system_namespace: the namespace of those pods.
+        """
+        return await self._call(
+            "wait_for_total_healthy", required_pods, system_namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for(  # type: ignore[overload-overlap] # a list's model is a model, too
+        self,
+        target: ObjectList | list[Any] | tuple[Any, ...],
+        condition: ConditionInput | HeldPredicate,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[Any]: ...
+
+    @overload
+    async def wait_for(
+        self,
+        target: ObjectList | list[Any] | tuple[Any, ...],
+        condition: ConditionInput | HeldPredicate,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    @overload
+    async def wait_for(  # type: ignore[overload-overlap] # a variable may have this value
+        self,
+        target: str | KubernetesObject,
+        condition: Literal["delete"],
+        *,
+        selector: Selector | None = None,
+        count: int | Count | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None: ...
+
+    @overload
+    async def wait_for(
+        self,
+        target: str | KubernetesObject,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for(
+        self,
+        target: str | KubernetesObject,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    @overload
+    async def wait_for(
+        self,
+        target: str,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        selector: Selector,
+        count: int | Count | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for(
+        self,
+        target: str,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        selector: Selector,
+        count: int | Count | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for(
+        self,
+        target: str | KubernetesObject | Sequence[str | KubernetesObject],
+        condition: ConditionInput | HeldPredicate,
+        *,
+        selector: Selector | None = None,
+        count: int | Count | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> Any:
+        """Wait for any condition on any kind of object.
+
+        Return the objects that satisfy a condition, once they do.
+
+        Args:
+            namespace: the namespace of the objects; ignored for cluster-scoped kinds.
+            target: one object (`deployment/web`), or a kind (`pods`) together with `selector`.
+                Kinds are named as for kubectl, custom ones too. A list sets one limit for several
+                targets: each must satisfy the condition, all at the same moment.
+            condition: `create`, `delete`, `condition=Type`, `condition=Type=Value`,
+                `jsonpath={.path}` or `jsonpath={.path}=value` as for kubectl; or a callable that
+                receives the object, or the list of objects, and returns a bool or a verdict; or a
+                combinator: `all_of`, `any_of`, `not_`, `stable_for`, `consistently`. A status of an
+                older generation does not count.
+            selector: a label selector, text or mapping.
+            count: how many of the selected objects must satisfy it: a number for exactly so many,
+                `at_least(n)` or `at_most(n)`; by default all of them, and at least one.
+        """
+        return await self._call(
+            "wait_for",
+            target,
+            condition,
+            selector=selector,
+            count=count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_rollout_status(
+        self,
+        target: str | KubernetesObject,
+        revision: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_rollout_status(
+        self,
+        target: str | KubernetesObject,
+        revision: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_rollout_status(
+        self,
+        target: str | KubernetesObject,
+        revision: int | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a deployment, daemon set or stateful set rolled out by kubectl's rules.
+
+        Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
+
+        Args:
+            target: `deployment/name`, `daemonset/name` or `statefulset/name`; kinds are named as
+                for kubectl.
+            revision: the required revision of a Deployment, by its annotation
+                `deployment.kubernetes.io/revision`; None for any.
+        """
+        return await self._call(
+            "wait_for_rollout_status",
+            target,
+            revision,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_container_started(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_container_started(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_container_started(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a container that has passed its startup probe.
+
+        Return a pod once one of its containers runs and has started.
+        """
+        return await self._call(
+            "wait_for_container_started",
+            name,
+            container,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_container_running(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_container_running(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_container_running(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a container that runs.
+
+        Return a pod once one of its containers is in state running.
+        """
+        return await self._call(
+            "wait_for_container_running",
+            name,
+            container,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_container_terminated(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_container_terminated(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_container_terminated(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a container that has ended.
+
+        Return a pod once one of its containers is in state terminated.
+        """
+        return await self._call(
+            "wait_for_container_terminated",
+            name,
+            container,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_container_to_fail(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_container_to_fail(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_container_to_fail(
+        self,
+        name: str | KubernetesObject,
+        container: str,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a container that waits for a reason.
+
+        Return a pod once one of its containers is waiting with a reason.
+
+        Args:
+            reason: the waiting reason, for example `CreateContainerConfigError`.
+        """
+        return await self._call(
+            "wait_for_container_to_fail",
+            name,
+            container,
+            reason,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_number_of_pods(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_number_of_pods(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_number_of_pods(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of pods.
+
+        Return the pods of a namespace once there are exactly `count`, in any phase.
+
+        Args:
+            count: the exact number; 0 or more.
+            selector: a label selector, text or mapping; all pods of the namespace if not given.
+        """
+        return await self._call(
+            "wait_for_number_of_pods",
+            count,
+            selector=selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_running(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_running(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_running(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of pods that are Running and ready.
+
+        Return the pods that are Running and ready once there are exactly `count`.
+
+        Args:
+            count: how many, exactly; 0 or more.
+            selector: a label selector, text or mapping; all pods of the namespace if not given.
+        """
+        return await self._call(
+            "wait_for_pods_running",
+            count,
+            selector=selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_scheduling_gated(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_scheduling_gated(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_scheduling_gated(
+        self,
+        count: int,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of pods behind scheduling gates.
+
+        Return the pods held by a scheduling gate once there are exactly `count`.
+
+        Args:
+            count: the exact number; 0 or more.
+            selector: a label selector, text or mapping; all pods of the namespace if not given.
+        """
+        return await self._call(
+            "wait_for_pods_scheduling_gated",
+            count,
+            selector=selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_with_scheduling_gates(
+        self,
+        count: int,
+        gates: Sequence[str],
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_with_scheduling_gates(
+        self,
+        count: int,
+        gates: Sequence[str],
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_with_scheduling_gates(
+        self,
+        count: int,
+        gates: Sequence[str],
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for an exact number of pods with exactly these gates.
+
+        Return the pods with exactly these scheduling gates once there are `count`.
+
+        Args:
+            count: the exact number; 0 or more.
+            gates: the names of all their gates, in order; empty for pods without any.
+            selector: a label selector, text or mapping; all pods of the namespace if not given.
+        """
+        return await self._call(
+            "wait_for_pods_with_scheduling_gates",
+            count,
+            gates,
+            selector=selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_with_label(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_with_label(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_with_label(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a pod with a label.
+
+        Return the pods with a label once there is at least one, in whatever phase.
+
+        Args:
+            selector: a label selector, text or mapping.
+        """
+        return await self._call(
+            "wait_for_pods_with_label", selector, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pods_with_label_scheduled(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_with_label_scheduled(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_with_label_scheduled(
+        self,
+        selector: Selector,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for pods with a label, all with a node.
+
+        Return the pods with a label once at least one exists and all have a node.
+
+        Args:
+            selector: a label selector, text or mapping.
+        """
+        return await self._call(
+            "wait_for_pods_with_label_scheduled",
+            selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_with_label_running(
+        self,
+        selector: Selector,
+        count: int = 1,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_with_label_running(
+        self,
+        selector: Selector,
+        count: int = 1,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_with_label_running(
+        self,
+        selector: Selector,
+        count: int = 1,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for enough pods with a label, all in phase Running.
+
+        Return at least `count` pods with a label once all are in phase Running.
+
+        Args:
+            selector: a label selector, text or mapping.
+            count: the minimum number; 1 or more.
+        """
+        return await self._call(
+            "wait_for_pods_with_label_running",
+            selector,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_with_label_running_ready(
+        self,
+        selector: Selector,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_with_label_running_ready(
+        self,
+        selector: Selector,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_with_label_running_ready(
+        self,
+        selector: Selector,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for enough pods with a label, all Running and ready.
+
+        Return at least `count` pods with a label once all are Running and ready.
+
+        Args:
+            selector: a label selector, text or mapping.
+            count: the minimum number; 1 or more.
+        """
+        return await self._call(
+            "wait_for_pods_with_label_running_ready",
+            selector,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_running_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_running_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_running_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        selector: Selector | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for enough pods Running and ready, and few that are not.
+
+        Return the Running and ready pods once they suffice and few others remain.
+
+        Args:
+            min_count: the minimum number of Running and ready pods; 0 or more.
+            allowed_not_ready: the maximum number of others; 0 or more.
+            selector: a label selector, text or mapping; all pods of the namespace if not given.
+        """
+        return await self._call(
+            "wait_for_pods_running_ready",
+            min_count,
+            allowed_not_ready,
+            selector=selector,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_almost_all_pods_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_almost_all_pods_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_almost_all_pods_ready(
+        self,
+        min_count: int,
+        allowed_not_ready: int = 0,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for enough pods Running and ready, and few replicas missing.
+
+        Return the ready pods once they suffice and controllers have their replicas.
+
+        Args:
+            min_count: the minimum number of Running and ready pods; 0 or more.
+            allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
+        """
+        return await self._call(
+            "wait_for_almost_all_pods_ready",
+            min_count,
+            allowed_not_ready,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pods_responding(
+        self,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        want_name: bool = False,
+        port: int | None = None,
+        path: str = "",
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_pods_responding(
+        self,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        want_name: bool = False,
+        port: int | None = None,
+        path: str = "",
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_pods_responding(
+        self,
+        *,
+        selector: Selector | None = None,
+        pods: KubernetesObjects | None = None,
+        want_name: bool = False,
+        port: int | None = None,
+        path: str = "",
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for pods that answer through the API server's proxy.
+
+        Return pods once each has answered a request through the API server's proxy.
+
+        Args:
+            selector: a label selector, text or mapping.
+            pods: the pods themselves, as dicts, models or a PodList, or their names; one that is
+                replaced ends the wait if its UID is known.
+            want_name: whether the answer must be the pod's name.
+            port: the port of the request; the pod's first one if not given.
+            path: the path of the request, without a query.
+        """
+        return await self._call(
+            "wait_for_pods_responding",
+            selector=selector,
+            pods=pods,
+            want_name=want_name,
+            port=port,
+            path=path,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pod_condition(
+        self,
+        name: str | KubernetesObject,
+        description: str,
+        condition: Callable[[dict[str, Any]], bool | Verdict],
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_condition(
+        self,
+        name: str | KubernetesObject,
+        description: str,
+        condition: Callable[[dict[str, Any]], bool | Verdict],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_condition(
+        self,
+        name: str | KubernetesObject,
+        description: str,
+        condition: Callable[[dict[str, Any]], bool | Verdict],
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that a callable accepts.
+
+        Return a pod once it satisfies a callable.
+
+        Args:
+            description: the awaited state, as written after `become`, for messages.
+            condition: given the whole pod, returns True, False or a verdict.
+        """
+        return await self._call(
+            "wait_for_pod_condition",
+            name,
+            description,
+            condition,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pod_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod in phase Running.
+
+        Return a pod once it is in phase Running.
+        """
+        return await self._call(
+            "wait_for_pod_running", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that is Running and ready.
+
+        Return a pod once it is in phase Running and its Ready condition is True.
+        """
+        return await self._call(
+            "wait_for_pod_ready", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_running_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_running_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_running_ready(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that is Running and ready.
+
+        Return a pod once it is in phase Running and its Ready condition is True.
+        """
+        return await self._call(
+            "wait_for_pod_running_ready", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_success(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_success(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_success(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod in phase Succeeded.
+
+        Return a pod once it is in phase Succeeded.
+        """
+        return await self._call(
+            "wait_for_pod_success", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_no_longer_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_no_longer_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_no_longer_running(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod in phase Succeeded or Failed.
+
+        Return a pod once it is in phase Succeeded or Failed.
+        """
+        return await self._call(
+            "wait_for_pod_no_longer_running",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pod_terminated(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_terminated(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_terminated(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that failed with a reason, or without any.
+
+        Return a pod once it is in phase Failed with a reason in its status.
+
+        Args:
+            reason: the reason in its status, for example `Evicted`; empty for none.
+        """
+        return await self._call(
+            "wait_for_pod_terminated",
+            name,
+            reason,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pod_failed_reason(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_failed_reason(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_failed_reason(
+        self,
+        name: str | KubernetesObject,
+        reason: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that failed with a reason.
+
+        Return a pod once it is in phase Failed with a reason in its status.
+
+        Args:
+            reason: the reason in its status; not empty.
+        """
+        return await self._call(
+            "wait_for_pod_failed_reason",
+            name,
+            reason,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_pod_not_pending(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_not_pending(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_not_pending(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod in any phase but Pending.
+
+        Return a pod once it is in any phase but Pending.
+        """
+        return await self._call(
+            "wait_for_pod_not_pending", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_scheduled(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_scheduled(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_scheduled(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that has a node.
+
+        Return a pod once it has a node.
+        """
+        return await self._call(
+            "wait_for_pod_scheduled", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_unschedulable(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_unschedulable(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_unschedulable(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that no node can take.
+
+        Return a pod once the scheduler reports that it is unschedulable.
+        """
+        return await self._call(
+            "wait_for_pod_unschedulable", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_pod_terminating(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_terminating(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_terminating(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod that is being deleted.
+
+        Return a pod while it is being deleted.
+        """
+        return await self._call(
+            "wait_for_pod_terminating", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    async def wait_for_pod_not_found(
+        self,
+        name: str | KubernetesObject,
+        uid: str | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Wait for a pod that is gone, by its UID.
+
+        Return None once a pod is gone; at once if none has that name.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call("wait_for_pod_not_found", name, uid, namespace=namespace, **options)
+
+    @overload
+    async def wait_for_pod_observed_generation(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        condition: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pod_observed_generation(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        condition: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_pod_observed_generation(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        condition: str | None = None,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a pod whose kubelet has observed a generation.
+
+        Return a pod once a generation of it has been observed.
+
+        Args:
+            generation: the generation of its metadata that must be observed, exactly; 1 or more.
+            condition: the type of the condition that must have observed it; None for the status as
+                a whole.
+        """
+        return await self._call(
+            "wait_for_pod_observed_generation",
+            name,
+            generation,
+            condition,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_controlled_pods(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_controlled_pods(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_controlled_pods(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a pod of any controller.
+
+        Return the pods of a controller once there is one.
+
+        Args:
+            target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+                `job/web`.
+        """
+        return await self._call(
+            "wait_for_controlled_pods", target, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_controlled_pods_running(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_controlled_pods_running(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_controlled_pods_running(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for all pods of any controller in phase Running.
+
+        Return the Running pods of a controller once it has the desired number or more.
+
+        Args:
+            target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+                `job/web`.
+        """
+        return await self._call(
+            "wait_for_controlled_pods_running",
+            target,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_rc_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_rc_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_rc_pods_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a replication controller's exact number of pods in phase Running.
+
+        Return a ReplicationController's Running pods once there are exactly `count`.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_rc_pods_running",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_rc_to_stabilize(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_rc_to_stabilize(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_rc_to_stabilize(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replication controller whose status has its desired number of pods.
+
+        Return a ReplicationController once it has observed its spec and has its pods.
+        """
+        return await self._call(
+            "wait_for_rc_to_stabilize", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_ready_replica_set(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_ready_replica_set(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_ready_replica_set(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replica set whose pods are all ready.
+
+        Return a ReplicaSet once it has exactly its desired pods, all of them ready.
+        """
+        return await self._call(
+            "wait_for_ready_replica_set", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_replica_set_target_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_replica_set_target_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_replica_set_target_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replica set with an exact number of available pods.
+
+        Return a ReplicaSet once exactly `count` of its pods are available.
+
+        Args:
+            count: the number of pods; 0 or more.
+        """
+        return await self._call(
+            "wait_for_replica_set_target_available_replicas",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_replica_set_target_spec_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_replica_set_target_spec_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_replica_set_target_spec_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replica set whose spec has an exact number of replicas.
+
+        Return a ReplicaSet once its controller has observed the target replicas.
+
+        Args:
+            count: the number in its spec; 0 or more.
+        """
+        return await self._call(
+            "wait_for_replica_set_target_spec_replicas",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_replica_set_desired_replicas(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_replica_set_desired_replicas(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_replica_set_desired_replicas(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replica set with its desired number of pods.
+
+        Return a ReplicaSet once it has exactly its desired pods, in any state.
+        """
+        return await self._call(
+            "wait_for_replica_set_desired_replicas",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_observed_replica_set(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_observed_replica_set(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_observed_replica_set(
+        self,
+        name: str | KubernetesObject,
+        generation: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a replica set whose controller has observed a generation.
+
+        Return a ReplicaSet once its controller has observed its present generation.
+
+        Args:
+            generation: a minimum generation as well, for example from before an update; 1 or more.
+        """
+        return await self._call(
+            "wait_for_observed_replica_set",
+            name,
+            generation,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_load_balancer(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_load_balancer(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_load_balancer(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a service whose load balancer has an address.
+
+        Return a service of type LoadBalancer once each ingress, at least one, has an address.
+        """
+        return await self._call(
+            "wait_for_load_balancer", name, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_new_ingress_ip(
+        self,
+        name: str | KubernetesObject,
+        existing_ip: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_new_ingress_ip(
+        self,
+        name: str | KubernetesObject,
+        existing_ip: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_new_ingress_ip(
+        self,
+        name: str | KubernetesObject,
+        existing_ip: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a service whose load balancer has another address.
+
+        Return a service once its load balancer has a new first address.
+
+        Args:
+            existing_ip: the previous IP or hostname.
+        """
+        return await self._call(
+            "wait_for_new_ingress_ip",
+            name,
+            existing_ip,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_load_balancer_destroy(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def wait_for_load_balancer_destroy(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model | None: ...
+
+    async def wait_for_load_balancer_destroy(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model | None:
+        """Wait for a service without load balancer.
+
+        Return a service once it has no load balancer; None if it does not exist.
+        """
+        return await self._call(
+            "wait_for_load_balancer_destroy",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    @overload
+    async def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model | None: ...
+
+    async def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: bool = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model | None:
+        """Wait for a service with the load balancer's finalizer, or without.
+
+        Return a service once it has, or no longer has, the load balancer's finalizer.
+
+        Args:
+            present: False to wait until it is gone.
+        """
+        return await self._call(
+            "wait_for_service_updated_with_finalizer",
+            name,
+            present,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    async def wait_for_service_deleted_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        uid: str | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Wait for a service that is gone, by its UID.
+
+        Return None once a service is gone, at once if it does not exist.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call(
+            "wait_for_service_deleted_with_finalizer", name, uid, namespace=namespace, **options
+        )
+
+    @overload
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    @overload
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[False],
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None: ...
+
+    @overload
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model | None: ...
+
+    async def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: bool = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model | None:
+        """Wait for a service that is there, or gone.
+
+        Return a service once it exists, or None once it is gone.
+
+        Args:
+            present: False to wait until it is gone.
+        """
+        return await self._call(
+            "wait_for_service", name, present, namespace=namespace, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_service_reachable(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_service_reachable(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_service_reachable(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service behind which a pod answers anything.
+
+        Return a service's EndpointSlices once a pod behind it has answered, with any status.
+
+        Args:
+            port: the service's port, by number or by name; by default its first one.
+            path: the request path, without a query.
+            scheme: `http` or `https`.
+        """
+        return await self._call(
+            "wait_for_service_reachable",
+            name,
+            port,
+            path,
+            scheme,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_service_responding(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_service_responding(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_service_responding(
+        self,
+        name: str | KubernetesObject,
+        port: int | str | None = None,
+        path: str = "",
+        scheme: str = "http",
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a service that answers with success.
+
+        Return a service's EndpointSlices once it has answered with status 2xx and content.
+
+        Args:
+            port: the service's port, by number or by name; by default its first one.
+            path: the request path, without a query.
+            scheme: `http` or `https`.
+        """
+        return await self._call(
+            "wait_for_service_responding",
+            name,
+            port,
+            path,
+            scheme,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        ready_count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_stateful_set_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        ready_count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_stateful_set_running(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        ready_count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a stateful set with an exact number of running pods, the first of them ready.
+
+        Return a set's pods once exactly `count` run, the first of them ready.
+
+        Args:
+            count: the exact number of pods; 0 or more.
+            ready_count: the number of ready ones; `count` at most.
+        """
+        return await self._call(
+            "wait_for_stateful_set_running",
+            name,
+            count,
+            ready_count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_running_and_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_stateful_set_running_and_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_stateful_set_running_and_ready(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for a stateful set's exact number of pods, all Running and ready.
+
+        Return a set's pods once there are exactly `count`, all Running and ready.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_stateful_set_running_and_ready",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        pod: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_stateful_set_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        pod: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_stateful_set_pod_ready(
+        self,
+        name: str | KubernetesObject,
+        pod: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for one pod of a stateful set that is Running and ready.
+
+        Return one pod of a set once it is Running and ready.
+
+        Args:
+            pod: the pod's name, `<set>-<ordinal>`.
+        """
+        return await self._call(
+            "wait_for_stateful_set_pod_ready",
+            name,
+            pod,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_status_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_stateful_set_status_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_stateful_set_status_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a stateful set whose status has an exact number of pods.
+
+        Return a set once its current status counts exactly `count` pods.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_stateful_set_status_replicas",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_status_ready_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_stateful_set_status_ready_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_stateful_set_status_ready_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a stateful set whose status has an exact number of ready pods.
+
+        Return a set once its current status counts exactly `count` ready pods.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_stateful_set_status_ready_replicas",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_stateful_set_status_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_stateful_set_status_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_stateful_set_status_available_replicas(
+        self,
+        name: str | KubernetesObject,
+        count: int,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a stateful set whose status has an exact number of available pods.
+
+        Return a set once its current status counts exactly `count` available pods.
+
+        Args:
+            count: the exact number; 0 or more.
+        """
+        return await self._call(
+            "wait_for_stateful_set_status_available_replicas",
+            name,
+            count,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_persistent_volume_claim_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_persistent_volume_claim_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_persistent_volume_claim_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a claim in a phase.
+
+        Return a claim once it is in a phase.
+
+        Args:
+            phase: `Pending`, `Bound` or `Lost`.
+        """
+        return await self._call(
+            "wait_for_persistent_volume_claim_phase",
+            name,
+            phase,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_persistent_volume_claims_phase(
+        self,
+        claims: KubernetesObjects,
+        phase: str,
+        match_any: bool = False,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def wait_for_persistent_volume_claims_phase(
+        self,
+        claims: KubernetesObjects,
+        phase: str,
+        match_any: bool = False,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> list[_Model]: ...
+
+    async def wait_for_persistent_volume_claims_phase(
+        self,
+        claims: KubernetesObjects,
+        phase: str,
+        match_any: bool = False,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]] | list[_Model]:
+        """Wait for claims in a phase, all of them or any.
+
+        Return claims once all of them are in a phase, or any.
+
+        Args:
+            claims: the claims themselves or their names, at least one; a claim given as an object
+                is identified by its UID.
+            phase: `Pending`, `Bound` or `Lost`.
+            match_any: whether one of them is enough.
+        """
+        return await self._call(
+            "wait_for_persistent_volume_claims_phase",
+            claims,
+            phase,
+            match_any,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    async def wait_for_persistent_volume_claim_deleted(
+        self,
+        name: str | KubernetesObject,
+        uid: str | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Wait for a claim that is gone, by its UID.
+
+        Return None once a claim is gone, at once if it does not exist.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call(
+            "wait_for_persistent_volume_claim_deleted", name, uid, namespace=namespace, **options
+        )
+
+    @overload
+    async def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    @overload
+    async def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model | None: ...
+
+    async def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model | None:
+        """Wait for a claim with a finalizer, or without.
+
+        Return a claim once it has, or no longer has, a finalizer.
+
+        Args:
+            finalizer: for example `kubernetes.io/pvc-protection`.
+            present: False to wait until it is gone.
+        """
+        return await self._call(
+            "wait_for_pvc_finalizer",
+            name,
+            finalizer,
+            present,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_persistent_volume_claim_modified(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_persistent_volume_claim_modified(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_persistent_volume_claim_modified(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a claim with its requested class of volume attributes.
+
+        Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
+        """
+        return await self._call(
+            "wait_for_persistent_volume_claim_modified",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    @overload
+    async def wait_for_persistent_volume_claim_modification_failure(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_persistent_volume_claim_modification_failure(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_persistent_volume_claim_modification_failure(
+        self,
+        name: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a claim whose requested class of volume attributes was refused.
+
+        Return a Bound claim once a change of its VolumeAttributesClass has failed.
+        """
+        return await self._call(
+            "wait_for_persistent_volume_claim_modification_failure",
+            name,
+            namespace=namespace,
+            as_model=as_model,
+            **options,
+        )
+
+    async def wait_for_pv_and_pvc(
+        self,
+        name: str | KubernetesObject,
+        claim: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]:
+        """Wait for a volume and a claim that are bound to each other.
+
+        Return a volume and a claim once both are Bound, to each other.
+
+        Args:
+            name: the name of the PersistentVolume.
+            claim: the name of the PersistentVolumeClaim.
+        """
+        return await self._call("wait_for_pv_and_pvc", name, claim, namespace=namespace, **options)
+
+    async def wait_for_pv_claim_bound_phase(
+        self,
+        claims: KubernetesObjects,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]:
+        """Wait for claims and their volumes, bound to each other.
+
+        Return the volumes of claims, in their order, once all are Bound to each other.
+
+        Args:
+            claims: the claims themselves or their names, at least one; a claim given as an object
+                is identified by its UID.
+        """
+        return await self._call(
+            "wait_for_pv_claim_bound_phase", claims, namespace=namespace, **options
+        )
+
+    @overload
+    async def wait_for_persistent_volume_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_persistent_volume_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_persistent_volume_phase(
+        self,
+        name: str | KubernetesObject,
+        phase: str,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a volume in a phase.
+
+        Return a volume once it is in a phase.
+
+        Args:
+            phase: `Pending`, `Available`, `Bound`, `Released` or `Failed`.
+        """
+        return await self._call(
+            "wait_for_persistent_volume_phase", name, phase, as_model=as_model, **options
+        )
+
+    async def wait_for_persistent_volume_deleted(
+        self, name: str | KubernetesObject, uid: str | None = None, **options: Unpack[WaitOptions]
+    ) -> None:
+        """Wait for a volume that is gone, by its UID.
+
+        Return None once a volume is gone, at once if it does not exist.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call("wait_for_persistent_volume_deleted", name, uid, **options)
+
+    @overload
+    async def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    @overload
+    async def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model | None: ...
+
+    async def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool = True,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model | None:
+        """Wait for a volume with a finalizer, or without.
+
+        Return a volume once it has, or no longer has, a finalizer.
+
+        Args:
+            finalizer: for example `kubernetes.io/pv-protection`.
+            present: False to wait until it is gone.
+        """
+        return await self._call(
+            "wait_for_pv_finalizer", name, finalizer, present, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_volume_attachment_created(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_volume_attachment_created(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_volume_attachment_created(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a VolumeAttachment that is there.
+
+        Return a VolumeAttachment once it exists, attached or not.
+        """
+        return await self._call(
+            "wait_for_volume_attachment_created", name, as_model=as_model, **options
+        )
+
+    @overload
+    async def wait_for_volume_attachment_attached(
+        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_for_volume_attachment_attached(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model],
+        **options: Unpack[WaitOptions],
+    ) -> _Model: ...
+
+    async def wait_for_volume_attachment_attached(
+        self,
+        name: str | KubernetesObject,
+        *,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | _Model:
+        """Wait for a VolumeAttachment whose volume is attached.
+
+        Return a VolumeAttachment once its status reports the volume as attached.
+        """
+        return await self._call(
+            "wait_for_volume_attachment_attached", name, as_model=as_model, **options
+        )
+
+    async def wait_for_volume_attachment_terminated(
+        self, name: str | KubernetesObject, uid: str | None = None, **options: Unpack[WaitOptions]
+    ) -> None:
+        """Wait for a VolumeAttachment that is gone, by its UID.
+
+        Return None once a VolumeAttachment is gone, at once if it does not exist.
+
+        Args:
+            uid: its UID; None for the first one seen.
+        """
+        await self._call("wait_for_volume_attachment_terminated", name, uid, **options)
+
+
+class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
+    """The methods of `Kwait` beside its waits, to be awaited.
+
+    `create_namespace` returns a `Kwait` by the type variable: its module imports this one.
+    """
+
+    async def apply(
+        self,
+        *sources: Source,
+        namespace: TargetNamespace | None = None,
+        validate: str | bool = "strict",
+        **variables: Any,
+    ) -> Objects:
+        """Apply manifests server-side, in order; return the resulting objects.
+
+        Objects of a kind that is not served yet wait for its CustomResourceDefinition (`crd`, 1
+        minute). If an object of the same name is being deleted, this waits until it is gone
+        (`pod_client_deletion`, 3 minutes), unless the manifest sets finalizers: then it applies to
+        that object.
+
+        Args:
+            *sources: paths (relative to the test's file, then to rootdir), YAML text, dicts,
+                models of the official client, lists.
+            namespace: the namespace to which the objects are moved, whatever the manifests say;
+                True for the test's own; or a mapping of the manifests' namespaces to these.
+                References of bindings, webhooks and API services move too. None moves nothing.
+                A text is also the value of the variable `namespace`, which need not be used.
+            validate: as kubectl's `--validate`; server-side apply refuses unknown fields with
+                `warn` and `ignore` too.
+            **variables: with any, files and texts are Jinja2 templates that use all of them.
+
+        Raises:
+            InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
+                and line.
+            ApiError: the server refuses; a note names the manifest.
+            ClusterError: an object outside of the namespace belongs to another test that runs.
+            WaitFailed: a definition can no longer be established, or the service of a webhook that
+                fails the request has had no ready endpoint for the grace period.
+            WaitTimeout: an object of the same name is not gone, or a definition is not served.
+        """
+        return await self._call(
+            "apply", *sources, namespace=namespace, validate=validate, **variables
+        )
+
+    async def create(
+        self,
+        *sources: Source,
+        namespace: TargetNamespace | None = None,
+        validate: str | bool = "strict",
+        **variables: Any,
+    ) -> Objects:
+        """Create the objects of manifests, in order; return them as created.
+
+        This waits for definitions and deletions as `apply` does.
+
+        Args:
+            *sources: as for `apply`; `metadata.generateName` is supported.
+            namespace: as for `apply`.
+            validate: `strict` refuses unknown fields, `warn` logs them, `ignore` drops them.
+            **variables: as for `apply`.
+
+        Raises:
+            InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
+                and line.
+            ApiError: the server refuses, or the object exists; a note names the manifest.
+            WaitFailed: a definition can no longer be established, or the service of a webhook that
+                fails the request has had no ready endpoint for the grace period.
+            WaitTimeout: an object of the same name is not gone, or a definition is not served.
+        """
+        return await self._call(
+            "create", *sources, namespace=namespace, validate=validate, **variables
+        )
+
+    async def create_namespace(
+        self, name: str, *, labels: Mapping[str, str] | None = None, pod_security: str | None = None
+    ) -> _Kwait:
+        """Create a further namespace for this test; return its `Kwait` once pods can start in it.
+
+        It is labelled, kept and removed like the test's own namespace. Wait fixtures use it with
+        `namespace=other.namespace`.
+
+        Args:
+            name: a DNS label; the namespace's name also contains run, worker and test.
+            labels: further labels.
+            pod_security: the enforced level, as for `--kwait-pod-security`; None for that
+                setting.
+
+        Raises:
+            ClusterError: the cluster refuses it, or the run creates no namespaces.
+            WaitTimeout: it did not get its default objects; it is deleted again.
+        """
+        return await self._call("create_namespace", name, labels=labels, pod_security=pod_security)
+
+    async def create_and_wait(
+        self,
+        *sources: Source,
+        condition: ConditionInput | HeldPredicate | None = None,
+        namespace: TargetNamespace | None = None,
+        validate: str | bool = "strict",
+        variables: Mapping[str, Any] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> Objects:
+        """Create the objects of manifests; return them once each has reached its condition.
+
+        By default Pods are ready, Jobs complete, workloads rolled out, as for
+        `pytest_kwait.create_and_wait`.
+
+        Args:
+            *sources: as for `apply`; `metadata.generateName` is supported.
+            condition: a condition as for `wait_for`; None for the default of the kind.
+            namespace: as for `apply`.
+            validate: as for `create`.
+            variables: as for `apply`, by name.
+            **options: options of every wait; the limit (`pod`) is per object.
+
+        Raises:
+            InvalidManifest: a manifest cannot be used; names file, document and line.
+            InvalidArgument: an invalid argument, or a kind without a default condition.
+            ApiError: the server refuses, or the object exists; a note names the manifest.
+            WaitFailed: the condition can no longer come true.
+            WaitTimeout: the condition did not come true within the limit.
+        """
+        return await self._call(
+            "create_and_wait",
+            *sources,
+            condition=condition,
+            namespace=namespace,
+            validate=validate,
+            variables=variables,
+            **options,
+        )
+
+    @overload
+    async def get(
+        self, target: str | KubernetesObject, *, namespace: str | None = None, as_model: None = None
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def get(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
+    ) -> _Model: ...
+
+    async def get(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+    ) -> dict[str, Any] | _Model:
+        """Return one object.
+
+        Args:
+            target: `kind/name`, with any name of the kind that kubectl knows; or an object.
+            namespace: another namespace.
+            as_model: a model of the official client to return, for example `V1Pod`; None for a
+                dict.
+
+        Raises:
+            ApiError: not found (status 404), or refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
+        """
+        return await self._call("get", target, namespace=namespace, as_model=as_model)
+
+    @overload
+    async def list(
+        self,
+        kind: str,
+        *,
+        selector: str | Mapping[str, str] | None = None,
+        field_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        as_model: None = None,
+    ) -> Objects: ...
+
+    @overload
+    async def list(
+        self,
+        kind: str,
+        *,
+        selector: str | Mapping[str, str] | None = None,
+        field_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
+    ) -> Models[_Model]: ...
+
+    async def list(
+        self,
+        kind: str,
+        *,
+        selector: str | Mapping[str, str] | None = None,
+        field_selector: str | Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+    ) -> Objects | Models[_Model]:
+        """Return all objects of a kind.
+
+        Args:
+            kind: any name of the kind that kubectl knows.
+            selector: label selector, as text or mapping.
+            field_selector: field selector, as text or mapping.
+            namespace: another namespace.
+            as_model: a model of the official client to return, as for `get`.
+
+        Raises:
+            ApiError: refused.
+            InvalidArgument: an unknown kind.
+        """
+        return await self._call(
+            "list",
+            kind,
+            selector=selector,
+            field_selector=field_selector,
+            namespace=namespace,
+            as_model=as_model,
+        )
+
+    async def delete(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        grace_period: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """Request the deletion of an object; `wait_for(target, "delete")` waits until it is gone.
+
+        Args:
+            target: `kind/name`.
+            namespace: another namespace.
+            grace_period: seconds; None for the object's own.
+            propagation: how dependents are treated.
+
+        Raises:
+            ApiError: not found (status 404), or refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
+        """
+        await self._call(
+            "delete",
+            target,
+            namespace=namespace,
+            grace_period=grace_period,
+            propagation=propagation,
+        )
+
+    async def events(
+        self, target: str | KubernetesObject | None = None, *, namespace: str | None = None
+    ) -> Objects:
+        """Return the events of the namespace, or of one object, oldest first.
+
+        Args:
+            target: `kind/name`; None for all.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: refused.
+            InvalidArgument: not `kind/name`, or an unknown kind.
+        """
+        return await self._call("events", target, namespace=namespace)
+
+    async def logs(
+        self,
+        target: str | KubernetesObject,
+        *,
+        container: str | None = None,
+        previous: bool = False,
+        tail: int | None = None,
+        since: int | None = None,
+        timestamps: bool = False,
+        namespace: str | None = None,
+    ) -> str:
+        """Return the log of a container.
+
+        Args:
+            target: a pod, by name, as `pod/name` or as an object; or what selects pods:
+                `deployment/web`, `job/x`, `svc/web`. Of several pods the one that kubectl selects.
+            container: its name; None if the pod has only one.
+            previous: the log of its previous run.
+            tail: only the last lines, so many.
+            since: only lines of the last seconds.
+            timestamps: whether each line begins with its time.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: no such pod or container, or it has not started.
+        """
+        return await self._call(
+            "logs",
+            target,
+            container=container,
+            previous=previous,
+            tail=tail,
+            since=since,
+            timestamps=timestamps,
+            namespace=namespace,
+        )
+
+    async def exec(
+        self,
+        target: str | KubernetesObject,
+        *command: str,
+        container: str | None = None,
+        stdin: bytes | str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> ExecResult:
+        """Run a command in a container and return its result; a non-zero exit code is no error.
+
+        Args:
+            target: a pod, by name, as `pod/name` or as an object; or what selects pods:
+                `deployment/web`, `job/x`, `svc/web`. Of several pods the one that kubectl selects.
+            *command: the program and its arguments, run without a shell.
+            container: its name; None if the pod has only one.
+            stdin: the command's input; None for none.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: the command could not be started.
+            DeadlineExceeded: it did not end in time; the message contains its output.
+        """
+        return await self._call(
+            "exec",
+            target,
+            *command,
+            container=container,
+            stdin=stdin,
+            timeout=timeout,
+            namespace=namespace,
+        )
+
+    async def port_forward(
+        self,
+        target: str | KubernetesObject,
+        port: int | str,
+        *,
+        local_port: int = 0,
+        namespace: str | None = None,
+    ) -> PortForward:
+        """Forward a local port to a pod, until the forward or this object is closed.
+
+        Args:
+            target: as for `logs`; the pod must be running.
+            port: a number or name: of the service's ports, or else of the pod's.
+            local_port: 0 for any free port, given by `.port`.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: no such pod, or it is not running.
+            InvalidArgument: the service has no such port, or the pod none of that name.
+            OSError: the local port is taken.
+        """
+        return await self._call(
+            "port_forward", target, port, local_port=local_port, namespace=namespace
+        )
+
+    async def url(
+        self,
+        target: str | KubernetesObject,
+        port: int | str | None = None,
+        *,
+        path: str = "/",
+        scheme: str = "http",
+        namespace: str | None = None,
+    ) -> str:
+        """Return a URL on this machine that leads to a port of a service, controller or pod.
+
+        The port is forwarded until the end of the test, to the one pod that kubectl would select.
+
+        Args:
+            target: as for `logs`; the pod must be running.
+            port: a number or name: of the service's ports, or else of the containers' ports. By
+                default the only one.
+            path: the path of the URL, with its query.
+            scheme: `http` or `https`.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: no such object, it has no pods, or its pod is not running.
+            InvalidArgument: no such port, or several ports and `port` names none.
+        """
+        return await self._call("url", target, port, path=path, scheme=scheme, namespace=namespace)
+
+    async def scale(
+        self,
+        target: str | KubernetesObject,
+        replicas: int,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Scale an object; return it once it has exactly this number of ready, Running pods.
+
+        Args:
+            target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
+            replicas: 0 or more.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or a kind without a scale.
+            WaitFailed: the condition can no longer come true.
+            WaitTimeout: it did not come true within the limit (`controlled_pods`).
+        """
+        return await self._call("scale", target, replicas, namespace=namespace, **options)
+
+    async def restart(
+        self,
+        target: str | KubernetesObject,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Replace all pods of a workload; return it once it is rolled out.
+
+        Args:
+            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or a workload that cannot be restarted.
+            WaitFailed: the rollout can no longer complete.
+            WaitTimeout: it did not complete within the limit (`deployment`).
+        """
+        return await self._call("restart", target, namespace=namespace, **options)
+
+    async def rolling_update(
+        self,
+        target: str | KubernetesObject,
+        update_period: Duration = 60.0,
+        *,
+        strict: bool = False,
+        within: Duration | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> Objects:
+        """Delete the pods of a controller one by one; return their replacements.
+
+        It ends before the test's own limit, pauses included.
+
+        Args:
+            target: `rc/web`, or another controller of pods.
+            update_period: the pause after each pod; 0 or more.
+            strict: whether each replacement must be ready before the next deletion.
+            within: the limit of the whole update; None for none but the test's own.
+            namespace: another namespace.
+            **options: the options of every wait. By default replacements are polled for every 5 s;
+                with `strict` they are watched.
+
+        Raises:
+            ApiError: not found, or refused.
+            InvalidArgument: an invalid argument, or pauses longer than the limit.
+            WaitFailed: the controller was deleted, or with `strict` a replacement is stuck.
+            WaitTimeout: a replacement did not come within the limit (`rolling_update`).
+        """
+        return await self._call(
+            "rolling_update",
+            target,
+            update_period,
+            strict=strict,
+            within=within,
+            namespace=namespace,
+            **options,
+        )
+
+    async def patch(
+        self,
+        target: str | KubernetesObject,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        type: PatchType | None = None,
+        subresource: str | None = None,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Patch an object and return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            patch: the fields to change; for `json` the list of operations. For `apply`, kind and
+                name are filled in.
+            type: `strategic`, `merge`, `json` or `apply`. By default a list is `json`, and fields
+                are `strategic`, or `merge` where the kind has no strategic patches.
+            subresource: for example `status`; None for the object.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        return await self._call(
+            "patch",
+            target,
+            patch,
+            type=type,
+            subresource=subresource,
+            namespace=namespace,
+            timeout=timeout,
+        )
+
+    async def update(
+        self,
+        target: str | KubernetesObject,
+        change: Callable[[dict[str, Any]], object],
+        *,
+        subresource: str | None = None,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Read an object, change it, and replace it; again after a conflict.
+
+        Args:
+            target: `kind/name`, or an object.
+            change: changes the object that it is given, or returns another one. It may be called
+                several times.
+            subresource: `status`, to replace that; None for the object.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses it.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        return await self._call(
+            "update", target, change, subresource=subresource, namespace=namespace, timeout=timeout
+        )
+
+    async def label(
+        self,
+        target: str | KubernetesObject,
+        labels: Mapping[str, str | None],
+        *,
+        overwrite: bool = False,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove labels of an object; return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            labels: values by name; None removes a label.
+            overwrite: whether a label may get another value, as kubectl's `--overwrite`.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            InvalidArgument: a label has another value already, and `overwrite` is False.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        return await self._call(
+            "label", target, labels, overwrite=overwrite, namespace=namespace, timeout=timeout
+        )
+
+    async def annotate(
+        self,
+        target: str | KubernetesObject,
+        annotations: Mapping[str, str | None],
+        *,
+        overwrite: bool = False,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove annotations of an object; return it as stored.
+
+        Args:
+            target: `kind/name`, or an object.
+            annotations: values by name; None removes an annotation.
+            overwrite: whether an annotation may get another value, as kubectl's `--overwrite`.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the object does not exist, or the server refuses.
+            InvalidArgument: an annotation has another value already, and `overwrite` is False.
+            KwaitError: the object belongs to the cluster, and the test is not serial.
+        """
+        return await self._call(
+            "annotate",
+            target,
+            annotations,
+            overwrite=overwrite,
+            namespace=namespace,
+            timeout=timeout,
+        )
+
+    async def cordon(
+        self, name: str | KubernetesObject, *, timeout: Duration | None = None
+    ) -> dict[str, Any]:
+        """Mark a node as unschedulable, until the end of the test; return it.
+
+        Args:
+            name: its name, or the Node.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            KwaitError: the test is not serial.
+        """
+        return await self._call("cordon", name, timeout=timeout)
+
+    async def uncordon(
+        self, name: str | KubernetesObject, *, timeout: Duration | None = None
+    ) -> dict[str, Any]:
+        """Mark a node as schedulable; return it. The end of the test restores what it was.
+
+        Args:
+            name: its name, or the Node.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            KwaitError: the test is not serial.
+        """
+        return await self._call("uncordon", name, timeout=timeout)
+
+    async def taint(
+        self,
+        name: str | KubernetesObject,
+        *taints: str,
+        overwrite: bool = False,
+        timeout: Duration | None = None,
+    ) -> dict[str, Any]:
+        """Set and remove taints of a node, until the end of the test; return it.
+
+        Args:
+            name: its name, or the Node.
+            *taints: as for kubectl: `key=value:NoSchedule` or `key:NoSchedule` sets a taint,
+                `key:NoSchedule-` removes it, `key-` removes it with every effect.
+            overwrite: whether a taint with the same key and effect is replaced.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses.
+            InvalidArgument: a taint is not valid, exists already, or is to be removed and does not
+                exist.
+            KwaitError: the test is not serial.
+        """
+        return await self._call("taint", name, *taints, overwrite=overwrite, timeout=timeout)
+
+    async def drain(
+        self,
+        name: str | KubernetesObject,
+        *,
+        ignore_daemon_sets: bool = False,
+        delete_empty_dir_data: bool = False,
+        force: bool = False,
+        selector: str | Mapping[str, str] | None = None,
+        grace_period: int | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Cordon a node until the end of the test, and evict its pods; return it once they go.
+
+        Args:
+            name: its name, or the Node.
+            ignore_daemon_sets: whether pods of DaemonSets are left; an error otherwise, as they
+                would come back.
+            delete_empty_dir_data: whether to evict pods with `emptyDir` volumes; an error
+                otherwise.
+            force: whether to evict pods without a controller, which do not come back; an error
+                otherwise.
+            selector: only pods with these labels, as text or mapping.
+            grace_period: seconds until a pod is killed; None for its own grace period.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the node does not exist, or the server refuses a request.
+            InvalidArgument: pods must not be evicted without one of these arguments.
+            KwaitError: the test is not serial.
+            WaitTimeout: budgets refused evictions until the limit (`pod_deletion`); names pods and
+                budgets.
+        """
+        return await self._call(
+            "drain",
+            name,
+            ignore_daemon_sets=ignore_daemon_sets,
+            delete_empty_dir_data=delete_empty_dir_data,
+            force=force,
+            selector=selector,
+            grace_period=grace_period,
+            **options,
+        )
+
+    async def evict(
+        self,
+        name: str | KubernetesObject,
+        *,
+        grace_period: int | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Evict a pod and return once it is gone; a refusal by a budget is tried again.
+
+        Args:
+            name: its name, or the Pod.
+            grace_period: seconds until it is killed; None for its own grace period.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the pod does not exist, or the server refuses a request.
+            WaitTimeout: a budget refused it until the limit (`pod_deletion`); names the budget.
+        """
+        await self._call("evict", name, grace_period=grace_period, namespace=namespace, **options)
+
+    async def rollout_undo(
+        self,
+        target: str | KubernetesObject,
+        to_revision: int | None = None,
+        *,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Roll a workload back to an earlier revision; return it once it is rolled out.
+
+        Args:
+            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+            to_revision: the revision; None, or 0 as for kubectl, for the one before the newest.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: not found, or refused.
+            InvalidArgument: there is no such revision, the Deployment is paused, or the workload is
+                not updated by rolling.
+            WaitFailed: the rollout can no longer complete.
+            WaitTimeout: it did not complete within the limit (`deployment`).
+        """
+        return await self._call("rollout_undo", target, to_revision, namespace=namespace, **options)
+
+    async def run(
+        self,
+        image: str | Mapping[str, Any],
+        *command: str,
+        env: Mapping[str, str] | None = None,
+        container: str | None = None,
+        check: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> RunResult:
+        """Run a pod to its end; return its output and exit code. The pod is deleted afterwards.
+
+        Args:
+            image: the image of its only container; or a whole Pod, whose restart policy is `Never`
+                if it names none.
+            *command: the program and its arguments, run without a shell; none for the image's own.
+            env: environment variables of the container.
+            container: for a whole Pod, the container whose output and exit code count; None for
+                the first one.
+            check: whether an end with another exit code than 0 is an error.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: refused.
+            WaitFailed: the pod cannot start; or it failed, unless `check` is False.
+            WaitTimeout: it did not end within the limit (`pod`).
+        """
+        return await self._call(
+            "run",
+            image,
+            *command,
+            env=env,
+            container=container,
+            check=check,
+            namespace=namespace,
+            **options,
+        )
+
+    async def kubectl(
+        self,
+        *args: str,
+        stdin: str | None = None,
+        check: bool = True,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> KubectlResult:
+        """Run kubectl, where it is installed, on this cluster and namespace; return its result.
+
+        Its changes of cluster-scoped objects are not restored.
+
+        Args:
+            *args: its arguments, for example `"get", "pods"`.
+            stdin: its input; None for none.
+            check: whether another exit code than 0 is an error.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ClusterError: kubectl is not installed.
+            KwaitError: it failed; names the exit code and what it wrote.
+            WaitTimeout: it did not end in time.
+        """
+        return await self._call(
+            "kubectl", *args, stdin=stdin, check=check, namespace=namespace, timeout=timeout
+        )
+
+    async def delete_and_wait(
+        self,
+        target: str | KubernetesObject,
+        *,
+        grace_period: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Delete an object; return once it is gone, for a controller with all its pods.
+
+        Args:
+            target: `kind/name`, with any name of the kind that kubectl knows.
+            grace_period: seconds; None for the object's own.
+            propagation: how dependents are treated.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: not found (status 404), or refused.
+            WaitTimeout: it is not gone within the limit (`pod_deletion`).
+        """
+        await self._call(
+            "delete_and_wait",
+            target,
+            grace_period=grace_period,
+            propagation=propagation,
+            namespace=namespace,
+            **options,
+        )

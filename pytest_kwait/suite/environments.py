@@ -1,0 +1,390 @@
+"""The Lease of an environment that all processes of a run share: one makes it, the others wait.
+
+The Lease is created by the first process that needs the environment, and renewed until the
+environment is made. A process that waits takes over once the Lease has not changed for its whole
+duration, by its own clock. Each change names the resourceVersion that was read, so a process that
+was taken for dead cannot publish what it made.
+
+The Lease has the form of a run's that has ended while other shards go on: the janitor keeps it, and
+the objects that name it, until the last Lease of the run is gone or dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.apimachinery.times import format_duration, format_micro_time
+from pytest_kwait.client.resource import LEASES
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.retry import request_with_retry
+from pytest_kwait.errors import ApiError, ClusterError, KwaitError
+from pytest_kwait.suite.cleanup.owned_objects import (
+    ANNOTATION_PREFIX,
+    LABEL_MANAGED_BY,
+    LABEL_RUN,
+    MANAGED_BY,
+    run_label_value,
+    run_lease_name,
+)
+from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+from pytest_kwait.wait.context import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
+
+__all__ = ["EnvironmentLease", "EnvironmentState", "encode_value"]
+
+_DURATION = 20.0
+"""Seconds without a change after which the process that makes an environment counts as dead."""
+
+_RENEW_INTERVAL = 4.0
+_POLL_INTERVAL = 0.25
+_REQUEST_TIMEOUT = 15.0
+
+_MAX_VALUE_LENGTH = 100_000
+"""Characters of a value: all annotations of an object have at most 256 KiB."""
+
+_STATE = ANNOTATION_PREFIX + "environment-state"
+_VALUE = ANNOTATION_PREFIX + "environment-value"
+_KINDS = ANNOTATION_PREFIX + "kinds"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentState:
+    """The state of an environment as its Lease has it.
+
+    Args:
+        name: `making`, `ready`, `failed` or `skipped`.
+        attempt: 1 for the first process that makes it, 2 for the one that takes over.
+        maker: a readable name of that process.
+        namespace: the environment's; empty while it is not ready.
+        uid: the UID of the namespace.
+        value: JSON of the value, or the reason of a failure.
+    """
+
+    name: str
+    attempt: int
+    maker: str
+    namespace: str = ""
+    uid: str = ""
+    value: str = ""
+
+
+def encode_value(value: Any) -> str:
+    """Return a value as JSON.
+
+    Raises:
+        ClusterError: it has no JSON, or too much.
+    """
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ClusterError(
+            f"other processes cannot be given the value {value!r:.80}: {error}; yield the Kwait, "
+            "or what JSON can express: texts, numbers, booleans, None, lists and dicts of them"
+        ) from None
+    if len(text) > _MAX_VALUE_LENGTH:
+        raise ClusterError(
+            f"other processes cannot be given a value of {len(text)} characters as JSON; at most "
+            f"{_MAX_VALUE_LENGTH} are possible: put it into a config map"
+        )
+    return text
+
+
+class EnvironmentLease:
+    """One process's access to the Lease of an environment; a `RunRegistration` of its objects.
+
+    Args:
+        run: the id of the run.
+        name: the environment, the same in all processes.
+        maker: a readable name of this process.
+        registration: the run's own; None where the cluster ends with the run.
+        namespace: the namespace of the Lease.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        run: str,
+        name: str,
+        maker: str,
+        *,
+        registration: RunRegistration | None = None,
+        namespace: str = LEASE_NAMESPACE,
+    ) -> None:
+        self._session = Session.of(client)
+        self._run = run
+        self._environment = name
+        self._maker = maker
+        self._registration = registration
+        self._namespace = namespace
+        self._nonce = "environment-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+        self._name = run_lease_name(run, self._nonce)
+        self._holder = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
+        self._lock = threading.Lock()
+        self._making = False
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def place(self) -> str:
+        """Return namespace/name of the Lease."""
+        return f"{self._namespace}/{self._name}"
+
+    def record(self, kind: str) -> None:
+        """Add a kind to the Lease before its first object is created."""
+
+        def add(lease: Mapping[str, Any]) -> dict[str, Any] | None:
+            kinds = [each for each in _notes(lease).get(_KINDS, "").split(",") if each]
+            if kind in kinds:
+                return None
+            return {"metadata": {"annotations": {_KINDS: ",".join([*kinds, kind])}}}
+
+        self._change(add)
+
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
+        """Return "" once the namespace may be created, or the refusal after `seconds`."""
+        if self._registration is None:
+            return ""
+        return self._registration.acquire_namespace_quota(name, seconds)
+
+    def join(
+        self, deadline: Deadline, failed: int, report: Callable[[str], object] = lambda line: None
+    ) -> EnvironmentState:
+        """Return the state once this process must make the environment, or another one has.
+
+        The state is `making` for the process that makes it.
+
+        Args:
+            deadline: for another process to make it.
+            failed: the last attempt that failed and that this process has seen: it is followed by
+                another one.
+            report: called with one line if another process makes it.
+
+        Raises:
+            ClusterError: the Lease cannot be used, or the deadline has passed.
+        """
+        if self._registration is not None and not self._registration.place():
+            raise ClusterError(
+                f"environment {self._environment} of scope run needs the right to create and "
+                f"update Leases in namespace {self._namespace}; or give it the scope session"
+            )
+        clock = self._session.clock
+        last, since, reported = "", clock.monotonic(), False
+        while True:
+            try:
+                lease = self._read(deadline)
+                version = str(((lease or {}).get("metadata") or {}).get("resourceVersion"))
+                if version != last:
+                    last, since = version, clock.monotonic()
+                state = _read_state(lease)
+                dead = clock.monotonic() - since >= _DURATION
+                again = state.name in ("failed", "skipped") and state.attempt <= failed
+                if lease is None or again or (state.name == "making" and dead):
+                    if self._take(lease, state.attempt + 1, deadline):
+                        return EnvironmentState("making", state.attempt + 1, self._maker)
+                    continue
+            except (ApiError, DeadlineExceeded) as error:
+                raise ClusterError(
+                    f"the Lease {self.place()} of environment {self._environment} cannot be "
+                    f"used: {error}"
+                ) from error
+            if state.name != "making":
+                return state
+            if not reported:
+                report(f"environment {self._environment}: {state.maker} is making it")
+                reported = True
+            if deadline.remaining <= _POLL_INTERVAL:
+                raise ClusterError(
+                    f"environment {self._environment} was not ready in time: {state.maker} is "
+                    f"still making it (Lease {self.place()})"
+                )
+            clock.sleep(_POLL_INTERVAL)
+
+    def publish(self, namespace: str, uid: str, value: str) -> bool:
+        """Record that the environment is ready; return False if that was not possible."""
+        return self._finish({"name": "ready", "namespace": namespace, "uid": uid}, {_VALUE: value})
+
+    def fail(self, reason: str, *, skipped: bool = False) -> None:
+        """Record that the environment could not be made, or is skipped."""
+        self._finish({"name": "skipped" if skipped else "failed"}, {_VALUE: reason})
+
+    def abandon(self) -> None:
+        """Let another process make the environment at once."""
+        self._finish({"name": "failed", "attempt": 0}, {_VALUE: "it was interrupted"})
+
+    def stop(self) -> None:
+        """Stop renewing."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_REQUEST_TIMEOUT)
+
+    def _take(self, lease: Mapping[str, Any] | None, attempt: int, deadline: Deadline) -> bool:
+        """Create or take over the Lease; return False if another process was faster."""
+        state = {"name": "making", "attempt": attempt, "maker": self._maker}
+        notes = {_STATE: json.dumps(state), _VALUE: ""}
+        now = format_micro_time(self._session.clock.time())
+        spec = {"holderIdentity": self._holder, "renewTime": now, "acquireTime": now}
+        try:
+            if lease is None:
+                manifest = self._manifest(notes, spec)
+                request_with_retry(
+                    lambda deadline: self._session.create(
+                        LEASES, manifest, self._namespace, deadline=deadline
+                    ),
+                    deadline.at_most(_REQUEST_TIMEOUT),
+                )
+            else:
+                change = {
+                    "metadata": {
+                        "resourceVersion": lease["metadata"]["resourceVersion"],
+                        "annotations": notes,
+                    },
+                    "spec": spec,
+                }
+                self._patch(change, deadline.at_most(_REQUEST_TIMEOUT))
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            # The answer to an earlier try may have been lost.
+            present = self._read(deadline)
+            if ((present or {}).get("spec") or {}).get("holderIdentity") != self._holder:
+                return False
+        self._making = True
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._renew, name="kwait environment", daemon=True)
+        self._thread.start()
+        return True
+
+    def _renew(self) -> None:
+        clock = self._session.clock
+        while not clock.wait(self._ended, _RENEW_INTERVAL):
+            try:
+                self._change(lambda lease: {"spec": {"renewTime": format_micro_time(clock.time())}})
+            except ClusterError:
+                return
+            except (KwaitError, DeadlineExceeded):
+                # The Lease lasts for several renewals.
+                continue
+
+    def _finish(self, state: Mapping[str, Any], notes: Mapping[str, str]) -> bool:
+        """Record the end of the making; return False if another process took over."""
+
+        def change(lease: Mapping[str, Any]) -> dict[str, Any]:
+            present = json.loads(_notes(lease).get(_STATE) or "{}")
+            return {
+                "metadata": {"annotations": {_STATE: json.dumps({**present, **state}), **notes}}
+            }
+
+        self._ended.set()
+        try:
+            self._change(change)
+        except (KwaitError, DeadlineExceeded):
+            # Without an answer another process takes over in the end.
+            return False
+        finally:
+            self._making = False
+        return True
+
+    def _change(self, build: Callable[[Mapping[str, Any]], dict[str, Any] | None]) -> None:
+        """Change the Lease as it is; repeated if another process changes it at the same time.
+
+        Raises:
+            ClusterError: this process makes the environment, and another one took over.
+            ApiError: refused.
+            DeadlineExceeded: no answer in time.
+        """
+        limit = self._session.availability.limit_cleanup(_REQUEST_TIMEOUT)
+        deadline = Deadline.after(limit, self._session.clock)
+        with self._lock:
+            while True:
+                lease = self._read(deadline)
+                holder = ((lease or {}).get("spec") or {}).get("holderIdentity")
+                if lease is None or (self._making and holder != self._holder):
+                    raise ClusterError(
+                        f"environment {self._environment} was taken over by another process, as "
+                        f"this one had not renewed its Lease {self.place()} for "
+                        f"{format_duration(_DURATION)}"
+                    )
+                change = build(lease)
+                if change is None:
+                    return
+                change.setdefault("metadata", {})["resourceVersion"] = lease["metadata"][
+                    "resourceVersion"
+                ]
+                try:
+                    self._patch(change, deadline)
+                except ApiError as error:
+                    if error.status != 409 or deadline.expired:
+                        raise
+                else:
+                    return
+
+    def _patch(self, change: Mapping[str, Any], deadline: Deadline) -> None:
+        request_with_retry(
+            lambda deadline: self._session.patch(
+                LEASES, self._name, change, self._namespace, deadline=deadline
+            ),
+            deadline,
+        )
+
+    def _read(self, deadline: Deadline) -> dict[str, Any] | None:
+        try:
+            return request_with_retry(
+                lambda deadline: self._session.get(
+                    LEASES, self._name, self._namespace, deadline=deadline
+                ),
+                deadline.at_most(_REQUEST_TIMEOUT),
+            )
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _manifest(self, notes: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {
+                "name": self._name,
+                "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(self._run)},
+                "annotations": {
+                    ANNOTATION_PREFIX + "run": self._run,
+                    ANNOTATION_PREFIX + "nonce": self._nonce,
+                    ANNOTATION_PREFIX + "ended": "shared",
+                    ANNOTATION_PREFIX + "environment": self._environment,
+                    **notes,
+                },
+            },
+            "spec": {**spec, "leaseDurationSeconds": math.ceil(_DURATION)},
+        }
+
+
+def _notes(lease: Mapping[str, Any]) -> dict[str, str]:
+    return (lease.get("metadata") or {}).get("annotations") or {}
+
+
+def _read_state(lease: Mapping[str, Any] | None) -> EnvironmentState:
+    if lease is None:
+        return EnvironmentState("", 0, "")
+    notes = _notes(lease)
+    state: dict[str, Any] = json.loads(notes.get(_STATE) or "{}")
+    return EnvironmentState(
+        str(state.get("name", "making")),
+        int(state.get("attempt", 1)),
+        str(state.get("maker", "another process")),
+        str(state.get("namespace", "")),
+        str(state.get("uid", "")),
+        notes.get(_VALUE, ""),
+    )

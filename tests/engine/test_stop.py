@@ -1,0 +1,50 @@
+"""Waits that are stopped from outside."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import JOBS
+from pytest_kwait.engine.options import resolve_options
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.job.wait import wait_for_job_pods_running
+from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.wait import Canceled
+from tests.engine.fake_session import FakeSession, job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+@pytest.mark.parametrize("kind", ["event", "function"])
+def test_a_wait_is_stopped(mode: Any, kind: str) -> None:
+    session, stop = FakeSession(), threading.Event()
+    session.put(JOBS, job())
+    session.at(3.0, stop.set)
+    given: threading.Event | Callable[[], bool] = stop if kind == "event" else stop.is_set
+    settings = resolve_options({"stop": given, "mode": mode, "timeout": 60}, timeout="job")
+
+    started = session.script_clock.monotonic()
+    with pytest.raises(Canceled) as caught:
+        wait_for_condition(
+            session, condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 3), settings
+        )
+
+    assert session.script_clock.monotonic() - started < 3.2
+    assert caught.value.__notes__ == [
+        "while waiting for job ci-1/sleepers to have 3 pods Running; last seen: 0 of 3 pods Running"
+    ]
+
+
+def test_what_cannot_stop_a_wait() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        resolve_options({"stop": 3}, timeout="job")
+
+    assert str(caught.value) == (
+        "stop=3 is not valid: use a threading.Event, or a function without arguments"
+    )

@@ -1,0 +1,96 @@
+"""Arguments of the markers that skip tests, and their reasons."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.skippers import check_skipper, skip_reason
+
+CLUSTER = cast("Any", SimpleNamespace(version="v1.36.2+k3s1", nodes=("a", "b"), provider="k3d"))
+
+
+def mark(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
+    return cast("pytest.Mark", getattr(pytest.mark, f"kwait_skip_{name}")(*args, **kwargs).mark)
+
+
+def reason(*marks: pytest.Mark) -> str:
+    item = SimpleNamespace(iter_markers=lambda: iter(marks))
+    return skip_reason(item, CLUSTER, cast("Any", None))
+
+
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [
+        (mark("unless_server_version_gte", "1.36"), ""),
+        (mark("unless_server_version_gte", "v1.36.2"), ""),
+        (
+            mark("unless_server_version_gte", "1.36.3"),
+            "Not supported for server versions before 1.36.3 (found v1.36.2+k3s1)",
+        ),
+        (mark("unless_node_count_is_at_least", 2), ""),
+        (mark("unless_node_count_is_at_least", 3), "Requires at least 3 nodes (not 2)"),
+        (mark("unless_provider_is", "kind", "k3d"), ""),
+        (mark("unless_provider_is", "kind"), "Only supported for providers kind (not k3d)"),
+        (mark("if_provider_is", "kind"), ""),
+        (
+            mark("if_provider_is", "kind", "k3d"),
+            "Not supported for providers kind, k3d (found k3d)",
+        ),
+    ],
+)
+def test_reasons(each: pytest.Mark, expected: str) -> None:
+    check_skipper(each)
+
+    assert reason(each) == expected
+
+
+def test_the_first_reason_counts() -> None:
+    fits, lacks = mark("unless_provider_is", "k3d"), mark("unless_node_count_is_at_least", 9)
+
+    assert reason(fits, lacks) == "Requires at least 9 nodes (not 2)"
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (
+            mark("unless_server_version_gte", "new"),
+            "version='new' is not valid: use a version, for example '1.30' or 'v1.30.2'",
+        ),
+        (
+            mark("unless_node_count_is_at_least", 0),
+            "count=0 is not valid: use a number of nodes, 1 or more",
+        ),
+        (mark("unless_provider_is"), "names=() is not valid: name one or more, as texts"),
+        (
+            mark("unless_server_version_gte"),
+            "arguments='()' is not valid: see the usage of kwait_skip_unless_server_version_gte in "
+            "`pytest --markers`",
+        ),
+    ],
+)
+def test_bad_arguments(bad: pytest.Mark, said: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_skipper(bad)
+
+    assert str(caught.value) == said
+
+
+def test_bad_markers_are_errors_of_their_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kwait_skip_unless_node_count_is_at_least("two")
+        def test_bad(): ...
+        """
+    )
+
+    result = pytester.runpytest("-p", "no:cacheprovider")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*count='two' is not valid: use a number of nodes, 1 or more*"])

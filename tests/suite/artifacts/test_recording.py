@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.simulator.recording.files import (
+    VERSION,
+    RawLine,
+    RecordingHeader,
+    find_times,
+    read_recording,
+)
+from pytest_kwait.suite.artifacts.recording import FILE_NAME, RecordedTest, make_recording
+from pytest_kwait.suite.report.records import VerdictChange, WaitRecord, WaitStarted
+from tests.simulator.recording.lines import STARTED, change, log, node, pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def hide(text: str) -> str:
+    return text.replace("secret", "(hidden)")
+
+
+def journals(folder: Path) -> Path:
+    for name, lines in (
+        ("cluster", [change(0.0, "STATE", 1, node(), "nodes")]),
+        (
+            "namespaces/t-1",
+            [
+                change(1.0, "ADDED", 2, pod(2)),
+                log(4.0, "a secret\n"),
+                change(5.0, "MODIFIED", 3, pod(3)),
+            ],
+        ),
+        ("namespaces/t-2", [change(1.0, "ADDED", 4, pod(4, name="foreign"))]),
+    ):
+        path = folder / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parts: list[RecordingHeader | RawLine] = [RecordingHeader(VERSION, STARTED), *lines]
+        path.write_bytes(b"".join(msgspec.json.encode(part) + b"\n" for part in parts))
+    return folder
+
+
+def test_a_recording_has_the_test_among_its_objects(tmp_path: Path) -> None:
+    wait = WaitRecord(
+        "w", "r", "pod t-1/web", "be ready", STARTED + 3.5, 2.0, "failed early",
+        changes=[VerdictChange(0.1, "a secret")], step="open",
+    )  # fmt: skip
+    test = RecordedTest(
+        "test_a.py::test_it", ["t-1"], STARTED + 3, "r1", "gw0", "v1.36.2",
+        failed=STARTED + 6, phase="call", headline="no secret", steps=[(STARTED + 3.2, "open")],
+        waits=[wait], begun=[WaitStarted("b", "r", "job t-1/j", "be complete", STARTED + 5.5)],
+    )  # fmt: skip
+    path = tmp_path / FILE_NAME
+    path.write_bytes(make_recording(journals(tmp_path / "j"), test, STARTED + 6.5, hide))
+
+    found = read_recording(path)
+    assert found.header == RecordingHeader(
+        1, STARTED + 3, "test_a.py::test_it", ["t-1"], "v1.36.2", "r1", "gw0"
+    )
+    assert [(line.at, line.type, line.key or line.text, line.outcome) for line in found.lines] == [
+        (0.0, "STATE", "n-1", ""),
+        (0.0, "STATE", "t-1/web", ""),
+        (0.2, "STEP", "open", ""),
+        (0.5, "WAIT", "pod t-1/web", "failed early"),
+        (1.0, "LOG", "a (hidden)\n", ""),
+        (2.0, "MODIFIED", "t-1/web", ""),
+        (2.5, "WAIT", "job t-1/j", "unfinished"),
+        (3.0, "FAILURE", "no (hidden)", "call"),
+    ]
+    assert found.lines[3].changes == [(0.1, "a (hidden)")]
+    assert find_times(found) == "0s to 3.5s, failure at 3s"
+
+
+def test_a_recording_without_a_start_begins_with_its_namespaces(tmp_path: Path) -> None:
+    test = RecordedTest("test_a.py::test_it", ["t-1"])
+    path = tmp_path / FILE_NAME
+    path.write_bytes(make_recording(journals(tmp_path / "j"), test, STARTED + 6, hide))
+    found = read_recording(path)
+    assert (found.header.started, found.end, found.failure) == (STARTED + 1, 5.0, None)
