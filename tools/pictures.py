@@ -63,21 +63,20 @@ def test_workers_start(kwait: Kwait) -> None:
 # Makes room below the cursor and writes one line there; see pytest_kwait/plugin/live_status.py.
 _LIVE = re.compile(r"\x1bD\x1b\[A\x1b7\r+\n\x1b\[2K(.*?)\x1b8")
 _COLOUR = re.compile(r"\x1b\[([\d;]*)m")
-_COLOURS = {
-    "31": "#ff7b72",
-    "32": "#7ee787",
-    "33": "#e3b341",
-    "34": "#79c0ff",
-    "35": "#d2a8ff",
-    "36": "#76e3ea",
-    "90": "#8b949e",
-    "91": "#ffa198",
-    "92": "#7ee787",
-    "94": "#a5d6ff",
-    "96": "#76e3ea",
-}
+_CODES = ("31", "32", "33", "34", "35", "36", "90", "91", "92", "94", "96")
+_DARK = (
+    "#0d1117", "#e6edf3",
+    "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea",
+    "#8b949e", "#ffa198", "#7ee787", "#a5d6ff", "#76e3ea",
+)  # fmt: skip
+"""Background, text, and the colours of the codes."""
+_LIGHT = (
+    "#ffffff", "#1f2328",
+    "#b3261e", "#116329", "#7d4e00", "#0550ae", "#6639ba", "#1b6b72",
+    "#59636e", "#a40e26", "#116329", "#0550ae", "#1b6b72",
+)  # fmt: skip
 _PAGE = """<!doctype html><meta charset="utf-8"><style>
-body { margin: 0; background: #0d1117; color: #e6edf3; display: inline-block; }
+body { margin: 0; background: %s; color: %s; display: inline-block; }
 pre {
   margin: 0; padding: 14px 18px; font: 13px/1.4 "DejaVu Sans Mono", monospace;
   width: %.1fch; white-space: pre-wrap; word-break: break-all;
@@ -146,8 +145,10 @@ def _plain(output: str) -> str:
     return re.sub(r"[^\n]*\r(?=[^\n])", "", lines).replace("\r", "").strip("\n")
 
 
-def as_html(screen: str) -> str:
-    """Return a screen as a page."""
+def as_html(screen: str, scheme: tuple[str, ...]) -> str:
+    """Return a screen as a page in a colour scheme."""
+    background, foreground, *colours = scheme
+    by_code = dict(zip(_CODES, colours, strict=True))
     pieces: list[str] = []
     style = ""
     parts: list[str] = _COLOUR.split(screen)
@@ -159,9 +160,9 @@ def as_html(screen: str) -> str:
                 style = ""
             elif code == "1":
                 style += "font-weight:bold;"
-            elif code in _COLOURS:
-                style += f"color:{_COLOURS[code]};"
-    return _PAGE % (COLUMNS + 0.5, "".join(pieces))
+            elif code in by_code:
+                style += f"color:{by_code[code]};"
+    return _PAGE % (background, foreground, COLUMNS + 0.5, "".join(pieces))
 
 
 def save(page: Page, name: str) -> None:
@@ -210,11 +211,14 @@ def take_report(browser: Browser, folder: Path) -> None:
 
 def take_terminal(browser: Browser, folder: Path) -> None:
     """Take the pictures of a terminal."""
-    for name, screen in zip(
-        ("terminal-live", "terminal-failure"), screens(terminal_run()), strict=True
+    live, failure = screens(terminal_run())
+    for name, screen, scheme in (
+        ("terminal-live", live, _DARK),
+        ("terminal-failure", failure, _DARK),
+        ("terminal-failure-light", failure, _LIGHT),
     ):
         file = folder / f"{name}.html"
-        file.write_text(as_html(screen))
+        file.write_text(as_html(screen, scheme))
         page = open_page(browser, file, 900, 400)
         width, height = page.evaluate(
             "(r => [r.width, r.height])(document.querySelector('pre').getBoundingClientRect())"

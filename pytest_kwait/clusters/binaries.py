@@ -15,10 +15,9 @@ import socket
 import ssl
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -50,7 +49,7 @@ _END_TIMEOUT = 5.0
 _ATTEMPTS = 3
 """Starts before it is an error that another process has taken a port first."""
 
-_PAUSE = 0.02
+_PAUSE = 0.05
 _LOG_LINES = 15
 _PORTS = range(20000, 30000)
 """Below the ports of outgoing connections, which could take one meanwhile."""
@@ -304,6 +303,13 @@ class _ControlPlane:
         """
         context = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         context.load_cert_chain(self._folder / "admin.crt", self._folder / "admin.key")
+        # One for all requests: a handshake each time would take the time of the starting server.
+        with closing(
+            http.client.HTTPSConnection("127.0.0.1", self._port, timeout=5.0, context=context)
+        ) as connection:
+            self._poll_readiness(connection, deadline)
+
+    def _poll_readiness(self, connection: http.client.HTTPSConnection, deadline: Deadline) -> None:
         answer = ""
         ready = self._folder / _READY_FILE
         while True:
@@ -314,7 +320,7 @@ class _ControlPlane:
                     f"{problem}:\n{text}"
                 )
             if answer != "ok":
-                answer = self._request_readiness(context) or answer
+                answer = self._request_readiness(connection) or answer
             if answer == "ok" and (not self.has_controllers or ready.exists()):
                 return
             if deadline.expired:
@@ -327,18 +333,14 @@ class _ControlPlane:
                 )
             deadline.clock.sleep(_PAUSE)
 
-    def _request_readiness(self, context: ssl.SSLContext) -> str:
-        address = urlsplit(self.server)
-        connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=5.0, context=context
-        )
+    def _request_readiness(self, connection: http.client.HTTPSConnection) -> str:
         try:
+            # Connects again if the server has closed it.
             connection.request("GET", "/readyz")
             return connection.getresponse().read().decode(errors="replace")
         except (OSError, http.client.HTTPException):
-            return ""
-        finally:
             connection.close()
+            return ""
 
     def _write_certificates(self) -> None:
         # Imported on use: it is slow, and the other providers do without it.
