@@ -182,11 +182,10 @@ def record_cluster(config: pytest.Config, cluster: Cluster) -> None:
         from pytest_kwait.suite.artifacts.history import WatchedHistory
 
         config.stash[_cluster_key] = cluster
-        config.stash[_history_key] = WatchedHistory(
-            cluster.client,
-            _worker_folder(config, run_of(config).worker),
-            config.stash[_events_key].begun,
-        )
+        folder = _worker_folder(config, run_of(config).worker)
+        history = WatchedHistory(cluster.client, folder, config.stash[_events_key].begun)
+        config.stash[_history_key] = history
+        history.start()
 
 
 def record_namespace(

@@ -101,7 +101,9 @@ _CONCURRENT_LISTS = 4
 _DISCOVERY_TIMEOUT = 10.0
 _SECRETS_TIMEOUT = 2.0
 _MAX_PAUSE = 30.0
-_QUIET_SECONDS = 0.1
+_QUIET_SECONDS = 0.2
+"""Seconds without a change after which everything before counts as reported."""
+
 _LOOK_SECONDS = 0.02
 
 _encoder = msgspec.json.Encoder()
@@ -221,6 +223,7 @@ class WatchedHistory:
         self._changed_at = clock.monotonic()
         self._lock = threading.RLock()
         self._stopped = threading.Event()
+        self._entered = threading.Event()
         self._thread: threading.Thread | None = None
         self._is_starting = True
         self._start_error = ""
@@ -238,6 +241,15 @@ class WatchedHistory:
     def session(self) -> Session | None:
         """The session of the watches; None until the cluster is connected."""
         return self._session
+
+    def start(self) -> None:
+        """Connect to the cluster, in a thread; the first namespace opens the watches."""
+        with self._lock:
+            if self._thread is None and not self._stopped.is_set():
+                self._thread = threading.Thread(
+                    target=self._start, name="kwait-recording", daemon=True
+                )
+                self._thread.start()
 
     def enter(self, namespace: str, *, is_new: bool) -> None:
         """Record a namespace from now on.
@@ -264,11 +276,8 @@ class WatchedHistory:
                     self._fail(error)
                     return
             watches = list(self._watches.values())
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._start, name="kwait-recording", daemon=True
-                )
-                self._thread.start()
+            self.start()
+            self._entered.set()
         if not is_new:
             for watch in watches:
                 watch.add(namespace, is_known=known is not None)
@@ -299,7 +308,8 @@ class WatchedHistory:
             limit: maximum seconds.
         """
         deadline = Deadline.after(limit, self._clock)
-        while not deadline.expired and not self._is_quiet():
+        begun = self._clock.monotonic()
+        while not deadline.expired and not self._is_quiet(begun):
             self._clock.wait(self._stopped, _LOOK_SECONDS)
             if self._stopped.is_set():
                 return
@@ -324,6 +334,7 @@ class WatchedHistory:
         """End all watches and close the journals."""
         with self._lock:
             self._stopped.set()
+            self._entered.set()
             watches = list(self._watches.values())
             cluster = [] if self._cluster is None else [self._cluster]
             for each in (*cluster, *self._journals.values()):
@@ -407,6 +418,7 @@ class WatchedHistory:
                 pause = min(2 * pause, _MAX_PAUSE)
             else:
                 self._session, self._start_error = session, ""
+                self._entered.wait()
                 self._watch(_select_resources(kinds))
                 self._is_starting = False
                 return
@@ -432,7 +444,7 @@ class WatchedHistory:
         for watch in started:
             watch.start()
 
-    def _is_quiet(self) -> bool:
+    def _is_quiet(self, since: float) -> bool:
         if self._is_starting and self._thread is not None:
             return False
         with self._lock:
@@ -440,7 +452,7 @@ class WatchedHistory:
             last = self._changed_at
         if not all(watch.is_settled for watch in watches):
             return False
-        return self._clock.monotonic() - last >= _QUIET_SECONDS
+        return self._clock.monotonic() - max(last, since) >= _QUIET_SECONDS
 
     def _list_journals(
         self, resource: Resource, namespaces: Collection[str] | None
