@@ -431,8 +431,8 @@ _RUNS = (
         None,
         "{never,failed,always}",
         "record tests in artifacts, for `kwait replay` (failed)",
-        "the history of the test's namespaces; `never` is the default elsewhere than on the "
-        "embedded cluster",
+        "the history of the test's namespaces; the default on other clusters than the embedded "
+        "one is never",
     ),
 )
 _GROUPS = {
