@@ -27,7 +27,7 @@ from pytest_kwait.errors import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
     from pytest_kwait.cache.listwatch import ListWatch
-    from pytest_kwait.client.responses import Item, WatchEvent
+    from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
 
 __all__ = [
     "LIST_TIMEOUT",
@@ -147,6 +147,8 @@ class Reflector:
         min_watch_timeout: the minimum seconds after which the server ends a watch; the actual
             value is chosen at random up to twice that.
         backoff: the pauses, instead of those above.
+        send_list: lists instead of the collection what of it matters at first, with the version
+            from which its watch is to begin; takes the deadline.
     """
 
     def __init__(
@@ -161,10 +163,12 @@ class Reflector:
         inactivity: float | None = WATCH_INACTIVITY,
         min_watch_timeout: float = MIN_WATCH_TIMEOUT,
         backoff: wait.Backoff = _BACKOFF,
+        send_list: Callable[[Deadline], ObjectList] | None = None,
     ) -> None:
+        send = send_list or lister_watcher.list
         self._watch = CollectionWatch(
             lister_watcher,
-            send_list=lambda deadline: lister_watcher.list(deadline.at_most(list_timeout)),
+            send_list=lambda deadline: send(deadline.at_most(list_timeout)),
             decide=self._decide,
             on_open=lambda: self._errors.pop("watch", None),
             name=name,
@@ -208,6 +212,10 @@ class Reflector:
         A watch ends at once. The answer of a pending list is dropped.
         """
         self._watch.stop()
+
+    def refresh(self) -> None:
+        """List again at once, from any thread."""
+        self._watch.refresh()
 
     def run(self, deadline: Deadline | None = None) -> None:
         """List and watch in this thread; returns once `stop` is called.

@@ -114,6 +114,9 @@ class Session:
     time_scale: float = 1.0
     """The time of the cluster's controllers, as a fraction of a real cluster's."""
 
+    logs_warnings: bool = True
+    """Whether the server's warnings, about deprecated versions for example, are logged."""
+
     time_budget: Callable[[], TimeBudget | None] = staticmethod(lambda: None)
     """Returns the time that the running test leaves to its waits; None without a limit."""
 
@@ -199,8 +202,9 @@ class Session:
             accept=accept,
             deadline=deadline,
         )
-        for text in parse_warnings(answer.headers):
-            _log.warning("%s %s: %s", method, path, text)
+        if self.logs_warnings:
+            for text in parse_warnings(answer.headers):
+                _log.warning("%s %s: %s", method, path, text)
         return answer
 
     def _request_object(self, method: str, path: str, **arguments: Any) -> Object:

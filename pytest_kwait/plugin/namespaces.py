@@ -185,19 +185,26 @@ def make_namespace(
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         name = namespaces.existing(given.value, given.source)
-        with _recorded_use(config, name, cluster):
+        with _recorded_use(config, name, cluster, is_made=False):
             yield name
         return
     settings = run_settings(config)
     if adopted is not None:
         name = namespaces.adopt(*adopted)
     else:
-        name = namespaces.make(
-            owner,
-            {"poll": settings.poll, "mode": settings.mode, "stable_for": 0},
-            labels=request.labels if request is not None else None,
-            pod_security=request.pod_security if request is not None else None,
-        )
+        name = ""
+        _record(config, owner.name, cluster, is_new=True)
+        try:
+            name = namespaces.make(
+                owner,
+                {"poll": settings.poll, "mode": settings.mode, "stable_for": 0},
+                labels=request.labels if request is not None else None,
+                pod_security=request.pod_security if request is not None else None,
+            )
+        finally:
+            if name != owner.name:
+                # Refused, or its name was taken.
+                _stop_recording(config, owner.name)
     advice = (
         _ENDS.format(cluster.title, _WAYS.get(cluster.provider, _KEPT_CLUSTER))
         if cluster.ends_with_run
@@ -227,18 +234,41 @@ def make_namespace(
 
 
 @contextmanager
-def _recorded_use(config: pytest.Config, namespace: str, cluster: Cluster) -> Iterator[None]:
-    """Record for artifacts that tests of this process use a namespace during the block."""
+def _recorded_use(
+    config: pytest.Config, namespace: str, cluster: Cluster, *, is_made: bool = True
+) -> Iterator[None]:
+    """Record for artifacts that tests of this process use a namespace during the block.
+
+    Args:
+        is_made: whether it was made for them, so that they are the only ones.
+    """
     if run_settings(config).artifacts is None:
         yield
         return
     from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
 
     record_namespace_entered(config, namespace, cluster)
+    _record(config, namespace, cluster, is_new=False)
     try:
         yield
     finally:
         record_namespace_left(config, namespace)
+        if is_made:
+            _stop_recording(config, namespace)
+
+
+def _record(config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: bool) -> None:
+    if run_settings(config).recorded != "never":
+        from pytest_kwait.plugin.recording import record_namespace
+
+        record_namespace(config, namespace, cluster, is_new=is_new)
+
+
+def _stop_recording(config: pytest.Config, namespace: str) -> None:
+    if run_settings(config).recorded != "never":
+        from pytest_kwait.plugin.recording import stop_recording_namespace
+
+        stop_recording_namespace(config, namespace)
 
 
 def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Cluster) -> bool:

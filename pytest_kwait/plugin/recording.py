@@ -1,8 +1,9 @@
-"""`--kwait-record`: recordings of tests on the embedded cluster, in their artifacts.
+"""`--kwait-record`: recordings of tests in their artifacts.
 
-The cluster writes journals beside the artifacts as its objects change; a passing test costs no
-request. For a failed one the journals of its namespaces become its recording. They are removed
-at the end of the run, and stay where it is killed.
+Journals beside the artifacts have the history of the run. An embedded cluster writes them itself,
+so that a passing test costs no request; on any other cluster each worker watches it. For a failed
+test the journals of its namespaces become its recording. They are removed at the end of the run,
+and stay where it is killed.
 """
 
 from __future__ import annotations
@@ -14,30 +15,48 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.run import format_shard, run_of
+from pytest_kwait.plugin.run import format_shard, run_of, time_left
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.simulator.recording.files import RawLine
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
+    from pytest_kwait.suite.artifacts.history import WatchedHistory
+    from pytest_kwait.suite.artifacts.recording import RecordedTest
+    from pytest_kwait.suite.report.records import NamespaceUse
 
 __all__ = [
     "RecordedFailure",
     "is_recorded",
     "record_cluster",
     "record_crashed_test",
+    "record_namespace",
     "record_test",
+    "stop_recording_namespace",
 ]
 
 _MAX_WAITS = 1000
 """Waits and steps of a test that are recorded, the last ones."""
 
+_SETTLE_SECONDS = 2.0
+"""Maximum seconds until a worker's watches have reported everything before a failure."""
+
+_READ_SECONDS = 5.0
+"""Maximum seconds for logs, and for values of Secrets to hide."""
+
+_TIME_PART = 0.2
+"""The part that either may take of the time until the test's own timeout."""
+
 _cluster_key = pytest.StashKey["Cluster"]()
 _events_key = pytest.StashKey["_TestEvents"]()
+_history_key: pytest.StashKey[WatchedHistory] = pytest.StashKey()
 _started_key = pytest.StashKey[float]()
 _written_key = pytest.StashKey[str]()
 
@@ -58,9 +77,14 @@ class RecordedFailure:
 
 
 class _TestEvents:
-    """Observes the waits and steps of the current test."""
+    """Observes the waits and steps of the current test.
 
-    def __init__(self) -> None:
+    Args:
+        begun: the time in seconds since the epoch.
+    """
+
+    def __init__(self, begun: float) -> None:
+        self.begun = begun
         self.waits: deque[tuple[float, float, ActiveWait]] = deque(maxlen=_MAX_WAITS)
         """Finished waits, each with its start in seconds since the epoch and its duration."""
         self.steps: deque[tuple[float, str]] = deque(maxlen=_MAX_WAITS)
@@ -91,19 +115,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse an option that cannot be followed; otherwise observe waits."""
     settings = run_settings(config)
     given = settings.setting("record")
-    if given.source.startswith("option ") and given.value != "never":
-        why = ""
-        if not settings.is_embedded:
-            why = "only an embedded cluster is recorded; leave it out, or use that one"
-        elif settings.artifacts is None:
-            why = "recordings need a folder: give --kwait-artifacts=DIR as well"
-        if why:
-            raise pytest.UsageError(str(InvalidArgument("record", given.value, why, given.source)))
+    is_asked = given.source.startswith("option ") and given.value != "never"
+    if is_asked and settings.artifacts is None:
+        why = "recordings need a folder: give --kwait-artifacts=DIR as well"
+        raise pytest.UsageError(str(InvalidArgument("record", given.value, why, given.source)))
     if settings.recorded == "never":
         return
+    from pytest_kwait.clock import SYSTEM_CLOCK
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-    events = config.stash[_events_key] = _TestEvents()
+    events = config.stash[_events_key] = _TestEvents(SYSTEM_CLOCK.time())
     ACTIVE_WAITS.add(events)
     ACTIVE_WAITS.step_listeners.append(events.on_step)
 
@@ -121,9 +142,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         events.clear()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the watches before the cluster ends."""
+    _stop_watching(session.config)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the journals, after the end of the cluster."""
+    _stop_watching(config)
     if _events_key in config.stash:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
@@ -142,12 +170,49 @@ def is_recorded(config: pytest.Config, *, failed: bool) -> bool:
 
 
 def record_cluster(config: pytest.Config, cluster: Cluster) -> None:
-    """Let the cluster keep journals from now on, if tests are recorded."""
-    # A conftest's fixture may return any object, or another cluster than the run's.
-    if _events_key not in config.stash or getattr(cluster, "provider", "") != "embedded":
+    """Record the cluster from now on, if tests are recorded."""
+    if _events_key not in config.stash:
         return
-    if cluster.record_history(_journals_folder(config)) is not None:
+    # A conftest's fixture may return any object, or another cluster than the run's.
+    provider = getattr(cluster, "provider", "")
+    if provider == "embedded":
+        if cluster.record_history(_journals_folder(config)) is not None:
+            config.stash[_cluster_key] = cluster
+    elif provider and run_settings(config).record is not None:
+        from pytest_kwait.suite.artifacts.history import WatchedHistory
+
         config.stash[_cluster_key] = cluster
+        folder = _worker_folder(config, run_of(config).worker)
+        history = WatchedHistory(cluster.client, folder, config.stash[_events_key].begun)
+        config.stash[_history_key] = history
+        history.start()
+
+
+def record_namespace(
+    config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: bool
+) -> None:
+    """Record a namespace from now on, if this process watches its cluster.
+
+    Args:
+        is_new: whether it does not exist yet.
+    """
+    history = config.stash.get(_history_key, None)
+    if history is not None and cluster is config.stash[_cluster_key]:
+        history.enter(namespace, is_new=is_new)
+
+
+def stop_recording_namespace(config: pytest.Config, namespace: str) -> None:
+    """Record a namespace no longer, as no test uses it any more."""
+    history = config.stash.get(_history_key, None)
+    if history is not None:
+        history.leave(namespace)
+
+
+def _stop_watching(config: pytest.Config) -> None:
+    history = config.stash.get(_history_key, None)
+    if history is not None:
+        del config.stash[_history_key]
+        history.stop()
 
 
 def record_test(
@@ -195,7 +260,23 @@ def record_test(
     if failure is not None:
         recorded.phase, recorded.headline = failure.phase, failure.headline
         recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
-    path = _write(config, cluster, folder, recorded)
+    history = config.stash.get(_history_key, None)
+    if history is None:
+        path = _write(folder, recorded, lambda: _read_embedded(config, cluster, folder, recorded))
+    else:
+        left = time_left(item)
+        limit = _READ_SECONDS if left is None else left * _TIME_PART
+        history.settle(min(limit, _SETTLE_SECONDS))
+        for problem in history.problems():
+            folder.problem(f"recording: {problem}")
+        recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
+        path = _write(
+            folder,
+            recorded,
+            lambda: _read_watched(
+                config, recorded, history.session, folder, min(limit, _READ_SECONDS)
+            ),
+        )
     item.stash[_written_key] = path
     return path
 
@@ -214,17 +295,19 @@ def record_crashed_test(
     Returns:
         the path of the recording; empty without one.
     """
-    namespaces = [each.namespace for each in journal.places if each.provider == "embedded"]
-    if not namespaces or not is_recorded(config, failed=True):
-        return ""
-    if not _journals_folder(config).exists():
+    places = [each for each in journal.places if each.provider == "embedded"]
+    is_watched = not places
+    folder_of_journals = _journals_folder(config)
+    if is_watched:
+        places, folder_of_journals = list(journal.places), _worker_folder(config, worker)
+    if not places or not is_recorded(config, failed=True) or not folder_of_journals.exists():
         return ""
     from pytest_kwait.clock import SYSTEM_CLOCK
     from pytest_kwait.suite.artifacts.recording import RecordedTest
 
     recorded = RecordedTest(
         test,
-        namespaces,
+        [each.namespace for each in places],
         run=run_of(config).id,
         worker=worker,
         failed=SYSTEM_CLOCK.time(),
@@ -232,32 +315,100 @@ def record_crashed_test(
         headline="the worker crashed",
         begun=[each for each in journal.begun if each.test == test],
     )
-    try:
-        cluster = run_of(config).source.cluster()
-    except KwaitError as error:
-        folder.problem(f"recording: {error}")
-        return ""
-    return _write(config, cluster, folder, recorded)
+    if is_watched:
+        return _write(
+            folder, recorded, lambda: _read_crashed(config, recorded, places[0], worker, folder)
+        )
+    return _write(
+        folder,
+        recorded,
+        lambda: _read_embedded(config, run_of(config).source.cluster(), folder, recorded),
+    )
 
 
-def _write(config: pytest.Config, cluster: Any, folder: ArtifactFolder, recorded: Any) -> str:
+def _write(
+    folder: ArtifactFolder, recorded: RecordedTest, read: Callable[[], list[RawLine]]
+) -> str:
+    """Write a recording; return its path, empty without one."""
     from pytest_kwait.clock import SYSTEM_CLOCK
     from pytest_kwait.suite.artifacts.recording import FILE_NAME, make_recording
 
-    journals = _journals_folder(config)
     try:
-        history = cluster.record_history(journals)
-        if history is None:
+        lines = read()
+        if not lines:
             return ""
-        if history.trouble:
-            folder.problem(f"recording: {history.trouble}")
-        recorded.version, recorded.time_scale = history.version, cluster.time_scale
-        now = SYSTEM_CLOCK.time()
-        data = make_recording(journals, recorded, now, folder.redact)
+        data = make_recording(lines, recorded, SYSTEM_CLOCK.time(), folder.redact)
     except (KwaitError, OSError) as error:
         folder.problem(f"recording: {error}")
         return ""
     return folder.write_bytes(FILE_NAME, data)
+
+
+def _read_embedded(
+    config: pytest.Config, cluster: Any, folder: ArtifactFolder, recorded: RecordedTest
+) -> list[RawLine]:
+    """Return the history that an embedded cluster writes; empty if it writes none."""
+    from pytest_kwait.simulator.recording.files import merge_journals
+
+    journals = _journals_folder(config)
+    history = cluster.record_history(journals)
+    if history is None:
+        return []
+    if history.trouble:
+        folder.problem(f"recording: {history.trouble}")
+    recorded.version, recorded.time_scale = history.version, cluster.time_scale
+    return merge_journals(journals, recorded.namespaces, 0.0)
+
+
+def _read_crashed(
+    config: pytest.Config,
+    recorded: RecordedTest,
+    place: NamespaceUse,
+    worker: str,
+    folder: ArtifactFolder,
+) -> list[RawLine]:
+    """Return the history that a crashed worker has written."""
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clusters.provider import connect
+
+    try:
+        cluster = connect(place.kubeconfig, place.context, place.provider)
+        client = cluster.client()
+    except KwaitError as error:
+        folder.problem(f"recording: {error}")
+        return _read_watched(config, recorded, None, folder, _READ_SECONDS, worker)
+    try:
+        recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
+        session = Session.of(client)
+        return _read_watched(config, recorded, session, folder, _READ_SECONDS, worker)
+    finally:
+        client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+
+
+def _read_watched(
+    config: pytest.Config,
+    recorded: RecordedTest,
+    session: Session | None,
+    folder: ArtifactFolder,
+    seconds: float,
+    worker: str = "",
+) -> list[RawLine]:
+    """Return the history that a worker has written, this one by default, with logs."""
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.artifacts.history import read_history
+
+    return read_history(
+        _worker_folder(config, worker or run_of(config).worker),
+        recorded.namespaces,
+        session,
+        Deadline.after(seconds),
+        lambda text: folder.problem(f"recording: {text}"),
+    )
+
+
+def _worker_folder(config: pytest.Config, worker: str) -> Path:
+    """Return the folder of the journals that a worker writes."""
+    return _journals_folder(config) / (worker or "main")
 
 
 def _journals_folder(config: pytest.Config) -> Path:

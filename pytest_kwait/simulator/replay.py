@@ -20,6 +20,7 @@ from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority, write_kubeconfig
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.recording.files import find_instance
 from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
@@ -165,24 +166,14 @@ class RecordedKubelet:
 
     def _lines(self, namespace: str, pod: str, container: str, *, previous: bool) -> list[LogLine]:
         recorded = self._recorded
-        instance = self._instance(namespace, pod, container, previous=previous)
+        found = recorded.api.find("pods", pod, namespace) or {}
+        instance = find_instance(found, container, previous=previous)
         started = recorded.recording.header.started
         return [
             (started + line.at, line.text.encode())
             for line in recorded.logs.get((namespace, pod, container), ())
             if line.instance == instance and line.at <= recorded.position
         ]
-
-    def _instance(self, namespace: str, pod: str, container: str, *, previous: bool) -> str:
-        """Return the id of a container's current or previous instance; empty without one."""
-        status = (self._recorded.api.find("pods", pod, namespace) or {}).get("status") or {}
-        for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-            for one in status.get(field) or ():
-                if one["name"] == container:
-                    last = ((one.get("lastState") or {}).get("terminated") or {}).get("containerID")
-                    waits = "waiting" in (one.get("state") or {})
-                    return str((last if previous or waits else one.get("containerID")) or "")
-        return ""
 
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False

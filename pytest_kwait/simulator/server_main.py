@@ -706,7 +706,7 @@ async def serve(arguments: argparse.Namespace) -> int:
 def _stop_recording(api: SimulatedCluster) -> None:
     """Complete the journals of the cluster's history, if any are recorded."""
     # Not at import: few clusters are recorded.
-    from pytest_kwait.simulator.recording.journal import stop_recording
+    from pytest_kwait.simulator.recording.history import stop_recording
 
     stop_recording(api)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +10,10 @@ import pytest
 from pytest_kwait.simulator.recording.files import read_recording
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+_KWAIT = "import sys; from pytest_kwait.cli import main; sys.exit(main())"
 
 _SUITE = """
 import os
@@ -24,6 +29,16 @@ def test_bad(kwait):
 def test_alone():
     assert not "without a cluster"
 """
+
+
+@pytest.fixture(scope="module")
+def other_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The option that selects a cluster which does not record itself."""
+    kubeconfig = tmp_path_factory.mktemp("other") / "kubeconfig"
+    command = [sys.executable, "-P", "-c", _KWAIT]
+    subprocess.run([*command, "up", "--kubeconfig", str(kubeconfig), "--detach"], check=True)
+    yield f"--kwait-kubeconfig={kubeconfig}"
+    subprocess.run([*command, "down", "--kubeconfig", str(kubeconfig)], check=True)
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
@@ -95,6 +110,92 @@ def test_the_test_of_a_crashed_worker_is_recorded(pytester: pytest.Pytester) -> 
     assert [line.outcome for line in found.lines if line.type == "FAILURE"] == ["crashed"]
 
 
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_a_worker_records_another_cluster_if_asked(
+    pytester: pytest.Pytester, other_cluster: str, workers: list[str]
+) -> None:
+    options = [other_cluster, "--kwait-record=failed", *workers]
+    result = run(pytester, *options)
+    result.assert_outcomes(passed=1, failed=2)
+    ((name, file),) = recordings(pytester).items()
+    assert name == "test_bad"
+    assert f"  replay: kwait replay {file.relative_to(pytester.path)}" in result.stdout.str()
+    found = read_recording(file)
+    assert found.header.version.startswith("v1.")
+    assert bool(found.header.worker) == bool(workers)
+    assert found.failure is not None
+    own = found.header.namespaces[0]
+    keys = {(line.resource, line.key) for line in found.lines}
+    assert {("configmaps", f"{own}/mine"), ("namespaces", own), ("nodes", "kwait-node-1")} <= keys
+    # Objects of other tests are left out.
+    assert {key.partition("/")[0] for _, key in keys if "/" in key} == {own}
+    assert not list((pytester.path / "art").glob("history-*"))
+    assert not list((pytester.path / "art").glob("*/problems.txt"))
+
+
+def test_other_clusters_are_not_recorded_by_default(
+    pytester: pytest.Pytester, other_cluster: str
+) -> None:
+    run(pytester, other_cluster).assert_outcomes(passed=1, failed=2)
+    assert recordings(pytester) == {}
+
+
+def test_a_namespace_that_tests_share_is_recorded_for_each(
+    pytester: pytest.Pytester, other_cluster: str
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        pytestmark = pytest.mark.kwait(namespace_scope="module")
+
+        @pytest.mark.parametrize("name", ["one", "two"])
+        def test_bad(kwait, name):
+            kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+            assert False
+        """
+    )
+    options = ("--kwait-artifacts=art", "--kwait-record=failed", other_cluster)
+    pytester.runpytest_subprocess(*options).assert_outcomes(failed=2)
+    found = {name: read_recording(file) for name, file in recordings(pytester).items()}
+    types = {
+        name: {
+            line.key.rpartition("/")[2]: line.type
+            for line in recording.lines
+            if line.resource == "configmaps" and line.key.rpartition("/")[2] in ("one", "two")
+        }
+        for name, recording in found.items()
+    }
+    assert types == {
+        "test_bad[one]": {"one": "ADDED"},
+        "test_bad[two]": {"one": "STATE", "two": "ADDED"},
+    }
+
+
+def test_the_test_of_a_crashed_worker_is_recorded_on_another_cluster(
+    pytester: pytest.Pytester, other_cluster: str
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import os
+        from pathlib import Path
+
+        def test_crash(kwait):
+            kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+            def is_recorded():
+                journals = Path("art").glob("history-*/gw0/namespaces/*.jsonl")
+                return any('/mine"' in journal.read_text() for journal in journals)
+            kwait.wait_for("configmaps/mine", lambda _: is_recorded(), mode="poll", poll="50ms")
+            os._exit(3)
+        """
+    )
+    options = ("--kwait-artifacts=art", "--kwait-record=failed", "-n1", other_cluster)
+    pytester.runpytest_subprocess(*options).assert_outcomes(failed=1)
+    found = read_recording(recordings(pytester)["test_crash"])
+    assert "configmaps" in {line.resource for line in found.lines if line.key.endswith("/mine")}
+    assert [line.outcome for line in found.lines if line.type == "FAILURE"] == ["crashed"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -102,11 +203,6 @@ def test_the_test_of_a_crashed_worker_is_recorded(pytester: pytest.Pytester) -> 
             ["--kwait-record=always"],
             "record='always' (from option --kwait-record) is not valid: recordings need a "
             "folder: give --kwait-artifacts=DIR as well",
-        ),
-        (
-            ["--kwait-record=failed", "--kwait-artifacts=art", "--kwait-cluster=existing"],
-            "record='failed' (from option --kwait-record) is not valid: only an embedded cluster "
-            "is recorded; leave it out, or use that one",
         ),
         (
             ["--kwait-record=often", "--kwait-artifacts=art"],

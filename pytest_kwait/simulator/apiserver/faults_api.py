@@ -336,7 +336,7 @@ async def _record_history(api: Cluster, request: ApiRequest) -> web.Response:
     if not isinstance(folder, str) or not Path(folder).is_absolute():
         raise bad_request(f"folder: {folder!r} is invalid: use an absolute path")
     # Few clusters are recorded.
-    from pytest_kwait.simulator.recording.journal import record_history
+    from pytest_kwait.simulator.recording.history import record_history
 
     journals = record_history(api, Path(folder))
     version = api.kinds.version.get("gitVersion", "")

@@ -20,7 +20,7 @@ from pytest_kwait.apimachinery.times import format_duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Recording",
     "RecordingHeader",
     "encode_recording",
+    "find_instance",
     "find_times",
     "fold",
     "merge_journals",
@@ -206,7 +207,8 @@ def read_recording(path: Path, what: str = "FILE") -> Recording:
     """Read a recording, or the journals of a run that was killed.
 
     Args:
-        path: the file; of a killed run, the journal of a namespace or the folder of all journals.
+        path: the file; of a killed run, the journal of a namespace, or a folder of journals, its
+            workers' included.
         what: the name of the argument, for messages.
 
     Raises:
@@ -214,7 +216,7 @@ def read_recording(path: Path, what: str = "FILE") -> Recording:
     """
     try:
         if path.is_dir():
-            return _read_folder(path, None, what)
+            return _read_folders(path, what)
         data = path.read_bytes()
     except OSError as error:
         raise InvalidArgument(
@@ -223,7 +225,8 @@ def read_recording(path: Path, what: str = "FILE") -> Recording:
     if not data.startswith(_GZIP_START):
         _check_header(data, what, str(path))
         if path.parent.name == NAMESPACE_JOURNALS:
-            return _read_folder(path.parent.parent, {path.name.partition(".")[0]}, what)
+            names = {path.name.partition(".")[0]}
+            return _merge_folders([path.parent.parent], names, what)
         return _decode(data, what, str(path))
     return _decode(_decompress(data, what, str(path)), what, str(path))
 
@@ -282,20 +285,40 @@ def _decode(data: bytes, what: str, value: str) -> Recording:
     return Recording(header, lines, end)
 
 
-def _read_folder(folder: Path, namespaces: Collection[str] | None, what: str) -> Recording:
-    """Read the journals of a killed run.
+def _read_folders(folder: Path, what: str) -> Recording:
+    """Read the journals of a killed run: of its cluster, or of its workers.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    names = sorted(
-        {path.name.partition(".")[0] for path in _list_journals(folder / NAMESPACE_JOURNALS)}
-        if namespaces is None
-        else namespaces
-    )
-    if not names and not _list_journals(folder):
+    folders = [
+        each
+        for each in (folder, *sorted(folder.iterdir()))
+        if _list_journals(each) or _list_journals(each / NAMESPACE_JOURNALS)
+    ]
+    if folders[:1] == [folder]:
+        # Its subfolder has the journals of its namespaces.
+        folders = [folder]
+    if not folders:
         raise InvalidArgument(what, str(folder), "it is a folder without journals of a killed run")
-    found = merge_journals(folder, names, 0.0, what)
+    names = {
+        path.name.partition(".")[0]
+        for each in folders
+        for path in _list_journals(each / NAMESPACE_JOURNALS)
+    }
+    return _merge_folders(folders, names, what)
+
+
+def _merge_folders(folders: Sequence[Path], namespaces: Collection[str], what: str) -> Recording:
+    """Read journals of namespaces, and those of the cluster beside them.
+
+    Raises:
+        OSError: a journal cannot be read.
+    """
+    names = sorted(namespaces)
+    found = [line for each in folders for line in merge_journals(each, names, 0.0, what)]
+    if len(folders) > 1:
+        found.sort(key=_line_order)
     started = min((line.at for line in found if _is_of(line, names)), default=None)
     if started is None:
         started = found[0].at if found else 0.0
@@ -338,8 +361,27 @@ def merge_journals(
             path = stem.with_name(stem.name + suffix)
             if path.exists():
                 lines += _read_journal(path, started, known, what)
-    lines.sort(key=lambda line: (line.at, line.revision))
+    lines.sort(key=_line_order)
     return lines
+
+
+def _line_order(line: RawLine) -> tuple[float, int]:
+    return line.at, line.revision
+
+
+def find_instance(pod: Mapping[str, Any], container: str, *, previous: bool) -> str:
+    """Return the id of a container's current or previous instance; empty without one.
+
+    A container that waits shows its last instance as the current one, as a kubelet does.
+    """
+    status = pod.get("status") or {}
+    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for one in status.get(field) or ():
+            if one["name"] == container:
+                last = ((one.get("lastState") or {}).get("terminated") or {}).get("containerID")
+                waits = "waiting" in (one.get("state") or {})
+                return str((last if previous or waits else one.get("containerID")) or "")
+    return ""
 
 
 def _read_journal(

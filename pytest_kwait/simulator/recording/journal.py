@@ -1,9 +1,6 @@
-"""Journals: the history of a running cluster, written to files about once a second.
+"""A journal: one file with the history of a namespace or of the cluster, without Secrets' data.
 
-Each namespace has a journal until some time after its end; nodes, volumes, classes and the system's
-namespaces share one. A write of an object costs one entry of a list: encoding waits for the next
-flush, and what lived shorter is never encoded. A journal that grows too large becomes the older
-part, and a new one begins with the present state.
+A journal that grows too large becomes the older part, and a new one begins with the present state.
 
 Secrets are written without data. Their values are hidden in texts of their namespace: messages,
 commands, logs. Names and selectors stay, or objects would no longer refer to each other.
@@ -11,7 +8,6 @@ commands, logs. Names and selectors stay, or objects would no longer refer to ea
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import os
@@ -19,38 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.clock import SYSTEM_CLOCK, Clock, async_sleep
 from pytest_kwait.simulator.recording.files import (
-    CLUSTER_JOURNAL,
     JOURNAL_SUFFIX,
-    NAMESPACE_JOURNALS,
     OLDER_SUFFIX,
     VERSION,
-    RecordedLine,
     RecordingHeader,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet_api import LogPlace
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.store import Change, Entry
 
-__all__ = ["HistoryJournals", "record_history", "stop_recording"]
-
-_FLUSH_SECONDS = 1.0
-_BATCH = 200
-"""Changes that are written without a pause, about 5 ms."""
+__all__ = ["KEPT_SECONDS", "HiddenValues", "Journal", "without_data"]
 
 _MAX_PART = 32 * 1024 * 1024
 """Bytes from which a journal is divided; its parts are at most two."""
 
-_KEPT_SECONDS = 60.0
+KEPT_SECONDS = 60.0
 """How long the journal of a removed namespace stays, for tests that fail in their teardown."""
 
-_SYSTEM_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
 _SHORTEST_VALUE = 6
 """The minimum length of a Secret's value that is hidden in texts, as in failure messages."""
 
@@ -76,9 +60,58 @@ _IDENTITIES = frozenset(
 """Fields whose values identify objects."""
 
 _encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(dict[str, Any])
+
+_GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""Characters that Go's encoder escapes within JSON."""
 
 
-class _Journal:
+class HiddenValues:
+    """The values of a namespace's Secrets, which its texts do not show."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._escaped: list[bytes] = []
+
+    def learn(self, secret: Obj) -> None:
+        """Hide the values of a Secret from now on."""
+        for value in (secret.get("data") or {}).values():
+            with contextlib.suppress(ValueError):
+                text = base64.b64decode(value).decode("utf-8", "ignore").strip()
+                for part in (text, *text.splitlines(), str(value)):
+                    if len(part) >= _SHORTEST_VALUE and part not in self._texts:
+                        self._texts.append(part)
+                        escaped = _encoder.encode(part).decode()[1:-1]
+                        forms = dict.fromkeys((escaped, escaped.translate(_GO_ESCAPES)))
+                        self._escaped += [form.encode() for form in forms]
+
+    def hide(self, text: str) -> str:
+        """Return a text without the values."""
+        for value in self._texts:
+            if value in text:
+                text = text.replace(value, _HIDDEN)
+        return text
+
+    def hide_in_object(self, raw: bytes) -> bytes:
+        """Return an object's JSON without the values, but for texts that identify objects."""
+        if any(escaped in raw for escaped in self._escaped):
+            return _encoder.encode(self._hide_values(_decoder.decode(raw)))
+        return raw
+
+    def _hide_values(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, list):
+            return [self._hide_values(each) for each in value]
+        if isinstance(value, dict):
+            return {
+                key: each if key in _IDENTITIES else self._hide_values(each)
+                for key, each in value.items()
+            }
+        return value
+
+
+class Journal:
     """One journal file.
 
     Args:
@@ -91,18 +124,16 @@ class _Journal:
         self.namespace = namespace
         self.started = 0.0
         self.ended_at: float | None = None
-        self.positions: dict[str, int] = {}
-        """By container id: the number of lines of its log that are written."""
-        self.secret_values: dict[str, str] = {}
-        """Values of Secrets, and how JSON escapes them."""
+        self.hidden = HiddenValues()
         self._older = stem.with_name(stem.name + OLDER_SUFFIX)
         self._size = 0
+        self._max_size = 0
         self._file = -1
 
     @property
     def is_full(self) -> bool:
         """Return whether it is to be divided."""
-        return self._size >= _MAX_PART
+        return self._size >= self._max_size
 
     def open(self, started: float) -> None:
         """Create the file, with a header; a file that is open becomes the older part."""
@@ -111,33 +142,30 @@ class _Journal:
             self.path.replace(self._older)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(
-            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
         )
-        self.started, self.ended_at, self._size = started, None, 0
+        self.started, self.ended_at = started, None
+        self._size, self._max_size = 0, _MAX_PART
         self.write(_encoder.encode(RecordingHeader(VERSION, started)) + b"\n")
 
-    def write(self, data: bytes) -> None:
-        """Append lines."""
-        left = memoryview(data)
+    def write(self, data: bytes) -> int:
+        """Append lines; return the offset of the first."""
+        offset, left = self._size, memoryview(data)
         while left:
             left = left[os.write(self._file, left) :]
         self._size += len(data)
+        return offset
 
-    def learn(self, secret: Obj) -> None:
-        """Hide the values of a Secret from now on."""
-        for value in (secret.get("data") or {}).values():
-            with contextlib.suppress(ValueError):
-                text = base64.b64decode(value).decode("utf-8", "ignore").strip()
-                for part in (text, *text.splitlines(), str(value)):
-                    if len(part) >= _SHORTEST_VALUE:
-                        self.secret_values[part] = _encoder.encode(part).decode()[1:-1]
+    def write_state(self, data: bytes) -> int:
+        """Append the lines of the present objects, which a new part begins with, as `write`."""
+        offset = self.write(data)
+        # A large state alone does not fill a part.
+        self._max_size = max(_MAX_PART, 2 * self._size)
+        return offset
 
-    def hide(self, text: str) -> str:
-        """Return a text without values of Secrets."""
-        for value in self.secret_values:
-            if value in text:
-                text = text.replace(value, _HIDDEN)
-        return text
+    def read(self, offset: int, size: int) -> bytes:
+        """Return written bytes."""
+        return os.pread(self._file, size, offset)
 
     def close(self) -> None:
         """Close the file."""
@@ -152,201 +180,30 @@ class _Journal:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-
-class HistoryJournals:
-    """The journals of one cluster.
-
-    Args:
-        api: the cluster.
-        folder: where the journals are written; created if needed.
-        clock: the wall clock, which faults of the cluster's clock do not change.
-    """
-
-    def __init__(self, api: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.folder = folder
-        self.trouble = ""
-        """Why writing stopped, e.g. a full disk; empty while it works."""
-        self._api = api
-        self._clock = clock
-        self._pending: list[tuple[float, str, Change]] = []
-        self._latest = clock.time()
-        self._cluster = _Journal(folder / CLUSTER_JOURNAL, None)
-        self._journals: dict[str, _Journal] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._stop_listening = api.store.listen(self._on_change)
-        try:
-            self._cluster.open(self._latest)
-            self._write_state(self._cluster)
-            for entry in api.store.entries("namespaces"):
-                if entry.key not in _SYSTEM_NAMESPACES:
-                    self._write_state(self._open_journal(entry.key))
-        except OSError as error:
-            self._fail(error)
-
-    def start(self) -> None:
-        """Flush once a second, in the running event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def flush(self) -> None:
-        """Write everything up to now."""
-        while self._pending and not self.trouble:
-            self._flush_batch()
-        self._finish_flush()
-
-    def stop(self) -> None:
-        """Write everything up to now, and end."""
-        self._stop_listening()
-        if self._task is not None:
-            self._task.cancel()
-        self.flush()
-        for journal in (self._cluster, *self._journals.values()):
-            journal.close()
-
-    def _on_change(self, resource: str, change: Change) -> None:
-        self._pending.append((self._clock.time(), resource, change))
-
-    async def _run(self) -> None:
-        while not self.trouble:
-            await async_sleep(_FLUSH_SECONDS)
-            while self._pending and not self.trouble:
-                self._flush_batch()
-                await async_sleep(0)
-            self._finish_flush()
-
-    def _flush_batch(self) -> None:
-        batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
-        lines: dict[_Journal, list[bytes]] = {}
-        try:
-            for at, resource, change in batch:
-                # The clock may be set back.
-                self._latest = max(self._latest, at)
-                key = change.new.key
-                if resource == "namespaces" and key not in _SYSTEM_NAMESPACES:
-                    self._on_namespace(change.type, key)
-                journal = self._journal_for(key)
-                if journal is None:
-                    continue
-                line = self._encode(journal, self._latest, change.type, resource, change.new)
-                lines.setdefault(journal, []).append(line)
-            for journal, parts in lines.items():
-                journal.write(b"".join(parts))
-        except OSError as error:
-            self._fail(error)
-
-    def _finish_flush(self) -> None:
-        """Write logs, divide large journals, and remove those of ended namespaces."""
-        try:
-            self._write_logs()
-            for journal in (self._cluster, *self._journals.values()):
-                if journal.is_full and journal.ended_at is None:
-                    journal.open(self._latest)
-                    self._write_state(journal)
-            for name, journal in [*self._journals.items()]:
-                ended = journal.ended_at
-                if ended is not None:
-                    # Few files are open at a time.
-                    journal.close()
-                if ended is not None and self._clock.time() - ended >= _KEPT_SECONDS:
-                    journal.remove()
-                    del self._journals[name]
-        except OSError as error:
-            self._fail(error)
-
-    def _journal_for(self, key: str) -> _Journal | None:
-        """Return the journal of an object; None if its namespace has ended or is unknown."""
-        namespace, slash, _ = key.partition("/")
-        if not slash or namespace in _SYSTEM_NAMESPACES:
-            return self._cluster
-        journal = self._journals.get(namespace)
-        return None if journal is None or journal.ended_at is not None else journal
-
-    def _open_journal(self, namespace: str) -> _Journal:
-        stem = self.folder / NAMESPACE_JOURNALS / namespace
-        journal = self._journals.setdefault(namespace, _Journal(stem, namespace))
-        journal.open(self._latest)
-        return journal
-
-    def _on_namespace(self, change: str, name: str) -> None:
-        if change == "ADDED":
-            self._open_journal(name)
-        elif change == "DELETED" and name in self._journals:
-            self._journals[name].ended_at = self._latest
-
-    def _write_state(self, journal: _Journal) -> None:
-        """Write the present objects of a journal."""
-        store = self._api.store
-        parts = [
-            self._encode(journal, self._latest, "STATE", resource, entry)
-            for resource in store.resources()
-            for entry in store.entries(resource, journal.namespace)
-            if self._journal_for(entry.key) is journal
-        ]
-        journal.write(b"".join(parts))
-
-    def _encode(
-        self, journal: _Journal, at: float, change: str, resource: str, entry: Entry
+    def encode_change(
+        self, at: float, change: str, resource: str, key: str, revision: int, raw: bytes
     ) -> bytes:
-        if resource == "secrets":
-            journal.learn(entry.obj)
-            raw = _encoder.encode(_without_data(entry.obj))
-        else:
-            raw = entry.raw
-            if journal.secret_values:
-                text = raw.decode()
-                if any(escaped in text for escaped in journal.secret_values.values()):
-                    raw = _encoder.encode(_hide_values(entry.obj, journal))
-            if self._api.store.get(resource, entry.key) is not entry:
-                entry.forget_raw()
+        """Return the line of an object.
+
+        Args:
+            at: its time, in seconds since the epoch.
+            change: `STATE`, `ADDED`, `MODIFIED` or `DELETED`.
+            resource: the object's resource with its group.
+            key: its `NAMESPACE/NAME`, or its name.
+            revision: its resourceVersion.
+            raw: its JSON, without data of Secrets.
+        """
         return b'{"at":%.6f,"type":"%b","resource":"%b","key":%b,"revision":%d,"object":%b}\n' % (
-            at - journal.started,
+            at - self.started,
             change.encode(),
             resource.encode(),
-            _encoder.encode(entry.key),
-            entry.revision,
+            _encoder.encode(key),
+            revision,
             raw,
         )
 
-    def _write_logs(self) -> None:
-        """Write the lines that containers have logged since the last flush."""
-        if not self._api.kubelets:
-            return
-        # Faults may have set the cluster's clock.
-        ahead = self._api.clock.time() - self._clock.time()
-        lines: dict[_Journal, list[bytes]] = {}
-        for kubelet in self._api.kubelets.values():
-            for place, log in kubelet.container_logs():
-                journal = self._journals.get(place.namespace)
-                if journal is None or journal.ended_at is not None:
-                    continue
-                position = journal.positions.get(place.instance, 0)
-                journal.positions[place.instance], new = log.read_from(position)
-                lines.setdefault(journal, []).extend(
-                    _encode_log(journal, place, stamp - ahead, text) for stamp, text in new
-                )
-        for journal, parts in lines.items():
-            journal.write(b"".join(parts))
 
-    def _fail(self, error: OSError) -> None:
-        """Stop: a recording must not end the cluster that it records."""
-        self.trouble = f"{self.folder}: {error.strerror}"
-        self._stop_listening()
-        self._pending.clear()
-
-
-def _encode_log(journal: _Journal, place: LogPlace, at: float, text: bytes) -> bytes:
-    line = RecordedLine(
-        at=round(at - journal.started, 6),
-        type="LOG",
-        namespace=place.namespace,
-        pod=place.pod,
-        container=place.container,
-        instance=place.instance,
-        text=journal.hide(text.decode("utf-8", "replace")),
-    )
-    return _encoder.encode(line) + b"\n"
-
-
-def _without_data(secret: Obj) -> Obj:
+def without_data(secret: Obj) -> Obj:
     """Return a Secret with the keys of its data alone."""
     shown: Obj = {**secret, "metadata": {**secret["metadata"]}}
     for field in ("data", "stringData"):
@@ -358,44 +215,3 @@ def _without_data(secret: Obj) -> Obj:
             key: value for key, value in annotations.items() if key != _LAST_APPLIED
         }
     return shown
-
-
-def _hide_values(value: Any, journal: _Journal) -> Any:
-    """Return JSON values without values of Secrets in texts, but for those that identify."""
-    if isinstance(value, str):
-        return journal.hide(value)
-    if isinstance(value, list):
-        return [_hide_values(each, journal) for each in value]
-    if isinstance(value, dict):
-        return {
-            key: each if key in _IDENTITIES else _hide_values(each, journal)
-            for key, each in value.items()
-        }
-    return value
-
-
-class _ActiveJournals:
-    """The journals of a cluster by folder."""
-
-    def __init__(self) -> None:
-        self.by_folder: dict[str, HistoryJournals] = {}
-
-
-def record_history(api: Cluster, folder: Path) -> HistoryJournals:
-    """Record into a folder from now on; a recording that is active is written up to now."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
-    journals = active.get(str(folder))
-    if journals is None:
-        journals = active[str(folder)] = HistoryJournals(api, folder)
-        journals.start()
-    else:
-        journals.flush()
-    return journals
-
-
-def stop_recording(api: Cluster) -> None:
-    """Write everything up to now, and record no more."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
-    for journals in active.values():
-        journals.stop()
-    active.clear()

@@ -47,6 +47,7 @@ __all__ = [
     "format_events",
     "is_failing",
     "list_container_runs",
+    "read_log",
 ]
 
 REQUEST_TIMEOUT = 5.0
@@ -168,29 +169,15 @@ class NamespaceDump:
         """Write the log of one run of a container."""
         with _RecordErrors(self._folder, f"{run}{self._where}"):
             # Redact before truncating: a truncated secret is no longer recognized.
-            lines = self._folder.redact(self._tail(run)).splitlines(keepends=True)
+            text = read_log(self._session, self._namespace or "", run, self._deadline)
+            lines = self._folder.redact(text).splitlines(keepends=True)
             if len(lines) > MAX_LOG_LINES:
                 lines = [f"# cut: the last {MAX_LOG_LINES} lines\n", *lines[-MAX_LOG_LINES:]]
             if lines:
-                name, text = f"{self._place}{run.file}", "".join(lines)
-                self._folder.write(name, text, keep="end", limit=MAX_LOG_SIZE, redacted=True)
-
-    def _tail(self, run: ContainerRun) -> str:
-        text = ""
-        for lines in (MAX_LOG_LINES + 1, SHORT_LOG_LINES):
-            text = self._session.logs(
-                self._namespace or "",
-                run.pod,
-                container=run.container,
-                previous=run.previous,
-                tail_lines=lines,
-                limit_bytes=MAX_LOG_READ,
-                deadline=self._request(),
-            )
-            if len(text.encode()) < MAX_LOG_READ:
-                break
-            # The server truncates at the end.
-        return text
+                text = "".join(lines)
+                self._folder.write(
+                    f"{self._place}{run.file}", text, keep="end", limit=MAX_LOG_SIZE, redacted=True
+                )
 
     def _listed(self, resource: Resource) -> tuple[list[Obj], int]:
         """Return the first objects of a kind and the number of others."""
@@ -233,6 +220,45 @@ class NamespaceDump:
     @property
     def _where(self) -> str:
         return f" in {self._namespace}" if self._namespace else ""
+
+
+def read_log(
+    session: Session,
+    namespace: str,
+    run: ContainerRun,
+    deadline: Deadline,
+    *,
+    timestamps: bool = False,
+) -> str:
+    """Return the last lines of the log of one run of a container.
+
+    Args:
+        session: the session of the requests.
+        namespace: the pod's namespace.
+        run: the run.
+        deadline: when it must be finished.
+        timestamps: whether each line starts with its time.
+
+    Raises:
+        ApiError: it cannot be read.
+        DeadlineExceeded: it was not complete in time.
+    """
+    text = ""
+    for lines in (MAX_LOG_LINES + 1, SHORT_LOG_LINES):
+        text = session.logs(
+            namespace,
+            run.pod,
+            container=run.container,
+            previous=run.previous,
+            tail_lines=lines,
+            timestamps=timestamps,
+            limit_bytes=MAX_LOG_READ,
+            deadline=deadline.at_most(REQUEST_TIMEOUT),
+        )
+        if len(text.encode()) < MAX_LOG_READ:
+            break
+        # The server truncates at the end.
+    return text
 
 
 class _RecordErrors:

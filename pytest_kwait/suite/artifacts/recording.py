@@ -1,6 +1,7 @@
 """The recording of a test: the history of its namespaces, with its waits, steps and failure.
 
-It is made of the journals that an embedded cluster keeps; `simulator.recording` has their format.
+It is made of journals, which an embedded cluster or `history` keeps; `simulator.recording` has
+their format.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from pytest_kwait.simulator.recording.files import (
     RecordingHeader,
     encode_recording,
     fold,
-    merge_journals,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from pytest_kwait.suite.report.records import WaitRecord, WaitStarted
 
@@ -65,27 +64,26 @@ class RecordedTest:
 
 
 def make_recording(
-    folder: Path, recorded: RecordedTest, now: float, redact: Callable[[str], str]
+    history: Sequence[RawLine],
+    recorded: RecordedTest,
+    now: float,
+    redact: Callable[[str], str],
 ) -> bytes:
     """Return the recording of a test as the contents of a file.
 
     Args:
-        folder: the folder of the journals, which are written up to now.
+        history: the history of its namespaces up to now, ordered by time, in seconds since the
+            epoch.
         recorded: the test.
         now: the end of the recording.
         redact: redacts texts: logs, waits, steps and the failure.
-
-    Raises:
-        OSError: a journal cannot be read.
-        InvalidArgument: a journal is corrupted.
     """
-    lines = merge_journals(folder, recorded.namespaces, 0.0)
     started = recorded.started
     if started is None:
         own = set(recorded.namespaces)
-        times = [line.at for line in lines if line.key.rpartition("/")[0] in own]
+        times = [line.at for line in history if line.key.rpartition("/")[0] in own]
         started = min(times, default=now)
-    lines = fold(lines, started)
+    lines = fold(history, started)
     for line in lines:
         if line.type == "LOG":
             line.text = redact(line.text)

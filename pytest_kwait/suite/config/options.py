@@ -431,7 +431,8 @@ _RUNS = (
         None,
         "{never,failed,always}",
         "record tests in artifacts, for `kwait replay` (failed)",
-        "only the embedded cluster is recorded: the history of the test's namespaces",
+        "the history of the test's namespaces; the default on other clusters than the embedded "
+        "one is never",
     ),
 )
 _GROUPS = {

@@ -372,10 +372,10 @@ class Settings:
 
     @property
     def recorded(self) -> Literal["never", "failed", "always"]:
-        """Which tests are recorded: none without an embedded cluster and a folder."""
-        if self.artifacts is None or not self.is_embedded:
+        """Which tests are recorded: none without a folder; by default on an embedded cluster."""
+        if self.artifacts is None:
             return "never"
-        return self.record or "failed"
+        return self.record or ("failed" if self.is_embedded else "never")
 
     @property
     def heartbeat(self) -> float:

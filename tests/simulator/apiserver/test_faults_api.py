@@ -14,7 +14,7 @@ from pytest_kwait import wait
 from pytest_kwait.simulator.apiserver import faults_api
 from pytest_kwait.simulator.image_mapping import make_image_mapping
 from pytest_kwait.simulator.kubelet.images import parse_image
-from pytest_kwait.simulator.recording.journal import stop_recording
+from pytest_kwait.simulator.recording.history import stop_recording
 from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
 
 if TYPE_CHECKING:

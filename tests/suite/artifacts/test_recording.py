@@ -9,6 +9,7 @@ from pytest_kwait.simulator.recording.files import (
     RawLine,
     RecordingHeader,
     find_times,
+    merge_journals,
     read_recording,
 )
 from pytest_kwait.suite.artifacts.recording import FILE_NAME, RecordedTest, make_recording
@@ -43,6 +44,10 @@ def journals(folder: Path) -> Path:
     return folder
 
 
+def merged(folder: Path) -> list[RawLine]:
+    return merge_journals(journals(folder), ["t-1"], 0.0)
+
+
 def test_a_recording_has_the_test_among_its_objects(tmp_path: Path) -> None:
     wait = WaitRecord(
         "w", "r", "pod t-1/web", "be ready", STARTED + 3.5, 2.0, "failed early",
@@ -54,7 +59,7 @@ def test_a_recording_has_the_test_among_its_objects(tmp_path: Path) -> None:
         waits=[wait], begun=[WaitStarted("b", "r", "job t-1/j", "be complete", STARTED + 5.5)],
     )  # fmt: skip
     path = tmp_path / FILE_NAME
-    path.write_bytes(make_recording(journals(tmp_path / "j"), test, STARTED + 6.5, hide))
+    path.write_bytes(make_recording(merged(tmp_path / "j"), test, STARTED + 6.5, hide))
 
     found = read_recording(path)
     assert found.header == RecordingHeader(
@@ -77,6 +82,6 @@ def test_a_recording_has_the_test_among_its_objects(tmp_path: Path) -> None:
 def test_a_recording_without_a_start_begins_with_its_namespaces(tmp_path: Path) -> None:
     test = RecordedTest("test_a.py::test_it", ["t-1"])
     path = tmp_path / FILE_NAME
-    path.write_bytes(make_recording(journals(tmp_path / "j"), test, STARTED + 6, hide))
+    path.write_bytes(make_recording(merged(tmp_path / "j"), test, STARTED + 6, hide))
     found = read_recording(path)
     assert (found.header.started, found.end, found.failure) == (STARTED + 1, 5.0, None)

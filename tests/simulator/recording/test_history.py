@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.recording import journal
+from pytest_kwait.simulator.recording import history, journal
 from pytest_kwait.simulator.recording.files import read_recording
-from pytest_kwait.simulator.recording.journal import (
+from pytest_kwait.simulator.recording.history import (
     HistoryJournals,
     record_history,
     stop_recording,
@@ -252,7 +252,7 @@ def test_a_full_disk_ends_the_recording_alone(
 def test_a_cluster_flushes_by_itself_and_stops_once(
     api: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "_FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(history, "_FLUSH_SECONDS", 0.0)
 
     async def record() -> None:
         first = record_history(api, tmp_path)

@@ -1,0 +1,302 @@
+"""Cost of recordings: bars 3 % of a suite's time, 20 MB and 12 requests a resource and worker.
+
+Run it as `python -m benchmarks.recording [KUBECONFIG [ROUNDS]]`; without a kubeconfig (or with `-`)
+all parts run on embedded clusters. Each part has a peer in the same run:
+
+- the time of a suite's tests on the embedded cluster, and the memory of its processes: the same
+  suite without recordings;
+- a worker's watches of another cluster, over many namespaces: bars are the requests and the
+  connections for a resource, and the memory of the process before;
+- opening a recording of 10,000 changes: loading its JSON without types; the bar is 3 times that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from benchmarks.pairs import measure, seconds
+from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.clusters.provider import connect
+from pytest_kwait.simulator.recording.files import (
+    VERSION,
+    RawLine,
+    RecordingHeader,
+    encode_recording,
+    read_recording,
+)
+from pytest_kwait.simulator.replay import RecordedCluster
+from pytest_kwait.suite.artifacts.history import WatchedHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TIME_BAR = 1.03
+MEMORY_BAR = 20.0
+REQUESTS_BAR = 12
+CONNECTIONS_BAR = 1.0
+LOAD_BAR = 3.0
+
+NAMESPACES_WATCHED = 40
+CHANGES = 10_000
+
+_KWAIT = [
+    sys.executable,
+    "-P",
+    "-c",
+    "import sys; from pytest_kwait.cli import main; sys.exit(main())",
+]
+
+_SUITE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_rollout(kwait, number):
+    kwait.apply({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+                 "template": {"metadata": {"labels": {"app": "web"}},
+                              "spec": {"containers": [{"name": "web", "image": "busybox:1.36",
+                                                       "command": ["sleep", "600"]}]}}}})
+    kwait.wait_for_deployment_complete("web")
+"""
+_CONFTEST = """
+import os
+import resource
+import time
+from pathlib import Path
+
+times = []
+
+def pytest_runtest_setup(item):
+    times.append(time.monotonic())
+
+def pytest_runtest_teardown(item):
+    times.append(time.monotonic())
+
+def pytest_sessionfinish(session):
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            pages += int(Path(f"/proc/{child}/statm").read_text().split()[1])
+    megabytes = pages * resource.getpagesize() / 1e6
+    Path("facts").write_text(f"{times[-1] - times[0]} {megabytes}")
+"""
+
+
+def main() -> int:
+    """Print the figures; exit 1 above a bar."""
+    kubeconfig = sys.argv[1] if len(sys.argv) > 1 else "-"
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        missed = [_compare_suites(folder, rounds), _open_recording(folder, rounds)]
+        with _some_cluster(folder, kubeconfig) as path:
+            missed.append(_watch_cluster(folder, path))
+    return int(any(missed))
+
+
+def _compare_suites(folder: Path, rounds: int) -> bool:
+    """Compare a suite with and without recordings; return whether a bar is missed."""
+    (folder / "conftest.py").write_text(_CONFTEST)
+    (folder / "test_suite.py").write_text(_SUITE)
+    memory: dict[str, list[float]] = {"never": [], "failed": []}
+
+    def run(recorded: str) -> float:
+        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["--kwait-cluster=embedded", "--kwait-artifacts=artifacts"]
+        command.append(f"--kwait-record={recorded}")
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        duration, megabytes = (folder / "facts").read_text().split()
+        memory[recorded].append(float(megabytes))
+        return float(duration)
+
+    pairs = measure(lambda: run("failed"), lambda: run("never"), rounds)
+    more = statistics.median(
+        ours - peer for ours, peer in zip(memory["failed"], memory["never"], strict=True)
+    )
+    print("20 tests with a deployment of 3 pods each, on the embedded cluster")
+    print(pairs.lines("recorded", "not recorded"))
+    print(f"  median ratio {pairs.median_ratio:.3f}, bar {TIME_BAR}")
+    print(f"  memory of worker and cluster: {more:+.1f} MB, bar {MEMORY_BAR:g} MB")
+    return pairs.median_ratio > TIME_BAR or more > MEMORY_BAR
+
+
+def _open_recording(folder: Path, rounds: int) -> bool:
+    """Open a long recording; return whether the bar is missed."""
+    path = folder / "recording.jsonl.gz"
+    header = RecordingHeader(VERSION, 1_767_225_600.0, "t.py::test_it", ["t-1"], "v1.36.2", "r1")
+    path.write_bytes(encode_recording(header, _changes(), CHANGES / 100))
+
+    def load() -> None:
+        lines = gzip.decompress(path.read_bytes()).splitlines()
+        objects = [json.loads(line) for line in lines]
+        assert len(objects) == CHANGES + 2
+
+    def open_at_end() -> None:
+        recording = read_recording(path)
+        RecordedCluster(recording).advance(recording.end)
+
+    pairs = measure(lambda: seconds(open_at_end), lambda: seconds(load), rounds)
+    print(f"a recording of {CHANGES} changes, {path.stat().st_size / 1e6:.1f} MB")
+    print(pairs.lines("read, and shown at its end", "gzip and json"))
+    print(f"  median ratio {pairs.median_ratio:.2f}, bar {LOAD_BAR:g}")
+    return pairs.median_ratio > LOAD_BAR
+
+
+def _changes() -> Iterator[RawLine]:
+    """Yield the changes of 100 pods, which are created and change their status 99 times."""
+    for number in range(CHANGES):
+        name, phase = f"web-{number % 100}", "Running" if number % 3 else "Pending"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "t-1",
+                "uid": f"u-{name}",
+                "resourceVersion": str(number + 1),
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"app": "web", "pod-template-hash": "5f6d8c9b7"},
+            },
+            "spec": {
+                "nodeName": f"node-{number % 3}",
+                "containers": [
+                    {
+                        "name": "web",
+                        "image": "shop/web:1",
+                        "env": [{"name": f"V{i}", "value": "v"} for i in range(10)],
+                        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+                    }
+                ],
+            },
+            "status": {
+                "phase": phase,
+                "conditions": [
+                    {
+                        "type": kind,
+                        "status": str(phase == "Running"),
+                        "lastTransitionTime": "2026-01-01T00:00:01Z",
+                    }
+                    for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+                ],
+            },
+        }
+        yield RawLine(
+            at=number / 100,
+            type="ADDED" if number < 100 else "MODIFIED",
+            resource="pods",
+            key=f"t-1/{name}",
+            revision=number + 1,
+            object=msgspec.Raw(msgspec.json.encode(pod)),
+        )
+
+
+def _watch_cluster(folder: Path, kubeconfig: Path) -> bool:
+    """Record namespaces one after the other; return whether a bar is missed."""
+    cluster = connect(kubeconfig)
+    session = Session.of(cluster.client())
+    counts: Counter[str] = Counter()
+
+    def counted_client() -> Any:
+        client = cluster.client()
+        _count_requests(Session.of(client), counts)
+        return client
+
+    sockets, memory = _count_sockets(), _read_memory()
+    run = uuid.uuid4().hex[:8]
+    history = WatchedHistory(counted_client, folder / "journals", SYSTEM_CLOCK.time())
+    history.start()
+    for number in range(NAMESPACES_WATCHED):
+        name = f"kwait-bench-{run}-{number}"
+        history.enter(name, is_new=True)
+        deadline = Deadline.after(30)
+        session.create(NAMESPACES, {"metadata": {"name": name}}, deadline=deadline)
+        history.enter(name, is_new=False)
+        for index in range(20):
+            session.create(
+                CONFIG_MAPS,
+                {"metadata": {"name": f"c-{index}"}, "data": {"text": "x" * 2000}},
+                name,
+                deadline=deadline,
+            )
+        history.settle(10)
+        history.leave(name)
+        session.delete(NAMESPACES, name, deadline=deadline)
+    opened, more = _count_sockets() - sockets, _read_memory() - memory
+    problems = history.problems()
+    history.stop()
+    resources = len(counts)
+    most = max(counts.values())
+    print(f"{NAMESPACES_WATCHED} namespaces of 20 objects on another cluster, by one worker")
+    print(f"  {resources} paths, at most {most} requests for each, bar {REQUESTS_BAR}")
+    print(f"  {opened / resources:.2f} connections for each, bar {CONNECTIONS_BAR:g}")
+    print(f"  memory of the worker: {more:+.1f} MB, bar {MEMORY_BAR:g} MB")
+    for problem in problems:
+        print(f"  {problem}")
+    return most > REQUESTS_BAR or opened > resources * CONNECTIONS_BAR or more > MEMORY_BAR
+
+
+def _count_requests(session: Session, counts: Counter[str]) -> None:
+    """Count the requests of a session by their resource."""
+    send, open_watch = session.transport.send, session.transport.open
+
+    def count(path: str) -> None:
+        counts[path.rpartition("/")[2]] += 1
+
+    def counted_send(method: str, path: str, **options: Any) -> Any:
+        count(path)
+        return send(method, path, **options)
+
+    def counted_open(path: str, **options: Any) -> Any:
+        count(path)
+        return open_watch(path, **options)
+
+    session.transport.send = counted_send  # type: ignore[method-assign] # counts, and passes on
+    session.transport.open = counted_open  # type: ignore[method-assign] # the same
+
+
+def _count_sockets() -> int:
+    """Return the number of connections; a socket may have several descriptors."""
+    sockets: set[str] = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            sockets.add(str(link.readlink()))
+    return sum(name.startswith("socket:") for name in sockets)
+
+
+def _read_memory() -> float:
+    """Return the resident memory of this process in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextlib.contextmanager
+def _some_cluster(folder: Path, kubeconfig: str) -> Iterator[Path]:
+    if kubeconfig != "-":
+        yield Path(kubeconfig)
+        return
+    own = folder / "kubeconfig"
+    subprocess.run([*_KWAIT, "up", "--kubeconfig", str(own), "--detach"], check=True)
+    try:
+        yield own
+    finally:
+        subprocess.run([*_KWAIT, "down", "--kubeconfig", str(own)], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""The history of an embedded cluster, written to journals about once a second.
+
+Each namespace has a journal until some time after its end; nodes, volumes, classes and the system's
+namespaces share one. A write of an object costs one entry of a list: encoding waits for the next
+flush, and what lived shorter is never encoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, async_sleep
+from pytest_kwait.simulator.recording.files import (
+    CLUSTER_JOURNAL,
+    NAMESPACE_JOURNALS,
+    RecordedLine,
+)
+from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, Journal, without_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.kubelet_api import LogPlace
+    from pytest_kwait.simulator.store import Change, Entry
+
+__all__ = ["HistoryJournals", "record_history", "stop_recording"]
+
+_FLUSH_SECONDS = 1.0
+_BATCH = 200
+"""Changes that are written without a pause, about 5 ms."""
+
+_SYSTEM_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+_encoder = msgspec.json.Encoder()
+
+
+class HistoryJournals:
+    """The journals of one cluster.
+
+    Args:
+        api: the cluster.
+        folder: where the journals are written; created if needed.
+        clock: the wall clock, which faults of the cluster's clock do not change.
+    """
+
+    def __init__(self, api: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.folder = folder
+        self.trouble = ""
+        """Why writing stopped, e.g. a full disk; empty while it works."""
+        self._api = api
+        self._clock = clock
+        self._pending: list[tuple[float, str, Change]] = []
+        self._latest = clock.time()
+        self._cluster = Journal(folder / CLUSTER_JOURNAL, None)
+        self._journals: dict[str, Journal] = {}
+        self._log_positions: dict[str, dict[str, int]] = {}
+        """By namespace and container id: the number of lines that are written."""
+        self._task: asyncio.Task[None] | None = None
+        self._stop_listening = api.store.listen(self._on_change)
+        try:
+            self._cluster.open(self._latest)
+            self._write_state(self._cluster)
+            for entry in api.store.entries("namespaces"):
+                if entry.key not in _SYSTEM_NAMESPACES:
+                    self._write_state(self._open_journal(entry.key))
+        except OSError as error:
+            self._fail(error)
+
+    def start(self) -> None:
+        """Flush once a second, in the running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def flush(self) -> None:
+        """Write everything up to now."""
+        while self._pending and not self.trouble:
+            self._flush_batch()
+        self._finish_flush()
+
+    def stop(self) -> None:
+        """Write everything up to now, and end."""
+        self._stop_listening()
+        if self._task is not None:
+            self._task.cancel()
+        self.flush()
+        for journal in (self._cluster, *self._journals.values()):
+            journal.close()
+
+    def _on_change(self, resource: str, change: Change) -> None:
+        self._pending.append((self._clock.time(), resource, change))
+
+    async def _run(self) -> None:
+        while not self.trouble:
+            await async_sleep(_FLUSH_SECONDS)
+            while self._pending and not self.trouble:
+                self._flush_batch()
+                await async_sleep(0)
+            self._finish_flush()
+
+    def _flush_batch(self) -> None:
+        batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
+        lines: dict[Journal, list[bytes]] = {}
+        try:
+            for at, resource, change in batch:
+                # The clock may be set back.
+                self._latest = max(self._latest, at)
+                key = change.new.key
+                if resource == "namespaces" and key not in _SYSTEM_NAMESPACES:
+                    self._on_namespace(change.type, key)
+                journal = self._journal_for(key)
+                if journal is None:
+                    continue
+                line = self._encode(journal, self._latest, change.type, resource, change.new)
+                lines.setdefault(journal, []).append(line)
+            for journal, parts in lines.items():
+                journal.write(b"".join(parts))
+        except OSError as error:
+            self._fail(error)
+
+    def _finish_flush(self) -> None:
+        """Write logs, divide large journals, and remove those of ended namespaces."""
+        try:
+            self._write_logs()
+            for journal in (self._cluster, *self._journals.values()):
+                if journal.is_full and journal.ended_at is None:
+                    journal.open(self._latest)
+                    self._write_state(journal)
+            for name, journal in [*self._journals.items()]:
+                ended = journal.ended_at
+                if ended is not None:
+                    # Few files are open at a time.
+                    journal.close()
+                if ended is not None and self._clock.time() - ended >= KEPT_SECONDS:
+                    journal.remove()
+                    del self._journals[name]
+                    self._log_positions.pop(name, None)
+        except OSError as error:
+            self._fail(error)
+
+    def _journal_for(self, key: str) -> Journal | None:
+        """Return the journal of an object; None if its namespace has ended or is unknown."""
+        namespace, slash, _ = key.partition("/")
+        if not slash or namespace in _SYSTEM_NAMESPACES:
+            return self._cluster
+        journal = self._journals.get(namespace)
+        return None if journal is None or journal.ended_at is not None else journal
+
+    def _open_journal(self, namespace: str) -> Journal:
+        stem = self.folder / NAMESPACE_JOURNALS / namespace
+        journal = self._journals.setdefault(namespace, Journal(stem, namespace))
+        journal.open(self._latest)
+        return journal
+
+    def _on_namespace(self, change: str, name: str) -> None:
+        if change == "ADDED":
+            self._open_journal(name)
+        elif change == "DELETED" and name in self._journals:
+            self._journals[name].ended_at = self._latest
+
+    def _write_state(self, journal: Journal) -> None:
+        """Write the present objects of a journal."""
+        store = self._api.store
+        parts = [
+            self._encode(journal, self._latest, "STATE", resource, entry)
+            for resource in store.resources()
+            for entry in store.entries(resource, journal.namespace)
+            if self._journal_for(entry.key) is journal
+        ]
+        journal.write_state(b"".join(parts))
+
+    def _encode(
+        self, journal: Journal, at: float, change: str, resource: str, entry: Entry
+    ) -> bytes:
+        if resource == "secrets":
+            journal.hidden.learn(entry.obj)
+            raw = _encoder.encode(without_data(entry.obj))
+        else:
+            raw = journal.hidden.hide_in_object(entry.raw)
+            if self._api.store.get(resource, entry.key) is not entry:
+                entry.forget_raw()
+        return journal.encode_change(at, change, resource, entry.key, entry.revision, raw)
+
+    def _write_logs(self) -> None:
+        """Write the lines that containers have logged since the last flush."""
+        if not self._api.kubelets:
+            return
+        # Faults may have set the cluster's clock.
+        ahead = self._api.clock.time() - self._clock.time()
+        lines: dict[Journal, list[bytes]] = {}
+        for kubelet in self._api.kubelets.values():
+            for place, log in kubelet.container_logs():
+                journal = self._journals.get(place.namespace)
+                if journal is None or journal.ended_at is not None:
+                    continue
+                positions = self._log_positions.setdefault(place.namespace, {})
+                position = positions.get(place.instance, 0)
+                positions[place.instance], new = log.read_from(position)
+                lines.setdefault(journal, []).extend(
+                    _encode_log(journal, place, stamp - ahead, text) for stamp, text in new
+                )
+        for journal, parts in lines.items():
+            journal.write(b"".join(parts))
+
+    def _fail(self, error: OSError) -> None:
+        """Stop: a recording must not end the cluster that it records."""
+        self.trouble = f"{self.folder}: {error.strerror}"
+        self._stop_listening()
+        self._pending.clear()
+
+
+def _encode_log(journal: Journal, place: LogPlace, at: float, text: bytes) -> bytes:
+    line = RecordedLine(
+        at=round(at - journal.started, 6),
+        type="LOG",
+        namespace=place.namespace,
+        pod=place.pod,
+        container=place.container,
+        instance=place.instance,
+        text=journal.hidden.hide(text.decode("utf-8", "replace")),
+    )
+    return _encoder.encode(line) + b"\n"
+
+
+class _ActiveJournals:
+    """The journals of a cluster by folder."""
+
+    def __init__(self) -> None:
+        self.by_folder: dict[str, HistoryJournals] = {}
+
+
+def record_history(api: Cluster, folder: Path) -> HistoryJournals:
+    """Record into a folder from now on; a recording that is active is written up to now."""
+    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    journals = active.get(str(folder))
+    if journals is None:
+        journals = active[str(folder)] = HistoryJournals(api, folder)
+        journals.start()
+    else:
+        journals.flush()
+    return journals
+
+
+def stop_recording(api: Cluster) -> None:
+    """Write everything up to now, and record no more."""
+    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    for journals in active.values():
+        journals.stop()
+    active.clear()
