@@ -115,14 +115,14 @@ class EventFacts(NamedTuple):
     Args:
         type: `Normal` or `Warning`.
         reason: its reason.
-        count: how often it occurred.
+        times: how often it occurred.
         subject: the object that it is about, as `pod/web`.
         message: its message in one line.
     """
 
     type: str
     reason: str
-    count: int
+    times: int
     subject: str
     message: str
 
@@ -141,7 +141,7 @@ def read_event(event: dict[str, Any]) -> EventFacts:
 
 def _describe_event(event: dict[str, Any]) -> str:
     found = read_event(event)
-    times = f" (x{found.count})" if found.count > 1 else ""
+    times = f" (x{found.times})" if found.times > 1 else ""
     return f"event {found.type} {found.reason}{times} of {found.subject}: {found.message}"
 
 

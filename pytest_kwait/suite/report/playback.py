@@ -133,7 +133,7 @@ def _read_history(recording: Recording, redact: Callable[[str], str]) -> _Histor
                 found = read_event(line.object)
                 if found.type == "Warning":
                     message = truncate_middle(redact(found.message), 2 * _MAX_TEXT)
-                    history.events.append((at, found.subject, found.reason, found.count, message))
+                    history.events.append((at, found.subject, found.reason, found.times, message))
         elif line.type in _CHANGES and _is_shown(line, own):
             identity = (line.resource, line.key)
             row = None if line.type == "DELETED" else printer.row(line)

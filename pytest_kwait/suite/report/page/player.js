@@ -235,7 +235,7 @@ class Player {
     const { playback, now } = this;
     const since = this.playing ? now - MARKED * this.speed : Infinity;
     const state = playback.at(now, since);
-    const marked = [...state.objects].filter(([, each]) => each.marked);
+    const marked = [...state.objects].filter(([, each]) => each.marked).sort(([, a], [, b]) => b.at - a.at);
     const key = `${state.last} ${marked.map(([number, each]) => `${number}@${each.at}`)}`;
     this.put('objects', this.objects, key, () => this.tables(state.objects));
     const { failure } = playback;
