@@ -140,18 +140,19 @@ def test_it_plays_from_the_start_and_pauses(visit: Visit, url: str, first: str) 
     page = visit(url)
     page.emulate_media(reduced_motion="no-preference")
     page.locator("#failures .play").first.click()
-    page.select_option(".player select", "10")
     page.focus(SLIDER)
     press(page, "Space")
     page.wait_for_selector(".player button[aria-label='Pause']")
-    page.wait_for_function("document.querySelector('.player .buttons .num').innerText > '1'")
+    page.wait_for_function("document.querySelector('.player .buttons .num').innerText > '0.1'")
     press(page, "Space")
     page.wait_for_selector(".player button[aria-label='Play']")
     paused = time(page)
-    assert 1 < paused < 13.841
+    assert 0.1 < paused < 13.841
     await_frames(page)
     assert time(page) == paused
     assert page.evaluate("location.hash") == f"{first}@{paused:g}"
+    page.select_option(".player select", "50")
+    page.focus(SLIDER)
     press(page, "Space")
     page.wait_for_selector(".player button[aria-label='Play']")
     assert time(page) == 13.841
@@ -171,6 +172,35 @@ def test_without_motion_the_time_moves_in_jumps(visit: Visit, url: str) -> None:
     assert time(page) == 13.841
     # 1.4 s: the start, and at most a jump each 0.5 s.
     assert page.evaluate("window.drawn") <= 5
+
+
+def test_a_click_above_the_slider_chooses_a_time(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.locator("#failures .play").first.click()
+    page.click(".transport canvas")
+    assert abs(time(page) - 13.841 / 2) < 0.05
+    page.click(".transport canvas", position={"x": 1, "y": 20})
+    assert time(page) == 0
+
+
+def test_a_test_that_passed_is_played_from_the_tables(visit: Visit, tmp_path: Path) -> None:
+    report = night(240)
+    add_playbacks(report)
+    passed = report.tests[0]
+    passed.playback = next(test.playback for test in report.tests if test.playback is not None)
+    passed.playback.failure = None
+    assert passed.outcome == "passed"
+    write_report(report, tmp_path / "report.html")
+    page = visit((tmp_path / "report.html").as_uri())
+    page.click("#tab-tests")
+    page.fill(".filters input", passed.test)
+    page.locator(".rows .row").first.click()
+    page.click("dialog[open] .play:text('Play it')")
+    assert time(page) == 13.841
+    assert page.get_attribute(SLIDER, "aria-valuetext") == "13.841 of 13.841 seconds"
+    assert page.locator("button[aria-label='Go to the failure']").is_hidden()
+    press(page, "f")
+    assert time(page) == 13.841
 
 
 def test_a_wait_leads_to_the_player_and_back(visit: Visit, url: str, first: str) -> None:

@@ -116,7 +116,7 @@ class Player {
   // The widths of a table's columns in percent, the same at each time.
   columnWidths(kind) {
     const { objects, changes, rows } = this.playback;
-    const long = [4, ...kind.columns.map((head) => head.length + 2), 10];
+    const long = [7, ...kind.columns.map((head) => head.length + 2), 10];
     const grow = (at, text) => { long[at] = Math.max(long[at], Math.min(text.length, 28)); };
     for (const { object, row } of changes) {
       if (objects[object].kind !== kind) continue;
@@ -129,7 +129,7 @@ class Player {
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const within = event.target.closest('button, select, summary, pre, .wide');
+    const within = event.target.closest('button, select');
     const least = (this.playback.end - this.playback.begin) / 200;
     const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4].find((each) => each >= least) || 12e4;
     const moves = {
