@@ -207,7 +207,7 @@ def test_a_wait_leads_to_the_player_and_back(visit: Visit, url: str, first: str)
     page = visit(url)
     page.locator(".failure .entry").first.click()
     link = page.locator("dialog[open] .play")
-    assert link.inner_text() == "▶ Play it to the end of this wait"
+    assert link.inner_text() == "▶ Show the end of this wait"
     assert link.get_attribute("href") == f"{first}@13.541"
     link.click()
     assert time(page) == 13.541

@@ -84,7 +84,7 @@ class Detail {
   again(test, playback = test.playbacks[test.playbacks.length - 1], wait = null) {
     const time = wait && playback && wait.start + wait.ms - playback.offset;
     return (test.recording || playback) && [
-      playback && h('div', {}, playLink(playback, this.play, wait ? 'Play it to the end of this wait' : 'Play it', time)), replay(test)];
+      playback && h('div', {}, playLink(playback, this.play, wait ? 'Show the end of this wait' : 'Play it', time)), replay(test)];
   }
 
   test(test) {
