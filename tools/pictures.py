@@ -25,6 +25,7 @@ from PIL import Image
 
 from pytest_kwait.suite.report.files import write_report
 from tools.browser import MISSING, find_browser, launch_browser
+from tools.sample_recordings import add_playbacks
 from tools.sample_reports import night
 
 if TYPE_CHECKING:
@@ -209,6 +210,25 @@ def take_report(browser: Browser, folder: Path) -> None:
     page.close()
 
 
+def take_player(browser: Browser, folder: Path) -> None:
+    """Take the pictures of a recording on the report page, some changes before its failure."""
+    file = folder / "recorded.html"
+    report = night(240, steps=True)
+    add_playbacks(report)
+    write_report(report, file)
+    for name, width, height, dark in (
+        ("report-player", 1000, 700, False),
+        ("report-player-phone", 390, 760, True),
+    ):
+        page = open_page(browser, file, width, height)
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.locator(".play").first.click()
+        for _ in range(3):
+            page.keyboard.press("p")
+        save(page, name)
+        page.close()
+
+
 def take_terminal(browser: Browser, folder: Path) -> None:
     """Take the pictures of a terminal."""
     live, failure = screens(terminal_run())
@@ -236,6 +256,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name, launch_browser(program) as browser:
         take_report(browser, Path(name))
+        take_player(browser, Path(name))
         take_terminal(browser, Path(name))
 
 

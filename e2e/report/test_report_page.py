@@ -215,7 +215,7 @@ def test_page_is_legible(visit: Visit, url: str, tmp_path: Path, width: int, dar
     page.screenshot(path=tmp_path / "wait.png")
     assert _size(tmp_path / "wait.png") == (width, 844)
     page.keyboard.press("Escape")
-    poor: Any = page.evaluate(_CONTRAST)
+    poor: Any = page.evaluate(CONTRAST)
     assert poor == []
 
 
@@ -262,7 +262,7 @@ def _size(png: Path) -> tuple[int, int]:
     return width, height
 
 
-_CONTRAST = """(() => {
+CONTRAST = """(() => {
   const light = (colour) => {
     const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
       const value = part / 255;

@@ -341,7 +341,12 @@ def _write(
     except (KwaitError, OSError) as error:
         folder.problem(f"recording: {error}")
         return ""
-    return folder.write_bytes(FILE_NAME, data)
+    path = folder.write_bytes(FILE_NAME, data)
+    if path:
+        from pytest_kwait.plugin.report import record_playback
+
+        record_playback(config, recorded.test, recorded.worker, path, folder.redact)
+    return path
 
 
 def _read_embedded(

@@ -18,11 +18,11 @@ from pytest_kwait.plugin.run import format_shard, guard_report, run_of, running_
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
-__all__ = ["OutcomeRecorder"]
+__all__ = ["OutcomeRecorder", "record_playback"]
 
 _recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
 _outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
@@ -216,6 +216,29 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop recording, however the session ended."""
     _stop_recording(config)
+
+
+def record_playback(
+    config: pytest.Config, test: str, worker: str, recording: str, redact: Callable[[str], str]
+) -> None:
+    """Record what the page plays of a test's recording, if there is a report.
+
+    Args:
+        test: the id of the test.
+        worker: its worker; empty without pytest-xdist.
+        recording: the file of its recording.
+        redact: redacts what the recording has of objects.
+    """
+    recorder = config.stash.get(_recorder_key, None)
+    if recorder is None:
+        return
+    from pytest_kwait.simulator.recording.files import read_recording
+    from pytest_kwait.suite.report.playback import make_playback
+    from pytest_kwait.suite.report.records import JournalEntry, PlayedTest
+
+    playback = make_playback(read_recording(Path(recording)), redact)
+    played = PlayedTest(recorder.run, test, worker, relative_path(config, recording), playback)
+    recorder.journal.write(JournalEntry(played=played))
 
 
 def _start_recording(config: pytest.Config) -> None:

@@ -77,15 +77,23 @@ def test_a_failed_test_is_recorded_on_the_embedded_cluster(
     report = json.loads((pytester.path / "report.json").read_bytes())
     recorded = {test["test"]: test.get("recording", "") for test in report["tests"]}
     assert recorded == {"test_it.py::test_alone": "", "test_it.py::test_bad": str(shown)}
+    (played,) = [test["playback"] for test in report["tests"] if "playback" in test]
+    assert [0, "mine"] in played["objects"]
+    assert played["kinds"][0] == {"resource": "configmaps", "columns": ["Data"]}
+    assert played["failure"][1] == "call"
     assert not list((pytester.path / "art").glob("history-*"))
 
 
 def test_all_tests_with_a_namespace_are_recorded_if_asked(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "--kwait-record=always")
+    result = run(pytester, "--kwait-record=always", "--kwait-report=report.json")
     result.assert_outcomes(passed=1, failed=2)
     found = recordings(pytester)
     assert list(found) == ["test_bad", "test_good"]
     assert read_recording(found["test_good"]).failure is None
+    report = json.loads((pytester.path / "report.json").read_bytes())
+    (good,) = [test for test in report["tests"] if test["outcome"] == "passed"]
+    assert good["recording"] == str(found["test_good"].relative_to(pytester.path))
+    assert "failure" not in good["playback"]
 
 
 def test_nothing_is_recorded_if_asked(pytester: pytest.Pytester) -> None:
@@ -103,11 +111,15 @@ def test_the_test_of_a_crashed_worker_is_recorded(pytester: pytest.Pytester) -> 
             os._exit(3)
         """
     )
-    result = pytester.runpytest_subprocess("--kwait-artifacts=art", "-n1")
+    result = pytester.runpytest_subprocess(
+        "--kwait-artifacts=art", "-n1", "--kwait-report=report.json"
+    )
     result.assert_outcomes(failed=1)
     found = read_recording(recordings(pytester)["test_crash"])
     assert "configmaps" in {line.resource for line in found.lines if line.key.endswith("/mine")}
     assert [line.outcome for line in found.lines if line.type == "FAILURE"] == ["crashed"]
+    (crashed,) = json.loads((pytester.path / "report.json").read_bytes())["tests"]
+    assert crashed["playback"]["failure"][1:] == ["crashed", "the worker crashed"]
 
 
 @pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.recording.files import RecordedLine, Recording
 
-__all__ = ["format_timeline"]
+__all__ = ["EventFacts", "format_timeline", "read_event"]
 
 _MAX_FIELDS = 4
 """Fields of a change in a line."""
@@ -109,13 +109,40 @@ def _describe_change(line: RecordedLine, before: dict[str, Any] | None) -> str:
     return f"{name} {shown}" + (f"; and {more} more" if more > 0 else "")
 
 
-def _describe_event(event: dict[str, Any]) -> str:
+class EventFacts(NamedTuple):
+    """What an event says.
+
+    Args:
+        type: `Normal` or `Warning`.
+        reason: its reason.
+        times: how often it occurred.
+        subject: the object that it is about, as `pod/web`.
+        message: its message in one line.
+    """
+
+    type: str
+    reason: str
+    times: int
+    subject: str
+    message: str
+
+
+def read_event(event: dict[str, Any]) -> EventFacts:
+    """Return what a recorded event says."""
     about = event.get("involvedObject") or event.get("regarding") or {}
-    count = (event.get("series") or {}).get("count") or event.get("count") or 1
-    times = f" (x{count})" if count > 1 else ""
-    message = " ".join(str(event.get("message") or event.get("note") or "").split())
-    subject = f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
-    return f"event {event.get('type')} {event.get('reason')}{times} of {subject}: {message}"
+    return EventFacts(
+        str(event.get("type")),
+        str(event.get("reason")),
+        (event.get("series") or {}).get("count") or event.get("count") or 1,
+        f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        " ".join(str(event.get("message") or event.get("note") or "").split()),
+    )
+
+
+def _describe_event(event: dict[str, Any]) -> str:
+    found = read_event(event)
+    times = f" (x{found.times})" if found.times > 1 else ""
+    return f"event {found.type} {found.reason}{times} of {found.subject}: {found.message}"
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:

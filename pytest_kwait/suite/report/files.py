@@ -26,6 +26,7 @@ from pytest_kwait.suite.report.run_report import (
     assemble_report,
     decode_report,
     encode_report,
+    limit_playbacks,
     list_omissions,
 )
 
@@ -50,7 +51,19 @@ __all__ = [
 MAX_PAGE_EVIDENCE = 2_000_000
 """Maximum bytes of messages and evidence in a page, first failures first; JSON has more."""
 
-_SCRIPTS = ("data.js", "elements.js", "timeline.js", "tables.js", "detail.js", "page.js")
+MAX_PAGE_PLAYBACKS = 4_000_000
+"""Maximum bytes of playbacks in a page, failed tests first; JSON has more."""
+
+_SCRIPTS = (
+    "playback.js",
+    "data.js",
+    "elements.js",
+    "timeline.js",
+    "tables.js",
+    "detail.js",
+    "player.js",
+    "page.js",
+)
 
 
 def render_page(report: RunReport) -> str:
@@ -118,6 +131,16 @@ def _page_data(report: RunReport) -> dict[str, Any]:
         notes.append(
             f"the evidence of {cut} waits is left out of this page; the JSON report has it"
         )
+    played = {test.id for test in limit_playbacks(report.tests, MAX_PAGE_PLAYBACKS)}
+    playbacks = {
+        number: test.playback for number, test in enumerate(report.tests) if test.id in played
+    }
+    unplayed = sum(test.playback is not None for test in report.tests) - len(playbacks)
+    if unplayed:
+        notes.append(
+            f"{unplayed} recordings are left out of this page; kwait replay plays them, and the "
+            "JSON report has them"
+        )
     return {
         "notes": notes,
         "base": base,
@@ -125,6 +148,7 @@ def _page_data(report: RunReport) -> dict[str, Any]:
         "waits": [_wait_row(wait, runs, base, texts) for wait in report.waits],
         "tests": [_test_row(test, runs, texts) for test in report.tests],
         "evidence": evidence,
+        "playbacks": playbacks,
         "texts": texts.texts,
     }
 

@@ -32,6 +32,9 @@ __all__ = [
     "Journal",
     "JournalEntry",
     "NamespaceUse",
+    "Playback",
+    "PlayedKind",
+    "PlayedTest",
     "RunRecord",
     "TestRecord",
     "VerdictChange",
@@ -118,6 +121,55 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     evidence: dict[str, Any] = {}
 
 
+class PlayedKind(msgspec.Struct, omit_defaults=True):
+    """A kind of objects in a playback.
+
+    Args:
+        resource: with its group, as `jobs.batch`.
+        columns: the names of the columns of its rows, as `kubectl get` has them.
+        left_out: the number of its objects that are left out.
+    """
+
+    resource: str
+    columns: list[str] = []
+    left_out: int = 0
+
+
+class Playback(msgspec.Struct, omit_defaults=True):
+    """The history of a test's objects, one row of `kubectl get` for each state.
+
+    Times are seconds since `started`.
+
+    Args:
+        started: when the test began, in seconds since the epoch.
+        end: the last time.
+        begin: the first time; changes before it are left out.
+        kinds: the kinds of the objects.
+        objects: each with the number of its kind, and its name.
+        rows: the different rows of cells.
+        changes: each with its time, the number of its object, and that of its new row; -1 for a
+            deletion. Those up to `begin` are the state of the beginning.
+        steps: the steps of the test, each with its start.
+        failure: its time, the phase of the test, and its text; None if the test passed.
+        events: the Warning events, each with its time, object, reason, count and message.
+        logs: lines of containers, each with its time, `POD/CONTAINER`, and text.
+        left_out: the numbers of `changes`, `events` and `logs` that are left out.
+    """
+
+    started: float
+    end: float
+    begin: float = 0.0
+    kinds: list[PlayedKind] = []
+    objects: list[tuple[int, str]] = []
+    rows: list[list[str]] = []
+    changes: list[tuple[float, int, int]] = []
+    steps: list[tuple[float, str]] = []
+    failure: tuple[float, str, str] | None = None
+    events: list[tuple[float, str, str, int, str]] = []
+    logs: list[tuple[float, str, str]] = []
+    left_out: dict[str, int] = {}
+
+
 class TestRecord(msgspec.Struct, omit_defaults=True):
     """One attempt at a test.
 
@@ -133,6 +185,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         worker: the worker of pytest-xdist.
         text: pytest's failure text.
         recording: the file of its recording, relative to where pytest was started; empty for none.
+        playback: what the page plays of its recording; None without one.
     """
 
     __test__ = False
@@ -147,6 +200,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     worker: str = ""
     text: str = ""
     recording: str = ""
+    playback: Playback | None = None
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):
@@ -164,6 +218,7 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
         lost: records that could not be written, and why; empty if none.
         waits_left_out: the number of waits that exceed the report's limit.
         evidence_left_out: the number of waits without their evidence.
+        playbacks_left_out: the number of recorded tests without their playback.
     """
 
     id: str
@@ -177,6 +232,7 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
     lost: str = ""
     waits_left_out: int = 0
     evidence_left_out: int = 0
+    playbacks_left_out: int = 0
 
 
 def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> WaitRecord:
@@ -294,6 +350,24 @@ class NamespaceUse(msgspec.Struct, omit_defaults=True):
     context: str | None = None
 
 
+class PlayedTest(msgspec.Struct, omit_defaults=True):
+    """The playback of a test that is not over yet.
+
+    Args:
+        run: the id of its run's record.
+        test: the test's own id.
+        worker: the worker of pytest-xdist.
+        recording: the file of its recording.
+        playback: its playback, up to now.
+    """
+
+    run: str
+    test: str
+    worker: str
+    recording: str
+    playback: Playback
+
+
 class JournalEntry(msgspec.Struct, omit_defaults=True):
     """The types of journal lines."""
 
@@ -302,6 +376,7 @@ class JournalEntry(msgspec.Struct, omit_defaults=True):
     wait: WaitRecord | None = None
     explained: Explanation | None = None
     test: TestRecord | None = None
+    played: PlayedTest | None = None
     place: NamespaceUse | None = None
 
 
@@ -383,7 +458,7 @@ class WaitRecorder:
         self, journal: Journal, run: str, shard: str, worker: str, test: Callable[[], str]
     ) -> None:
         self.journal = journal
-        self._run = run
+        self.run = run
         self._shard = shard
         self._worker = worker
         self._test = test
@@ -399,8 +474,8 @@ class WaitRecorder:
         # A wait may have used part of its limit before this call.
         before = max(clock.monotonic() - wait.started, 0.0)
         begun = self._begun[id(wait)] = WaitStarted(
-            id=f"{self._run}.{self._worker or 'main'}.{next(self._numbers)}",
-            run=self._run,
+            id=f"{self.run}.{self._worker or 'main'}.{next(self._numbers)}",
+            run=self.run,
             subject=wait.hide(wait.subject),
             goal=wait.hide(wait.goal),
             started=round(clock.time() - before, 3),
@@ -418,7 +493,7 @@ class WaitRecorder:
         if wait.outcome != "met":
             # The verdicts of one that is met show no output of a container.
             wait.learn_secrets(1.0)
-        record = record_ended_wait(wait, begun.id, self._run, begun.started)
+        record = record_ended_wait(wait, begun.id, self.run, begun.started)
         record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
         self.journal.write(JournalEntry(wait=record))
         if wait.outcome in ("failed early", "timed out"):

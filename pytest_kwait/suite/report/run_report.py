@@ -14,6 +14,7 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.report.records import (
     UNFINISHED,
     Explanation,
+    PlayedTest,
     RunRecord,
     TestRecord,
     WaitRecord,
@@ -30,6 +31,7 @@ __all__ = [
     "assemble_report",
     "decode_report",
     "encode_report",
+    "limit_playbacks",
     "list_omissions",
     "merge_reports",
 ]
@@ -41,6 +43,11 @@ MAX_WAITS = 50_000
 MAX_TESTS = 50_000
 MAX_EVIDENCE = 16_000_000
 """Maximum bytes of messages and evidence in total."""
+MAX_PLAYBACKS = 16_000_000
+"""Maximum bytes of playbacks in total."""
+
+_CLOCK_SKEW = 1.0
+"""Seconds by which the clocks of a worker and of its controller may differ."""
 
 _Record = TypeVar("_Record", RunRecord, TestRecord, WaitRecord)
 
@@ -52,7 +59,7 @@ class RunReport(msgspec.Struct):
         kwait_report: the version of the format.
         runs: ordered by start.
         waits: ordered by start.
-        tests: those that waited or failed, ordered by end.
+        tests: those that waited, failed or were recorded, ordered by end.
     """
 
     kwait_report: int
@@ -73,6 +80,7 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
     latest: dict[str, float] = {}
     dropped: dict[str, int] = {}
     bare: dict[str, int] = {}
+    played: list[PlayedTest] = []
     room = MAX_EVIDENCE
     for entry in entries:
         if entry.run is not None:
@@ -99,6 +107,8 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
         if entry.test is not None:
             tests[entry.test.id] = entry.test
             _update_latest(latest, entry.test.run, entry.test.ended)
+        if entry.played is not None:
+            played.append(entry.played)
     for record in open_waits.values():
         ends = [
             test.ended
@@ -111,6 +121,7 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
     for name, count in bare.items():
         if name in runs:
             runs[name].evidence_left_out += count
+    _attach_playbacks(tests.values(), played)
     return _report(runs, waits, tests, dropped)
 
 
@@ -224,6 +235,10 @@ def list_omissions(report: RunReport) -> list[str]:
             )
         if run.evidence_left_out:
             notes.append(f"{name}: the evidence of {run.evidence_left_out} waits is left out")
+        if run.playbacks_left_out:
+            notes.append(
+                f"{name}: {run.playbacks_left_out} recordings are left out; kwait replay plays them"
+            )
     return notes
 
 
@@ -244,6 +259,7 @@ def _fuller_run(known: RunRecord, other: RunRecord) -> RunRecord:
     fuller = other if known.ended is None else known
     fuller.waits_left_out = max(known.waits_left_out, other.waits_left_out)
     fuller.evidence_left_out = max(known.evidence_left_out, other.evidence_left_out)
+    fuller.playbacks_left_out = max(known.playbacks_left_out, other.playbacks_left_out)
     return fuller
 
 
@@ -252,6 +268,36 @@ def _fuller_wait(known: WaitRecord, other: WaitRecord) -> WaitRecord:
         return wait.outcome != UNFINISHED, len(wait.text)
 
     return max(known, other, key=fullness)
+
+
+def _attach_playbacks(tests: Iterable[TestRecord], played: list[PlayedTest]) -> None:
+    """Give each attempt at a test its playback, which was made before the attempt ended."""
+    attempts: dict[tuple[str, str, str], list[TestRecord]] = {}
+    for test in sorted(tests, key=lambda test: test.ended):
+        attempts.setdefault((test.run, test.test, test.worker), []).append(test)
+    for each in played:
+        made = each.playback.started + each.playback.end - _CLOCK_SKEW
+        for test in attempts.get((each.run, each.test, each.worker), ()):
+            if test.ended >= made and test.playback is None:
+                test.playback = each.playback
+                test.recording = test.recording or each.recording
+                break
+
+
+def limit_playbacks(tests: Iterable[TestRecord], room: int) -> list[TestRecord]:
+    """Return the tests whose playbacks have room, those that did not pass first.
+
+    Args:
+        room: maximum bytes of all.
+    """
+    kept = []
+    for test in sorted(tests, key=lambda test: (test.outcome == "passed", test.ended, test.id)):
+        if test.playback is not None:
+            size = len(msgspec.json.encode(test.playback))
+            if size <= room:
+                room -= size
+                kept.append(test)
+    return kept
 
 
 def _update_latest(latest: dict[str, float], run: str, at: float) -> None:
@@ -296,12 +342,20 @@ def _report(
     shown = [
         test
         for test in tests.values()
-        if test.outcome in ("failed", "error", "crashed") or (test.run, test.test) in waited
+        if test.outcome in ("failed", "error", "crashed")
+        or test.playback is not None
+        or (test.run, test.test) in waited
     ]
     # Keep failures first.
     shown = sorted(shown, key=lambda test: (test.outcome == "passed", test.ended, test.id))[
         :MAX_TESTS
     ]
+    played = {test.id for test in limit_playbacks(shown, MAX_PLAYBACKS)}
+    for test in shown:
+        if test.playback is not None and test.id not in played:
+            test.playback = None
+            if test.run in runs:
+                runs[test.run].playbacks_left_out += 1
     return RunReport(
         VERSION,
         sorted(runs.values(), key=lambda run: (run.started, run.id)),

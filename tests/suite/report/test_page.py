@@ -6,8 +6,12 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from pytest_kwait.suite.report import files
 from pytest_kwait.suite.report.files import render_page
+from pytest_kwait.suite.report.records import Playback
+from tools.sample_recordings import add_playbacks
 from tools.sample_reports import night
 
 
@@ -58,6 +62,34 @@ def test_waits_in_a_page_have_their_steps() -> None:
         "create the shop > scale it",
         "create the shop",
         "check it",
+    ]
+
+
+def test_a_page_has_the_playbacks_of_its_tests_by_number() -> None:
+    report = night(240)
+    add_playbacks(report)
+    failed = [number for number, test in enumerate(report.tests) if test.outcome == "failed"]
+    played = report.tests[failed[0]].playback
+    assert played is not None
+    played.logs.append((1.0, "web/c", "</script><script>alert(1)</script>"))
+    html = render_page(report)
+    assert html.count("<script") == 2
+    told = data(html)
+    assert [*told["playbacks"]] == [str(number) for number in failed]
+    assert msgspec.convert(told["playbacks"][str(failed[0])], Playback) == played
+    assert told["notes"] == []
+    assert data(render_page(night(20)))["playbacks"] == {}
+
+
+def test_playbacks_in_a_page_are_bounded(monkeypatch: Any) -> None:
+    monkeypatch.setattr(files, "MAX_PAGE_PLAYBACKS", 9000)
+    report = night(240)
+    add_playbacks(report)
+    told = data(render_page(report))
+    assert len(told["playbacks"]) == 2
+    assert told["notes"] == [
+        "2 recordings are left out of this page; kwait replay plays them, and the JSON report "
+        "has them"
     ]
 
 

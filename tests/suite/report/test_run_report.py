@@ -11,6 +11,8 @@ from pytest_kwait.suite.report import run_report
 from pytest_kwait.suite.report.records import (
     Explanation,
     JournalEntry,
+    Playback,
+    PlayedTest,
     RunRecord,
     TestRecord,
     VerdictChange,
@@ -285,3 +287,67 @@ def test_omissions_are_listed() -> None:
 def test_list_of_missing_shards_is_cut() -> None:
     (note,) = list_omissions(report(run("a", "1/20")))
     assert note.endswith("9/20, 10/20, 11/20 and 9 more")
+
+
+def played(test: str, at: float, worker: str = "", run: str = "r1") -> PlayedTest:
+    """A test that was recorded until 0.5 s after `at`."""
+    return PlayedTest(run, test, worker, f"{test}-{at:g}.gz", Playback(at, 0.5))
+
+
+def test_each_attempt_has_its_own_playback() -> None:
+    entries = [
+        JournalEntry(run=run()),
+        JournalEntry(test=TestRecord("r1.1", "r1", "t", "rerun", 20.0, recording="t-19.gz")),
+        JournalEntry(test=TestRecord("r1.2", "r1", "t", "failed", 30.0)),
+        JournalEntry(test=TestRecord("r1.3", "r1", "t", "failed", 20.0, worker="gw1")),
+        JournalEntry(test=TestRecord("r2.1", "r2", "t", "failed", 20.0)),
+        # A passed test that did not wait.
+        JournalEntry(test=TestRecord("r1.4", "r1", "good", "passed", 25.0)),
+        JournalEntry(test=TestRecord("r1.5", "r1", "other", "passed", 26.0)),
+        *(JournalEntry(played=each) for each in (played("t", 29.0), played("t", 19.0))),
+        JournalEntry(played=played("good", 24.0)),
+        JournalEntry(played=played("killed", 24.0)),
+    ]
+    random.Random(1).shuffle(entries)
+    found = assemble_report(entries)
+    assert [
+        (each.id, each.recording, each.playback and each.playback.started) for each in found.tests
+    ] == [
+        ("r1.1", "t-19.gz", 19.0),
+        ("r1.3", "", None),
+        ("r2.1", "", None),
+        ("r1.4", "good-24.gz", 24.0),
+        ("r1.2", "t-29.gz", 29.0),
+    ]
+
+
+def test_merged_reports_keep_playbacks() -> None:
+    one = assemble_report(
+        [
+            JournalEntry(run=run()),
+            JournalEntry(test=check("t", "failed")),
+            JournalEntry(played=played("t", 19.0)),
+        ]
+    )
+    two = report(run("r2"), check("t", "failed", "r2"))
+    read = [decode_report(encode_report(each), "FILE", "r.json") for each in (one, two, one)]
+    found = merge_reports(read)
+    assert [(each.run, each.playback) for each in found.tests] == [
+        ("r1", Playback(19.0, 0.5)),
+        ("r2", None),
+    ]
+    assert list_omissions(found) == []
+
+
+def test_playbacks_are_bounded_and_failures_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_report, "MAX_PLAYBACKS", 60)
+    outcomes = {"a": "passed", "b": "failed", "c": "failed"}
+    entries = [JournalEntry(run=run())]
+    for number, (name, outcome) in enumerate(outcomes.items()):
+        entries.append(JournalEntry(test=check(name, outcome, ended=20.0 + number)))
+        entries.append(JournalEntry(played=played(name, 19.0 + number)))
+    found = assemble_report(entries)
+    assert [each.playback is not None for each in found.tests] == [False, True, True]
+    assert list_omissions(merge_reports([found, found])) == [
+        "run r1: 1 recordings are left out; kwait replay plays them"
+    ]

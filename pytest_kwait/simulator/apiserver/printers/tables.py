@@ -301,10 +301,12 @@ def _json_path(text: str) -> JsonPath | None:
         return None
 
 
-def custom_resource_columns(kind: Kind) -> Columns:
-    """Return the name column, then the definition's columns or else the age."""
-    structure = kind.structure
-    printed = structure.printer_columns if structure is not None else []
+def custom_resource_columns(printed: Sequence[Obj]) -> Columns:
+    """Return the name column, then those of a definition or else the age.
+
+    Args:
+        printed: the `additionalPrinterColumns` of a version.
+    """
     if not printed:
         return Columns(
             [column_definition("Name", form="name"), column_definition("Age", "date")],
@@ -368,7 +370,7 @@ def find_columns(kind: Kind) -> Columns:
     # The columns are loaded with the first table.
 
     if kind.structure is not None:
-        return custom_resource_columns(kind)
+        return custom_resource_columns(kind.structure.printer_columns)
     return BUILT_IN_COLUMNS.get(kind.bucket, GENERIC_COLUMNS)
 
 

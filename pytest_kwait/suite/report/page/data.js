@@ -39,19 +39,21 @@ function testOf(run, name) {
   const key = `${run}\n${name}`;
   if (!tests.has(key)) {
     tests.set(key, {
-      run, name, worker: '', outcome: '', ms: 0, text: '', recording: '', waited: 0, count: 0, waits: [], bad: false,
+      run, name, worker: '', outcome: '', ms: 0, text: '', recording: '', playbacks: [], waited: 0, count: 0, waits: [], bad: false,
     });
   }
   return tests.get(key);
 }
-for (const [run, worker, name, outcome, ms, text, recording] of raw.tests) {
+raw.tests.forEach(([run, worker, name, outcome, ms, text, recording], index) => {
   const test = testOf(run, raw.texts[name]);
   Object.assign(test, {
     worker: raw.texts[worker], outcome: raw.texts[outcome], ms: test.ms + ms, text: raw.texts[text],
-    recording: raw.texts[recording || 0],
+    recording: raw.texts[recording || 0] || test.recording,
   });
   test.bad = BAD_TESTS.has(test.outcome);
-}
+  const played = raw.playbacks[index];
+  if (played) test.playbacks.push(new Playback(test, index, test.outcome, played));
+});
 for (const wait of waits) {
   if (!wait.test) continue;
   const test = testOf(wait.run, wait.test);

@@ -1,6 +1,7 @@
 // One wait, or one test, with all that is known of it.
 class Detail {
-  constructor() {
+  constructor(play) {
+    this.play = play;
     this.content = h('div', { class: 'content' });
     this.title = h('h2', { id: 'detail-title', tabindex: '-1' });
     this.previous = h('button', { type: 'button', onclick: () => this.step(-1), title: 'Previous (left arrow)' }, '← Previous');
@@ -56,7 +57,7 @@ class Detail {
         ['Began', `${clockTime(wait.start, 23)} UTC`],
         ['Test', test ? h('button', { type: 'button', class: 'link', onclick: () => this.show(test) }, wait.test) : 'outside of every test'],
         ['Step', wait.step],
-        ['See it again', test && replay(test)],
+        ['See it again', test && this.again(test, playbackOf(wait), wait)],
         ['Where', place(wait)],
         ['There at the end', known.seen],
         ['Retries', wait.retries ? `${wait.retries}` : ''],
@@ -80,6 +81,12 @@ class Detail {
     ].filter(Boolean));
   }
 
+  again(test, playback = test.playbacks[test.playbacks.length - 1], wait = null) {
+    const time = wait && playback && wait.start + wait.ms - playback.offset;
+    return (test.recording || playback) && [
+      playback && h('div', {}, playLink(playback, this.play, wait ? 'Show the end of this wait' : 'Play it', time)), replay(test)];
+  }
+
   test(test) {
     history.replaceState(null, '', location.pathname + location.search);
     this.title.replaceChildren(badge(test.outcome || 'unfinished'), ' ', testName(test.name));
@@ -88,7 +95,7 @@ class Detail {
         ['Test', test.name],
         ['Where', place(test)],
         ['Took', duration(test.ms)],
-        ['See it again', replay(test)],
+        ['See it again', this.again(test)],
         ['Of it, waiting', `${duration(test.waited)} in ${counted(test.count, 'wait', 'waits')}`],
       ]),
       test.waits.length && h('section', {}, h('h3', {}, 'Its waits'), h('ol', { class: 'plain' }, test.waits.map((wait) => h('li', {},
@@ -102,6 +109,14 @@ class Detail {
 
 function facts(pairs) {
   return h('dl', { class: 'facts' }, pairs.filter(([, value]) => value).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+}
+
+// A link, so that it can be opened elsewhere.
+function playLink(playback, play, text, time = null) {
+  return h('a', {
+    class: 'play', href: `#play-${playback.index}${time === null ? '' : `@${time / 1000}`}`,
+    onclick: (event) => { event.preventDefault(); play(playback, time === null ? undefined : time); },
+  }, h('span', { 'aria-hidden': 'true' }, '▶ '), text);
 }
 
 // Without a link: a browser cannot open a recording, and the page may be elsewhere.

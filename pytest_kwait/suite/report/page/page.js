@@ -2,7 +2,9 @@
 const SHOWN = 50;
 // As pytest counts them.
 const EXITS = { 1: 'tests failed', 2: 'it was interrupted', 3: 'an internal error', 4: 'it could not be meant as it was called' };
-const detail = new Detail();
+const player = new Player((wait, list) => openThing(wait, list));
+const play = (playback, time) => player.show(playback, time);
+const detail = new Detail(play);
 const openThing = (thing, list) => detail.show(thing, list);
 
 function total(name) {
@@ -92,6 +94,8 @@ function card(test, list) {
   return h('article', { class: 'card' },
     h('h3', {}, badge(test.outcome), ' ', h('button', { type: 'button', class: 'link', onclick: () => openThing(test, list) }, testName(test.name))),
     h('p', { class: 'muted' }, [place(test), `took ${duration(test.ms)}, ${duration(test.waited)} of it waiting`].filter(Boolean).join(' · ')),
+    test.playbacks.length > 0 && h('p', { class: 'plays' }, test.playbacks.map((playback, at) => playLink(playback, play,
+      test.playbacks.length > 1 ? `Play attempt ${at + 1} (${playback.outcome})` : 'Play the recording'))),
     bad.length > 0 && h('ul', { class: 'plain' }, bad.map((wait) => waitEntry(wait, bad))),
     test.text && !bad.length && h('pre', { tabindex: '0', class: 'short' }, test.text.split('\n').filter((line) => line.trim()).slice(-6).join('\n')),
     test.text && holder);
@@ -210,13 +214,20 @@ function build() {
         { name: 'tests', title: 'Tests by time waiting', count: tests.size, make: () => testsTable(openThing) },
         { name: 'errors', title: 'Retries and API errors', count: troubled, make: () => errorsTable(openThing) },
       ]))),
-    detail.element);
+    detail.element, player.element);
   timeline.draw();
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readColours(); timeline.draw(); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readColours(); timeline.draw(); player.draw(); });
   window.addEventListener('beforeprint', () => tabs.shown.draw(200));
   window.addEventListener('afterprint', () => tabs.shown.draw());
-  const linked = /^#wait-(\d+)$/.exec(location.hash);
-  if (linked && waits[Number(linked[1])]) openThing(waits[Number(linked[1])], waits);
+  window.addEventListener('hashchange', openLinked);
+  openLinked();
+}
+
+function openLinked() {
+  const [, kind, number, time] = /^#(wait|play)-(\d+)(?:@([\d.]+))?$/.exec(location.hash) || [];
+  if (kind === 'wait' && waits[number]) openThing(waits[number], waits);
+  const playback = kind === 'play' && [...tests.values()].flatMap((test) => test.playbacks).find((each) => each.index === Number(number));
+  if (playback) play(playback, time === undefined ? undefined : Math.round(Number(time) * 1000) || 0);
 }
 
 build();

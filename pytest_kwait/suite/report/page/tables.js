@@ -10,7 +10,7 @@ class VirtualTable {
     this.box = h('div', {
       class: 'scroll', tabindex: '0', role: 'grid', 'aria-label': `${name}: arrow keys choose a row, Enter opens it`,
       onscroll: () => this.draw(), onkeydown: (event) => this.key(event),
-      onfocus: () => this.draw(), onblur: () => this.draw(),
+      onfocus: () => this.mark(), onblur: () => this.mark(),
     }, h('div', { class: 'row head', role: 'row' }, this.heads), this.body);
     this.element = h('div', { class: `table ${name.toLowerCase()}` }, this.box);
     new ResizeObserver(() => this.draw()).observe(this.box);
@@ -61,17 +61,27 @@ class VirtualTable {
     for (let at = first; at < last; at += 1) drawn.push(this.row(at, row));
     this.body.replaceChildren(...drawn);
     if (!this.rows.length) this.body.append(h('p', { class: 'none' }, 'Nothing here.'));
-    const active = document.activeElement === this.box ? this.body.querySelector('.active') : null;
+    this.mark();
+  }
+
+  // The same rows stay: a click that moves the focus here must end on the row where it began.
+  mark() {
+    const focused = document.activeElement === this.box;
+    let active = null;
+    for (const row of this.body.querySelectorAll('.row')) {
+      const mine = focused && row.id === `${this.name}-${this.active}`;
+      row.classList.toggle('active', mine);
+      row.setAttribute('aria-selected', mine ? 'true' : 'false');
+      if (mine) active = row;
+    }
     if (active) this.box.setAttribute('aria-activedescendant', active.id);
     else this.box.removeAttribute('aria-activedescendant');
   }
 
   row(at, height) {
     const thing = this.rows[at];
-    const active = at === this.active && document.activeElement === this.box;
     const element = h('div', {
-      class: `row${active ? ' active' : ''}`, role: 'row', id: `${this.name}-${at}`,
-      'aria-rowindex': at + 2, 'aria-selected': active ? 'true' : 'false',
+      class: 'row', role: 'row', id: `${this.name}-${at}`, 'aria-rowindex': at + 2,
       onclick: () => { this.active = at; this.open(thing, this.rows); },
     }, this.columns.map((column) => h('div', { role: 'gridcell', class: `cell ${column.name}` }, column.cell(thing))));
     element.style.transform = `translateY(${at * height}px)`;
