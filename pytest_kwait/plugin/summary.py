@@ -210,14 +210,14 @@ def _set_limit(config: pytest.Config, wait: ActiveWait) -> str:
     limit = settings.timeouts()[wait.limit_name]
     budget = time_budget_of(running_item(config))
     cut = limit if budget is None else min(limit, budget.seconds)
-    if abs(wait.limit - limit) > _ROUNDING and abs(wait.limit - cut) > _ROUNDING:
+    if wait.limit != limit and abs(wait.limit - cut) > _LATENESS:
         return ""
     wait.limit = limit
     return wait.limit_name
 
 
-_ROUNDING = 0.2
-"""Seconds by which a limit that was cut to the test's own timeout may differ from it."""
+_LATENESS = 2.0
+"""Seconds by which a limit that was cut to the test's own timeout may differ from it by now."""
 
 
 class _Audit:

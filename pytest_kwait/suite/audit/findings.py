@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kwait.framework.named_objects import count_noun
 from pytest_kwait.suite.audit.limits import format_limit, format_rounded, suggest_limit
 from pytest_kwait.suite.audit.rows import make_row
 
@@ -170,7 +171,7 @@ class _Call:
         broken = {test: counts for test, counts in self._tests.items() if counts.broken}
         if not broken:
             return None
-        test, worst = max(broken.items(), key=lambda each: each[1].broken)
+        test, worst = min(broken.items(), key=lambda each: (-each[1].broken, each[0]))
         times = sum(counts.broken for counts in broken.values())
         observed = sum(counts.observed for counts in self._tests.values())
         shortest = min(counts.broke_after for counts in broken.values())
@@ -187,7 +188,7 @@ class _Call:
         near = {test: each for test, each in self._tests.items() if each.share > _USED_SHARE}
         if not near:
             return None
-        test, worst = max(near.items(), key=lambda each: each[1].share)
+        test, worst = min(near.items(), key=lambda each: (-each[1].share, each[0]))
         text = (
             f"used {min(round(worst.share * 100), 100)} % of its limit: "
             f"{format_rounded(worst.seconds)} of {format_rounded(worst.limit)}"
@@ -202,7 +203,7 @@ class _Call:
         """Return the finding that it was always met at the first look; None if it was not."""
         if not self.is_at_first_look or self.waits < MIN_FIRST_LOOKS:
             return None
-        test, _ = max(self._tests.items(), key=lambda each: each[1].waits)
+        test, _ = min(self._tests.items(), key=lambda each: (-each[1].waits, each[0]))
         text = f"met at the first look in all of {self.waits} runs"
         instead = _suggest_for_first_look(self._wait)
         return (-self.waits, self._site), self._finding(test, len(self._tests), text, instead)
@@ -258,15 +259,18 @@ def render_findings(counts: AuditCounts, *, more: str, show_all: bool = False) -
 def _summarize(counts: AuditCounts) -> str:
     calls = len(counts.calls)
     waits = sum(each.waits for tests in counts.calls.values() for each in tests.values())
-    parts = [f"{waits} met waits of {calls} calls; {counts.observed} observed afterwards"]
+    parts = [
+        f"{count_noun(waits, 'met wait')} of {count_noun(calls, 'call')}",
+        f"{counts.observed} observed afterwards",
+    ]
     parts += [
         f"{count} not: {reason}"
         for reason, count in sorted(counts.unchecked.items(), key=lambda each: (-each[1], each[0]))
     ]
     if counts.rare_first_looks:
         parts.append(
-            f"{counts.rare_first_looks} calls were met at the first look in fewer than "
-            f"{MIN_FIRST_LOOKS} runs, which may be chance"
+            f"{count_noun(counts.rare_first_looks, 'call')} met at the first look in fewer "
+            f"than {MIN_FIRST_LOOKS} runs, which may be chance"
         )
     return "; ".join(parts)
 

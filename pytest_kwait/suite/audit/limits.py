@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import format_duration
 
@@ -136,26 +136,27 @@ def render_limits(rows: Sequence[LimitRow]) -> list[str]:
 def _format_change(row: LimitRow) -> str:
     """Return the suggested limit; empty if there is none, or it is the present one."""
     suggested = row.suggested
-    return "" if suggested in (None, row.limit) else format_limit(cast("float", suggested))
+    return "" if suggested is None or suggested == row.limit else format_limit(suggested)
 
 
 def _render_table(title: str, rows: Sequence[LimitRow]) -> list[str]:
-    cells = [(title, *_HEADINGS), *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    """Return a table; the names of calls, which are long, have lines of their own."""
+    shown = [(row.name if row.is_named else "", *_cells(row)) for row in rows]
+    cells = [(title, *_HEADINGS), *shown]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for line, row in zip(cells, [None, *rows], strict=True):
-        first, *rest = (
-            text.rjust(width) if column else text.ljust(width)
-            for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        )
+        if row is not None and not row.is_named:
+            lines.append(row.name)
+        first, *rest = zip(line, widths, strict=True)
         note = f"  {row.timed_out} timed out" if row is not None and row.timed_out else ""
-        lines.append("  ".join((first, *rest)) + note)
+        texts = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
+        lines.append("  ".join(texts) + note)
     return lines
 
 
 def _cells(row: LimitRow) -> tuple[str, ...]:
     return (
-        row.name,
         str(row.waits),
         *(format_rounded(each) for each in (row.median, row.p95, row.p99, row.longest)),
         format_limit(row.limit),
