@@ -9,7 +9,12 @@ from pytest_kwait.suite.report.records import AuditRecord, WaitRecord
 
 
 def wait(name: str = "wait_for_pod_running", site: str = "test_a.py:3", **more: Any) -> WaitRecord:
-    values = {"test": "test_a.py::test_a", "outcome": "met", "seconds": 0.5, "limit": 60.0}
+    values: dict[str, Any] = {
+        "test": "test_a.py::test_a",
+        "outcome": "met",
+        "seconds": 0.5,
+        "limit": 60.0,
+    }
     values |= {"audit": AuditRecord()} | more
     return WaitRecord(
         id="1", run="r", subject="pod ns/a", goal="run", started=1.0, name=name, site=site, **values

@@ -9,7 +9,11 @@ from pytest_kwait.suite.report.records import WaitRecord
 
 
 def wait(seconds: float = 1.0, limit: float = 600.0, **more: Any) -> WaitRecord:
-    values = {"name": "wait_for_pod_ready", "site": "test_a.py:3", "outcome": "met"} | more
+    values: dict[str, Any] = {
+        "name": "wait_for_pod_ready",
+        "site": "test_a.py:3",
+        "outcome": "met",
+    } | more
     return WaitRecord(
         id="1",
         run="r",
