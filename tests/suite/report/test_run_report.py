@@ -9,6 +9,8 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.report import run_report
 from pytest_kwait.suite.report.records import (
+    AuditedWait,
+    AuditRecord,
     Explanation,
     JournalEntry,
     RunRecord,
@@ -285,3 +287,13 @@ def test_omissions_are_listed() -> None:
 def test_list_of_missing_shards_is_cut() -> None:
     (note,) = list_omissions(report(run("a", "1/20")))
     assert note.endswith("9/20, 10/20, 11/20 and 9 more")
+
+
+def test_audit_belongs_to_its_wait() -> None:
+    audit = AuditRecord("", 0.25, "failed")
+    found = assemble_report(
+        [JournalEntry(wait=wait("a")), JournalEntry(audited=AuditedWait("a", audit))]
+    )
+    assert [each.audit for each in found.waits] == [audit]
+    merged = merge_reports([report(wait("a")), decode_report(encode_report(found), "FILE", "a")])
+    assert [each.audit for each in merged.waits] == [audit]
