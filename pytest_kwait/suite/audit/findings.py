@@ -31,19 +31,20 @@ _MAX_ROWS = 20
 _WIDTH = 80
 _MAX_REASON = 200
 
-_INSTEAD_OF_RUNNING = {
+_LASTING = {
     "wait_for_container_running": "wait_for_pod_ready",
     "wait_for_container_started": "wait_for_pod_ready",
     "wait_for_controlled_pods_running": "wait_for_deployment_complete or that of its kind",
     "wait_for_job_pods_running": "wait_for_job_ready",
     "wait_for_pod_not_pending": "wait_for_pod_ready",
     "wait_for_pod_running": "wait_for_pod_ready",
+    "wait_for_pod_terminating": "wait_for_pod_not_found",
     "wait_for_pods_running": "wait_for_pods_running_ready",
     "wait_for_pods_with_label_running": "wait_for_pods_with_label_running_ready",
     "wait_for_rc_pods_running": "wait_for_pods_with_label_running_ready",
     "wait_for_stateful_set_running": "wait_for_stateful_set_running_and_ready",
 }
-"""Waits for a state that says more, by those whose state containers pass on their way."""
+"""Waits for a state that lasts, by those for a state that objects pass on the way to it."""
 
 _FOR_ENDED = {
     "wait_for_job_pods_running": "wait_for_job_complete",
@@ -216,8 +217,8 @@ def _suggest_for_transient(wait: str, reason: str) -> str:
     if "succeeded" in reason and wait in _FOR_ENDED:
         return f"{_FOR_ENDED[wait]}, as the program ends by itself"
     longer = 'stable_for="1s"'
-    if wait in _INSTEAD_OF_RUNNING:
-        return f"{_INSTEAD_OF_RUNNING[wait]}, or {longer}"
+    if wait in _LASTING:
+        return f"{_LASTING[wait]}, or {longer}"
     if wait == "wait_for":
         return f"{longer}, or consistently(…) where the state must last"
     if not wait.startswith("wait_for"):

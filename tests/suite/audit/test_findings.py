@@ -81,7 +81,7 @@ def test_suggested_waits_exist() -> None:
     from pytest_kwait.framework.registry import WAITS
     from pytest_kwait.suite.audit import findings
 
-    for table in (findings._INSTEAD_OF_RUNNING, findings._FOR_ENDED):
+    for table in (findings._LASTING, findings._FOR_ENDED):
         for name, better in table.items():
             assert name in WAITS
             assert better.partition(" ")[0] in WAITS
