@@ -280,7 +280,14 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "commands.md": {
         f"kwait {name}": _command_table(name)
-        for name in ("up", "down", "shards run", "janitor", "report merge", "replay")
+        for name in (
+            "up",
+            "down",
+            "shards run",
+            "janitor",
+            *("report merge", "report audit", "report limits"),
+            "replay",
+        )
     },
     "fixtures.md": {"fixtures": fixtures, "markers": markers},
     "faults.md": {"faults": faults, "families": families},

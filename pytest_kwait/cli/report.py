@@ -1,4 +1,4 @@
-"""`kwait report merge`: merge reports of several jobs, or records of a killed run."""
+"""`kwait report`: merge reports of several jobs, list the audit of waits, suggest their limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_kwait.suite.report.run_report import RunReport
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -22,13 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="merge reports",
         description="Merge reports; records that occur in several of them are kept once.",
     )
-    merge.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        type=Path,
-        help="a report as JSON, or the FILE.partial of a killed run",
-    )
+    _add_files(merge)
     merge.add_argument(
         "-o",
         "--output",
@@ -37,23 +33,91 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the merged report: .html is a page, .json can be merged again",
     )
 
+    audit = actions.add_parser(
+        "audit",
+        help="list waits that prove nothing",
+        description="List waits that were met by a transient, always met at the first look, or "
+        "close to their limit, in all runs of the reports.",
+    )
+    _add_files(audit)
+    audit.add_argument("--all", action="store_true", help="list all of them, not the first 20")
+    limits = actions.add_parser(
+        "limits",
+        help="suggest limits of waits",
+        description="Suggest limits from the durations of the waits in all runs of the reports: "
+        "three times the 99th percentile, at least 5 s, rounded up.",
+    )
+    _add_files(limits)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="a report as JSON, or the FILE.partial of a killed run",
+    )
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Merge the reports."""
+    """Run the action."""
     # Imports for JSON are expensive; other commands do without them.
     from pytest_kwait.suite.config.settings import read_reports
-    from pytest_kwait.suite.report.files import check_writable, read_report, write_report
+    from pytest_kwait.suite.report.files import check_writable, read_report
     from pytest_kwait.suite.report.run_report import list_omissions, merge_reports
 
-    (output,) = read_reports(arguments.output, "--output", None)
-    check_writable(output, "--output", None)
+    output = None
+    if arguments.action == "merge":
+        (output,) = read_reports(arguments.output, "--output", None)
+        check_writable(output, "--output", None)
     report = merge_reports(read_report(path, "FILE") for path in arguments.files)
     for note in list_omissions(report):
         print(f"kwait report: {note}", file=sys.stderr)
+    if output is not None:
+        _write(report, output)
+    elif arguments.action == "audit":
+        _list_findings(report, show_all=arguments.all)
+    else:
+        _suggest_limits(report)
+    return 0
+
+
+def _write(report: RunReport, output: Path) -> None:
+    from pytest_kwait.suite.report.files import write_report
+
     try:
         write_report(report, output)
     except OSError as error:
         raise KwaitError(f"{output} could not be written: {error.strerror}") from None
     waits = sum(not wait.inner for wait in report.waits)
     print(f"{output}: {waits} waits of {len(report.runs)} runs")
-    return 0
+
+
+def _list_findings(report: RunReport, *, show_all: bool) -> None:
+    from pytest_kwait.suite.audit.findings import AuditCounts, render_findings
+
+    counts = AuditCounts()
+    counts.add_records(report.waits)
+    if not counts.calls:
+        raise KwaitError(_NO_CALLS)
+    print("\n".join(render_findings(counts, more="--all lists them", show_all=show_all)))
+
+
+def _suggest_limits(report: RunReport) -> None:
+    from pytest_kwait.suite.audit.limits import collect_limits, render_limits
+
+    rows = collect_limits(report.waits)
+    if not rows:
+        raise KwaitError(_NO_CALLS)
+    clusters = sorted({run.cluster for run in report.runs if run.cluster})
+    if len(clusters) > 1:
+        print(
+            f"kwait report: the runs used several clusters ({', '.join(clusters)}); "
+            "limits for one come from its runs alone",
+            file=sys.stderr,
+        )
+    print("\n".join(render_limits(rows)))
+
+
+_NO_CALLS = "no test of the reports has called a wait, or an older pytest-kwait wrote them"

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["ACTIVE_WAITS", "ActiveWait", "ActiveWaits", "Step", "get_failed_step"]
+__all__ = [
+    "ACTIVE_WAITS",
+    "ActiveWait",
+    "ActiveWaits",
+    "Holding",
+    "Step",
+    "WaitCall",
+    "get_failed_step",
+]
 
 _step = ContextVar("step", default="")
 """The steps that the running code is in, outermost first."""
@@ -81,6 +89,46 @@ def get_failed_step(error: BaseException | None) -> str:
 """Outcomes of a wait: `error` is an API error, `interrupted` any other exception."""
 
 
+class WaitCall:
+    """The call of a wait in the code of a suite.
+
+    Args:
+        name: the called function: a wait, or a verb that waits; empty for one of the plugin.
+        site: where, as `file:line`; empty if unknown.
+        is_precondition: whether it is the marker of a test.
+        limit_name: the name in the timeout table that its limit comes from; empty for its own.
+    """
+
+    __slots__ = ("is_precondition", "limit_name", "name", "site")
+
+    def __init__(
+        self, name: str = "", site: str = "", limit_name: str = "", *, is_precondition: bool = False
+    ) -> None:
+        self.name = name
+        self.site = site
+        self.limit_name = limit_name
+        self.is_precondition = is_precondition
+
+
+class Holding:
+    """Whether what a wait awaited held until the test's next action.
+
+    Args:
+        unchecked: why it was not observed; empty if it was.
+        broke_after: seconds after which it no longer held; None if it held.
+        reason: the verdict then.
+    """
+
+    __slots__ = ("broke_after", "reason", "unchecked")
+
+    def __init__(
+        self, unchecked: str = "", broke_after: float | None = None, reason: str = ""
+    ) -> None:
+        self.unchecked = unchecked
+        self.broke_after = broke_after
+        self.reason = reason
+
+
 class ActiveWait:
     """One wait in progress.
 
@@ -103,6 +151,18 @@ class ActiveWait:
         """The steps of the test that it is in, outermost first; empty outside of any."""
         self.inner = False
         """True if this wait is part of another wait: its user code waits."""
+        self.name = ""
+        """The declared wait; empty for a part of a verb."""
+        self.limit = 0.0
+        """The limit in seconds, before a test's own timeout shortens it; 0 if unknown."""
+        self.limit_name = ""
+        """The name of its default limit in the timeout table; empty if it has none."""
+        self.call = WaitCall()
+        """Its call, once it was located."""
+        self.met_at_first_look = False
+        """True if its first verdict was that it is met; set at its end."""
+        self.holding: Holding | None = None
+        """Whether it held until the test's next action; set by the audit after its end."""
         self.outcome = ""
         """`met`, `failed early`, `timed out`, `error`, `interrupted`; empty while it runs."""
         self.retries = 0
@@ -151,6 +211,8 @@ class ActiveWaits:
         self._observers: tuple[WaitObserver, ...] = ()
         self.step_listeners: list[Callable[[str], None]] = []
         """Called with the steps of a test, outermost first, as one begins."""
+        self.locate_call: Callable[[ActiveWait], WaitCall] | None = None
+        """Finds the call of a wait that begins, in its thread; None if nothing needs it."""
         self._lock = threading.Lock()
         # User code of a wait runs in a thread with the context of the wait.
         self._depth = ContextVar("depth", default=0)

@@ -113,6 +113,8 @@ class Evaluator:
         self._permanent_since: float | None = None
         self._unrecorded: tuple[float, Pending] | None = None
         self.timeline = Timeline()
+        self.is_met_at_first_look = False
+        """True if the first verdict was that the condition is met."""
 
     @property
     def elapsed(self) -> float:
@@ -135,11 +137,13 @@ class Evaluator:
             Exception: raised by user code in the verdict.
         """
         now = self._clock.monotonic()
-        self._is_started = True
+        is_first, self._is_started = not self._is_started, True
         if self._timed is not None:
             self._timed.set_time(now, fresh=fresh)
         self._unrecorded = None
         verdict = self.condition.verdict()
+        if is_first:
+            self.is_met_at_first_look = isinstance(verdict, Met)
         for check in self._deferred_checks:
             if isinstance(verdict, Pending):
                 verdict = check.apply(verdict, now, fresh=fresh, may_check=may_check)
@@ -165,6 +169,12 @@ class Evaluator:
         if not isinstance(verdict, Failed):
             self._terminal_since = self._permanent_since = None
         return evaluation
+
+    def reevaluate(self) -> Verdict:
+        """Return the verdict after the end of the wait; nothing is recorded."""
+        if self._timed is not None:
+            self._timed.set_time(self._clock.monotonic(), fresh=False)
+        return self.condition.verdict()
 
     @property
     def _timed_due(self) -> float:

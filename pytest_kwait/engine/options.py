@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
 
@@ -304,6 +304,7 @@ class WaitSettings:
         stop: returns whether the wait is to end; None if nothing stops it.
         time_scale: the speed of the cluster's controllers, as a fraction of a real cluster's
             times; the default graces shrink with it.
+        limit_name: the name of the default limit in the timeout table; empty for none.
     """
 
     timeout: float
@@ -315,6 +316,7 @@ class WaitSettings:
     follow_name: bool | None = None
     time_scale: float = 1.0
     stop: Callable[[], bool] | None = None
+    limit_name: str = field(default="", compare=False)
 
     @property
     def follows_name(self) -> bool:
@@ -388,6 +390,7 @@ def resolve_options(
         stable_for=_seconds(given, "stable_for", 0.0),
         follow_name=follow_name,
         stop=_parse_stop(given.get("stop")),
+        limit_name=timeout,
     )
 
 

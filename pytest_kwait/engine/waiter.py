@@ -19,8 +19,9 @@ from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWa
 from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.resource import BUILT_IN, BUILT_IN_GROUPS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
-from pytest_kwait.engine.condition import Failed, Verdict, get_probe, iterate_leaves
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding
+from pytest_kwait.engine.audit import CURRENT_AUDIT
+from pytest_kwait.engine.condition import Failed, Met, Verdict, get_probe, iterate_leaves
 from pytest_kwait.engine.evaluator import (
     DeferredConditionCheck,
     DeferredSourceCheck,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.responses import Item, WatchEvent
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Clock
+    from pytest_kwait.engine.audit import Observation
     from pytest_kwait.engine.condition import Condition, Probe, Source
     from pytest_kwait.engine.evaluator import DeferredCheck, Evaluation
     from pytest_kwait.engine.options import WaitSettings
@@ -87,6 +89,7 @@ def wait_for_condition(
     condition: Condition,
     settings: WaitSettings,
     deadline: Deadline | None = None,
+    name: str = "",
 ) -> Any:
     """Return the condition's result once it is met and stable.
 
@@ -99,6 +102,7 @@ def wait_for_condition(
         condition: the awaited condition; used for this wait only.
         settings: the options.
         deadline: the deadline, if part of the limit is used already; None to start now.
+        name: the declared wait; empty for a part of a verb.
 
     Raises:
         ApiError: a final error of a required read.
@@ -106,6 +110,7 @@ def wait_for_condition(
         WaitTimeout: the condition was not met within the limit.
     """
     settings = _prepare(session, condition, settings)
+    limit = settings.timeout
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
     deadline, settings, note = _fit_to_test(session, deadline, settings)
     deferred_checks = _make_deferred_checks(session, condition, deadline, settings)
@@ -116,6 +121,10 @@ def wait_for_condition(
     mode = WatchMode if settings.mode == "watch" else PollMode
     runner = mode(session, evaluator, deadline, errors)
     active = ActiveWait(condition.subject, condition.goal, deadline, evaluator.timeline, started)
+    active.name, active.limit, active.limit_name = name, limit, settings.limit_name
+    if ACTIVE_WAITS.locate_call is not None:
+        active.call = ACTIVE_WAITS.locate_call(active)
+    auditor, unchecked = CURRENT_AUDIT.auditor, ""
     active.describe_outage = session.availability.describe_outage
     active.hide = lambda text: make_redactor(session.credentials())(text)
     active.learn_secrets = lambda max_age: learn_secrets(
@@ -123,6 +132,10 @@ def wait_for_condition(
     )
     try:
         with ACTIVE_WAITS.entered(active):
+            if auditor is not None:
+                unchecked = auditor.explain_unchecked(active, condition, settings)
+                if isinstance(runner, WatchMode):
+                    runner.watches_on = not unchecked
             try:
                 try:
                     verdict = runner.run().verdict
@@ -131,6 +144,10 @@ def wait_for_condition(
                         raise
                     verdict = _evaluate_last(session, evaluator, settings, errors)
                 active.outcome = "failed early" if isinstance(verdict, Failed) else "met"
+                # One that must hold for a while says more than its first look.
+                active.met_at_first_look = (
+                    evaluator.is_met_at_first_look and not settings.stable_for
+                )
                 active.retries = errors.count
             except DeadlineExceeded:
                 active.outcome = "timed out"
@@ -175,7 +192,15 @@ def wait_for_condition(
         report = _make_report(session, condition, settings, evaluator, errors, failed=verdict)
         active.report = report
         raise WaitFailed(report=report)
-    return condition.result()
+    try:
+        return condition.result()
+    finally:
+        # Later events change the objects of the result.
+        if auditor is not None:
+            if isinstance(runner, WatchMode) and runner.watches_on:
+                auditor.observe(active, runner, session.clock)
+            else:
+                active.holding = Holding(unchecked or "it was met by its last list")
 
 
 def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> WaitSettings:
@@ -483,6 +508,9 @@ class WatchMode:
         self._deadline = deadline
         self._errors = errors
         self._unsubscribed = False
+        self.watches_on = False
+        """True if a met wait stays subscribed for `observe`; set before it runs."""
+        self._observation: Observation | None = None
         self._caller = threading.get_ident()
         self._lock = threading.RLock()
         self.inbox: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
@@ -508,15 +536,41 @@ class WatchMode:
             ApiError: a final error of a watch or of the probe.
             DeadlineExceeded: the deadline has passed.
         """
+        evaluation = None
         try:
             with self._session.availability.notifying(self._wake.set):
-                return self._run()
+                evaluation = self._run()
+                return evaluation
         finally:
-            with self._lock:
-                self._over = True
-                unsubscribes, self._unsubscribed = not self._unsubscribed, True
-            if unsubscribes:
-                self._unsubscribe()
+            if evaluation is None or not isinstance(evaluation.verdict, Met):
+                self.watches_on = False
+            if not self.watches_on:
+                self._close()
+
+    def observe(self, observation: Observation) -> None:
+        """Evaluate the condition of the met wait on every further event.
+
+        The events since it was met are evaluated now.
+        """
+        with self._held():
+            self._observation = observation
+
+    def end_observation(self) -> None:
+        """Unsubscribe."""
+        self.watches_on = False
+        self._close()
+
+    def _close(self) -> None:
+        with self._lock:
+            self._over = True
+            unsubscribes, self._unsubscribed = not self._unsubscribed, True
+        if unsubscribes:
+            self._unsubscribe()
+
+    @property
+    def _keeps_changes(self) -> bool:
+        """Return whether changes stay queued until the met wait is observed."""
+        return self._over and self.watches_on and self._observation is None
 
     def _run(self) -> Evaluation:
         with self._held():
@@ -548,9 +602,9 @@ class WatchMode:
         The other thread checks the queue again after it has released the lock. It may hold the
         lock for long: user code runs in the caller's thread.
         """
-        while self.inbox and self._lock.acquire(blocking=False):
+        while self.inbox and not self._keeps_changes and self._lock.acquire(blocking=False):
             try:
-                while self.inbox:
+                while self.inbox and not self._keeps_changes:
                     enter, args = self.inbox.popleft()
                     enter(*args)
                 self._evaluator.record_last()
@@ -558,7 +612,11 @@ class WatchMode:
                 self._error = error
                 self._wake.set()
             finally:
-                unsubscribes = self._over and not self._unsubscribed and not self._is_caller()
+                unsubscribes = (
+                    self._over
+                    and not (self._unsubscribed or self.watches_on)
+                    and not self._is_caller()
+                )
                 self._unsubscribed |= unsubscribes
                 self._lock.release()
             if unsubscribes:
@@ -583,9 +641,25 @@ class WatchMode:
             yield
         self.process_changes()
 
+    @property
+    def _ignores_changes(self) -> bool:
+        """Return whether the wait is over and not observed: its result must not change."""
+        return self._over and (self._observation is None or self._observation.is_over)
+
+    def _reevaluate(self, observation: Observation) -> None:
+        """Evaluate the condition of the met wait once more."""
+        known = self._subscriptions.keys() | self._skipped
+        if not known.issuperset(self._condition.sources()):
+            # Another source would have to be listed.
+            observation.end()
+            return
+        verdict = self._evaluator.reevaluate()
+        if not isinstance(verdict, Met):
+            observation.record_break(verdict.reason)
+
     def enter_list(self, source: Source, items: Sequence[Item], requested_at: float) -> None:
         """Take the objects of a list."""
-        if self._over or source not in self._subscriptions:
+        if self._ignores_changes or source not in self._subscriptions:
             return
         source.replace(items, self._session.clock.monotonic())
         self._unlisted.discard(source)
@@ -596,7 +670,7 @@ class WatchMode:
 
     def enter_event(self, source: Source, event: WatchEvent) -> None:
         """Take an event."""
-        if not self._over and source in self._subscriptions:
+        if not self._ignores_changes and source in self._subscriptions:
             source.apply(event, self._session.clock.monotonic())
             self._changed()
 
@@ -640,6 +714,9 @@ class WatchMode:
 
     def _changed(self) -> None:
         """Evaluate the condition, and wake the caller if it has work to do."""
+        if self._observation is not None:
+            self._reevaluate(self._observation)
+            return
         self._follow_sources()
         if self._unlisted:
             return

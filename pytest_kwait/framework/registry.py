@@ -409,7 +409,7 @@ def _run(client: Any, condition: Condition, options: Mapping[str, Any], entry: W
     settings = resolve_options(options, timeout=entry.timeout, poll=entry.poll, session=session)
     if hasattr(condition, "session"):
         condition.session = session
-    return wait_for_condition(session, condition, settings)
+    return wait_for_condition(session, condition, settings, name=entry.name)
 
 
 class _Registry(Mapping[str, Wait]):

@@ -16,6 +16,7 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.plugin.failures import failure_of, relative_path
 from pytest_kwait.plugin.run import format_shard, guard_report, run_of, running_item
 from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.summary import locate_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -302,6 +303,7 @@ def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
         journal, run, format_shard(config), worker, test
     )
     ACTIVE_WAITS.add(recorder)
+    locate_calls(config)
 
 
 def _stop_recording(config: pytest.Config) -> None:
@@ -310,6 +312,7 @@ def _stop_recording(config: pytest.Config) -> None:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
         ACTIVE_WAITS.remove(recorder)
+        ACTIVE_WAITS.locate_call = None
 
 
 def _outcome(report: pytest.TestReport) -> str:

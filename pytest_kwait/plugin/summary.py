@@ -1,4 +1,8 @@
-"""The summary line of a run: number, duration and outcome of its waits."""
+"""The summary of a run's waits: a line with their number, and with `--kwait-audit` a table.
+
+The table lists waits that prove little, with what to write instead. Each process observes its own
+waits, the controller counts them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.run import guard_report
+from pytest_kwait.plugin.run import guard_report, running_item, time_budget_of
+from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.engine.active_waits import ActiveWait, WaitCall
+    from pytest_kwait.suite.audit.rows import Row
 
-__all__ = ["WaitCount"]
+__all__ = ["WaitCount", "locate_calls"]
 
 _counter_key = pytest.StashKey["WaitCounter"]()
 _total_key = pytest.StashKey["WaitCount"]()
@@ -95,6 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Adder(total), "kwait-summary")
     counter = config.stash[_counter_key] = WaitCounter()
     ACTIVE_WAITS.add(counter)
+    if run_settings(config).audit:
+        config.pluginmanager.register(_Audit(config), "kwait-audit")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -165,3 +173,141 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def _format_count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+def locate_calls(config: pytest.Config) -> None:
+    """Find the call of each wait from now on: its line in the suite, and the name of its limit."""
+    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+    ACTIVE_WAITS.locate_call = lambda wait: _locate(config, wait)
+
+
+def _locate(config: pytest.Config, wait: ActiveWait) -> WaitCall:
+    from pytest_kwait.engine.active_waits import WaitCall
+    from pytest_kwait.suite.audit.call_sites import find_call, make_relative
+
+    found = find_call(wait.name)
+    if found is None:
+        return WaitCall()
+    item = running_item(config)
+    site = make_relative(found.site, config.rootpath)
+    if item is not None and not site:
+        file, line, _ = item.location
+        site = f"{file}:{(line or 0) + 1}"
+    named = _set_limit(config, wait)
+    return WaitCall(found.name, site, named, is_precondition=found.is_precondition)
+
+
+def _set_limit(config: pytest.Config, wait: ActiveWait) -> str:
+    """Return the name of the wait's limit if it is that of the timeout table, even if cut."""
+    from pytest_kwait.plugin.markers import settings_in_force
+
+    if not wait.limit_name:
+        return ""
+    settings = settings_in_force(config, config.pluginmanager.getplugin("session"))
+    if settings.wait_timeout(wait.limit_name) is not None:
+        return ""
+    limit = settings.timeouts()[wait.limit_name]
+    budget = time_budget_of(running_item(config))
+    cut = limit if budget is None else min(limit, budget.seconds)
+    if wait.limit != limit and abs(wait.limit - cut) > _LATENESS:
+        return ""
+    wait.limit = limit
+    return wait.limit_name
+
+
+_LATENESS = 2.0
+"""Seconds by which a limit that was cut to the test's own timeout may differ from it by now."""
+
+
+class _Audit:
+    """Observes the waits of this process, and counts those of all where reports arrive."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+        from pytest_kwait.engine.audit import Auditor
+        from pytest_kwait.suite.audit.findings import AuditCounts
+        from pytest_kwait.suite.audit.rows import AuditCollector
+
+        self._counts = AuditCounts()
+        self._auditor = Auditor()
+        self._collector = AuditCollector(
+            lambda: "" if (item := running_item(config)) is None else item.nodeid
+        )
+        locate_calls(config)
+        self._auditor.start()
+        ACTIVE_WAITS.add(self._collector)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """End the observations with the body of the test."""
+        try:
+            return (yield)
+        finally:
+            self._auditor.end_observations()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        """End the observations with the test."""
+        try:
+            return (yield)
+        finally:
+            self._auditor.end_observations()
+
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach the waits whose observation has ended."""
+        report = yield
+        if rows := self._collector.take_rows():
+            vars(report)["kwait_audit"] = rows
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        """Count the waits of a phase, in whichever process it ran."""
+        self._add(getattr(report, "kwait_audit", ()))
+        return (yield)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Count the waits outside of tests, or pass them to the controller."""
+        self._auditor.end_observations()
+        rows = self._collector.take_rows()
+        output = getattr(session.config, "workeroutput", None)
+        if output is None:
+            self._add(rows)
+        else:
+            output["kwait_audit"] = rows
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Count the waits of a worker outside of its tests."""
+        self._add((getattr(node, "workeroutput", None) or {}).get("kwait_audit", ()))
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._counts.add(row)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        """Print the table, unless nothing waited or the run is very quiet."""
+        from pytest_kwait.suite.audit.findings import render_findings
+
+        if not self._counts.calls or config.get_verbosity() <= -2:
+            return
+        terminalreporter.section("kwait audit")
+        more = "`kwait report audit --all` of the --kwait-report FILE.json lists them"
+        for line in render_findings(self._counts, more=more):
+            terminalreporter.line(line)
+
+    def pytest_unconfigure(self) -> None:
+        """Stop observing."""
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        self._auditor.stop()
+        ACTIVE_WAITS.remove(self._collector)
+        ACTIVE_WAITS.locate_call = None

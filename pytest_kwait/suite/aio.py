@@ -14,12 +14,16 @@ import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.framework.registry import VERBS
 from pytest_kwait.suite.async_methods import AsyncMethods, _Kwait
+from pytest_kwait.suite.audit.call_sites import LOCATED_CALL, find_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from pytest_kwait.engine.active_waits import WaitCall
 
 __all__ = ["AsyncKwait"]
 
@@ -53,6 +57,9 @@ class AsyncKwait(AsyncMethods[_Kwait]):
             given = options.get("stop")
             options["stop"] = stopped if given is None else _either(stopped, given)
         call = _ThreadedCall(getattr(self._kwait, method), args, options)
+        if ACTIVE_WAITS.locate_call is not None:
+            # The thread's stack does not have the line that awaits this.
+            call.locate(find_call(method))
         token = _trio_token()
         await (_run_in_asyncio(call, stopped) if token is None else _run_in_trio(call, stopped))
         return call.result()
@@ -70,6 +77,10 @@ class _ThreadedCall:
         self._context = contextvars.copy_context()
         self._result: Any = None
         self._error: BaseException | None = None
+
+    def locate(self, found: WaitCall | None) -> None:
+        """Set the call that waits in the thread belong to."""
+        self._context.run(LOCATED_CALL.set, found)
 
     def start(self, report_end: Callable[[], object]) -> None:
         """Start the thread, which calls `report_end` at its end."""

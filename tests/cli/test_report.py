@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import json
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pytest_kwait.cli import main
-from pytest_kwait.suite.report.files import write_report
+from pytest_kwait.suite.report.files import read_report, write_report
+from pytest_kwait.suite.report.records import AuditRecord
 from tools.sample_reports import night
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytest_kwait.suite.report.run_report import RunReport
 
 
 @pytest.fixture
@@ -148,3 +152,121 @@ def test_an_action_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
         main(["report"])
     said = capsys.readouterr().err
     assert said == "kwait report: the following arguments are required: ACTION\n"
+
+
+def called(report: RunReport, name: str, **more: Any) -> None:
+    """Let all waits of a report be calls of one wait that were met."""
+    for wait in report.waits:
+        wait.outcome, wait.name, wait.site, wait.limit = "met", name, "test_a.py:3", 600.0
+        wait.test, wait.seconds = "test_a.py::test_a", 1.5
+        for field, value in more.items():
+            setattr(wait, field, value)
+
+
+@pytest.fixture
+def called_folder(folder: Path) -> Path:
+    for shard in ("1.json", "2.json"):
+        report = read_report(folder / shard, "FILE")
+        called(report, "wait_for_pod_ready", limit_name="pod", first_look=True)
+        report.waits[0].audit = AuditRecord("", 0.25, "the pod is not ready")
+        write_report(report, folder / shard)
+    return folder
+
+
+def test_audits_of_shards_are_one(called_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "audit", "1.json", "2.json", "1.json"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "test_a.py:3: wait_for_pod_ready",
+        "  in test_a.py::test_a",
+        "  met by a transient in 2 of 2 observed: held for 250ms, then the pod is not",
+        "    ready",
+        '  instead: stable_for="1s", or a wait for the state that lasts',
+        "test_a.py:3: wait_for_pod_ready",
+        "  in test_a.py::test_a",
+        "  met at the first look in all of 40 runs",
+        "  instead: a wait for what the line before changes, or none",
+        "40 met waits of 1 call; 2 observed afterwards",
+    ]
+
+
+def test_findings_beyond_twenty_are_listed_with_all(
+    called_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = read_report(called_folder / "1.json", "FILE")
+    for number, wait in enumerate(report.waits):
+        wait.site, wait.audit, wait.seconds = f"t.py:{number}", None, 500.0 - number
+    report.waits += [
+        msgspec.structs.replace(w, id=f"x{w.id}", site=f"u{w.site}") for w in report.waits
+    ]
+    write_report(report, called_folder / "1.json")
+    assert main(["report", "audit", "1.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "20 more findings: --all lists them" in shown
+    assert shown.count("instead: ") == 20
+    assert main(["report", "audit", "1.json", "--all"]) == 0
+    assert capsys.readouterr().out.count("instead: ") == 40
+
+
+def test_limits_are_suggested_from_all_reports(
+    called_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "limits", "1.json", "2.json"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "name in the timeout table  waits  median   p95   p99   max  limit  suggested",
+        "pod                           40    1.5s  1.5s  1.5s  1.5s    10m         5s",
+        "",
+        "for the ini file:",
+        'kwait_timeout = "pod=5s"',
+    ]
+    assert said.err == ""
+
+
+def test_runs_on_several_clusters_are_reported(
+    called_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = read_report(called_folder / "1.json", "FILE")
+    report.runs[0].cluster = "embedded"
+    write_report(report, called_folder / "1.json")
+    assert main(["report", "limits", "1.json", "2.json"]) == 0
+    assert capsys.readouterr().err == (
+        "kwait report: the runs used several clusters (embedded, existing); limits for one come "
+        "from its runs alone\n"
+    )
+
+
+@pytest.mark.parametrize("action", ["audit", "limits"])
+def test_reports_without_calls_are_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    assert main(["report", action, "1.json", "2.json"]) == 1
+    assert capsys.readouterr().err == (
+        "kwait report: no test of the reports has called a wait, or an older pytest-kwait wrote "
+        "them\n"
+    )
+
+
+@pytest.mark.parametrize("action", ["audit", "limits"])
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("none.json", "it cannot be read: No such file or directory"),
+        ("cut.json", "it is no whole JSON: Input data was truncated"),
+        ("other.json", "it is no report: --kwait-report FILE.json writes one, as kwait_report=1"),
+        (
+            "later.json",
+            "it is a report of version 9, and this pytest-kwait reads version 1; use the "
+            "pytest-kwait that wrote it",
+        ),
+        ("broken.json", "it is a broken report: Expected `array`, got `int` - at `$.waits`"),
+    ],
+)
+def test_invalid_report_has_neither_audit_nor_limits(
+    folder: Path, capsys: pytest.CaptureFixture[str], action: str, file: str, message: str
+) -> None:
+    (folder / "cut.json").write_bytes((folder / "1.json").read_bytes()[:-100])
+    (folder / "broken.json").write_text('{"kwait_report": 1, "waits": 7}')
+    (folder / "other.json").write_text('{"tests": []}')
+    (folder / "later.json").write_text('{"kwait_report": 9}')
+    assert main(["report", action, "1.json", file]) == 2
+    assert capsys.readouterr().err == f"kwait report: FILE={file!r} is not valid: {message}\n"

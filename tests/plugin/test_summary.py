@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -128,3 +129,67 @@ def test_no_summary_without_waits(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(passed=1)
     assert "waited" not in result.stdout.str()
+
+
+_AUDITED = """
+import pytest
+
+def pod(phase="Running"):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "status": {"phase": phase}}
+
+@pytest.mark.parametrize("n", range(3))
+def test_early(kwait, n):
+    kwait.create(pod())
+    kwait.wait_for_pod_running("p", timeout=5)
+
+@pytest.mark.kwait_manifests("pod.yaml")
+@pytest.mark.wait_for_pod_running("p", timeout=5)
+def test_marker():
+    pass
+
+def test_late(kwait, kwait_client):
+    from threading import Timer
+    kwait.create(pod("Pending"))
+    transport = kwait_client._pytest_kwait_session.transport
+    path = f"/api/v1/namespaces/{kwait.namespace}/pods/p"
+    def run():
+        transport.objects[path] = {**transport.objects[path], "status": {"phase": "Running"}}
+    Timer(0.4, run).start()
+    kwait.wait_for_pod_running("p", timeout=0.7, poll=0.38)
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_audit_lists_waits_that_prove_nothing(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: list[str]
+) -> None:
+    pytester.makefile(
+        ".yaml", pod="{apiVersion: v1, kind: Pod, metadata: {name: p}, status: {phase: Running}}"
+    )
+    pytester.makepyfile(test_it=_AUDITED)
+    result = pytester.runpytest(*workers, "--kwait-audit")
+    result.assert_outcomes(passed=5)
+    shown = result.stdout.str().partition(" kwait audit ")[2].splitlines()[1:]
+    used = shown[2]
+    assert shown[:9] == [
+        "test_it.py:25: wait_for_pod_running",
+        "  in test_it.py::test_late",
+        used,
+        '  instead: timeout="5s"',
+        "test_it.py:10: wait_for_pod_running",
+        "  in test_it.py::test_early[0] and 2 more",
+        "  met at the first look in all of 3 runs",
+        "  instead: a wait for what the line before changes, or none",
+        "5 met waits of 3 calls; 0 observed afterwards; 5 not: poll mode watches nothing",
+    ]
+    assert re.fullmatch(r"  used 100 % of its limit: \S+ of 700ms", used)
+
+
+def test_no_audit_without_the_option(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(test_it=_AUDITED.partition("@pytest.mark.kwait_manifests")[0])
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=3)
+    assert "kwait audit" not in result.stdout.str()

@@ -419,7 +419,9 @@ def wait_for(
                 request_with_retry(partial(_resolve, session, one.kind), deadline)
                 for one in general.targets
             ]
-        return wait_for_condition(session, general.on(resources), settings, deadline)
+        return wait_for_condition(
+            session, general.on(resources), settings, deadline, name="wait_for"
+        )
     except Exception as error:
         # Errors of user code show their traceback from the first frame of that code.
         raise error.with_traceback(_trim_to_user_code(error.__traceback__)) from error.__cause__

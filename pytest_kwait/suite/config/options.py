@@ -314,6 +314,14 @@ _WAITS = (
         "FACTOR",
         "factor for every limit of the timeout table, for slow machines",
     ),
+    SettingDefinition(
+        "audit",
+        "bool",
+        False,
+        "",
+        "whether the end of the run lists waits that prove nothing",
+        "those met by a transient, always met at the first look, or close to their limit",
+    ),
 )
 _NAMESPACES = (
     SettingDefinition(

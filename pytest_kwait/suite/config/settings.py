@@ -285,6 +285,11 @@ class Settings:
         return cast("float | None", self.setting("stable_for").value)
 
     @property
+    def audit(self) -> bool:
+        """True if the end of the run lists waits that prove nothing."""
+        return cast("bool", self.setting("audit").value)
+
+    @property
     def timeout_scale(self) -> float:
         """Factor for every limit of the timeout table."""
         return cast("float", self.setting("timeout_scale").value)

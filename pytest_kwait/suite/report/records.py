@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.engine.audit import CURRENT_AUDIT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.engine.active_waits import ActiveWait, Holding
     from pytest_kwait.engine.failure.wait_report import WaitReport
 
 __all__ = [
     "JOURNAL_SUFFIX",
     "UNFINISHED",
+    "AuditRecord",
+    "AuditedWait",
     "Explanation",
     "Journal",
     "JournalEntry",
@@ -46,6 +50,7 @@ __all__ = [
     "read_entries",
     "record_ended_wait",
     "record_explanation",
+    "record_holding",
     "truncate_middle",
 ]
 
@@ -64,6 +69,20 @@ class VerdictChange(msgspec.Struct, array_like=True, frozen=True):
 
     at: float
     text: str
+
+
+class AuditRecord(msgspec.Struct, omit_defaults=True):
+    """Whether what a met wait awaited held until the test's next action, or for a second.
+
+    Args:
+        unchecked: why it was not observed; empty if it was.
+        broke_after: seconds after which it no longer held; None if it held.
+        reason: the verdict then.
+    """
+
+    unchecked: str = ""
+    broke_after: float | None = None
+    reason: str = ""
 
 
 class WaitRecord(msgspec.Struct, omit_defaults=True):
@@ -89,6 +108,13 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
         text: the whole message of a wait that did not succeed.
         evidence: the same facts as JSON values.
         step: the steps of the test that it was in, outermost first.
+        name: the called wait or verb; empty for a wait of the plugin itself.
+        site: the call in the suite, as `file:line`; of a marker, its test.
+        precondition: whether it is a marker of the test.
+        limit: its limit in seconds.
+        limit_name: the name in the timeout table that the limit comes from; empty for its own.
+        first_look: whether its first verdict was that it is met.
+        audit: whether it held afterwards; None without `--kwait-audit`.
     """
 
     id: str
@@ -110,6 +136,13 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     text: str = ""
     evidence: dict[str, Any] = {}
     step: str = ""
+    name: str = ""
+    site: str = ""
+    precondition: bool = False
+    limit: float = 0.0
+    limit_name: str = ""
+    first_look: bool = False
+    audit: AuditRecord | None = None
 
 
 class Explanation(msgspec.Struct, omit_defaults=True):
@@ -261,6 +294,24 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
             for change in (*timeline.first, *timeline.latest)
         ],
         left_out=timeline.left_out,
+        name=wait.call.name,
+        site=wait.call.site,
+        precondition=wait.call.is_precondition,
+        limit=round(wait.limit, 3),
+        limit_name=wait.call.limit_name,
+        first_look=wait.met_at_first_look,
+    )
+
+
+def record_holding(holding: Holding | None) -> AuditRecord | None:
+    """Return the record of an observation; None if it has not ended."""
+    if holding is None:
+        return None
+    lasted = holding.broke_after
+    return AuditRecord(
+        holding.unchecked,
+        None if lasted is None else round(lasted, 3),
+        truncate_middle(holding.reason, _MAX_LINE),
     )
 
 
@@ -368,6 +419,13 @@ class PlayedTest(msgspec.Struct, omit_defaults=True):
     playback: Playback
 
 
+class AuditedWait(msgspec.Struct, omit_defaults=True):
+    """The audit of a wait, which ends after it."""
+
+    id: str
+    audit: AuditRecord
+
+
 class JournalEntry(msgspec.Struct, omit_defaults=True):
     """The types of journal lines."""
 
@@ -375,6 +433,7 @@ class JournalEntry(msgspec.Struct, omit_defaults=True):
     begun: WaitStarted | None = None
     wait: WaitRecord | None = None
     explained: Explanation | None = None
+    audited: AuditedWait | None = None
     test: TestRecord | None = None
     played: PlayedTest | None = None
     place: NamespaceUse | None = None
@@ -440,7 +499,7 @@ def read_entries(path: Path) -> Iterator[JournalEntry]:
 
 
 _MAX_UNEXPLAINED = 100
-"""Maximum waits pending an explanation; beyond it, the oldest get none."""
+"""Maximum waits pending an explanation or an audit; beyond it, the oldest get none."""
 
 
 class WaitRecorder:
@@ -465,6 +524,7 @@ class WaitRecorder:
         self._numbers = itertools.count(1)
         self._begun: dict[int, WaitStarted] = {}
         self._unexplained: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
+        self._unaudited: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
         self._lock = threading.Lock()
 
     def on_start(self, wait: ActiveWait) -> None:
@@ -499,9 +559,13 @@ class WaitRecorder:
         if wait.outcome in ("failed early", "timed out"):
             with self._lock:
                 self._unexplained.append((begun.id, wait))
+        elif wait.outcome == "met" and CURRENT_AUDIT.auditor is not None:
+            with self._lock:
+                self._unaudited.append((begun.id, wait))
 
     def explain(self) -> None:
-        """Record the evidence gathered so far for finished waits."""
+        """Record the evidence and audits gathered so far for finished waits."""
+        self._record_audits()
         if not self._unexplained:
             return
         with self._lock:
@@ -511,3 +575,15 @@ class WaitRecorder:
         for id, wait in waits:
             if wait.report is not None:
                 self.journal.write(JournalEntry(explained=record_explanation(id, wait.report)))
+
+    def _record_audits(self) -> None:
+        if not self._unaudited:
+            return
+        with self._lock:
+            waits = list(self._unaudited)
+            self._unaudited.clear()
+            self._unaudited.extend(each for each in waits if each[1].holding is None)
+        for id, wait in waits:
+            audit = record_holding(wait.holding)
+            if audit is not None:
+                self.journal.write(JournalEntry(audited=AuditedWait(id, audit)))

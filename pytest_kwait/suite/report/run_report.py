@@ -104,6 +104,8 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
                 wait.text, wait.evidence = known.text, known.evidence
             else:
                 bare[wait.run] = bare.get(wait.run, 0) + 1
+        if entry.audited is not None and entry.audited.id in waits:
+            waits[entry.audited.id].audit = entry.audited.audit
         if entry.test is not None:
             tests[entry.test.id] = entry.test
             _update_latest(latest, entry.test.run, entry.test.ended)
@@ -264,8 +266,8 @@ def _fuller_run(known: RunRecord, other: RunRecord) -> RunRecord:
 
 
 def _fuller_wait(known: WaitRecord, other: WaitRecord) -> WaitRecord:
-    def fullness(wait: WaitRecord) -> tuple[bool, int]:
-        return wait.outcome != UNFINISHED, len(wait.text)
+    def fullness(wait: WaitRecord) -> tuple[bool, int, bool]:
+        return wait.outcome != UNFINISHED, len(wait.text), wait.audit is not None
 
     return max(known, other, key=fullness)
 

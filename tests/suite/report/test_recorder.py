@@ -7,10 +7,13 @@ import msgspec
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
+from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall
+from pytest_kwait.engine.audit import CURRENT_AUDIT, Auditor
 from pytest_kwait.engine.failure.evidence import Evidence, LogTail
 from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.suite.report.records import (
+    AuditedWait,
+    AuditRecord,
     Journal,
     JournalEntry,
     VerdictChange,
@@ -184,3 +187,26 @@ def test_the_text_of_a_failure_keeps_its_ends() -> None:
     assert text.endswith(" LAST")
     assert len(text) < 17_000
     assert truncate_middle("short", 5) == "short"
+
+
+def test_call_and_audit_of_a_wait_are_recorded(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CURRENT_AUDIT, "auditor", Auditor(recording.clock))
+    wait = ActiveWait(
+        "pod ns/p", "be ready", Deadline.after(60.0, recording.clock), Timeline(), 0.0
+    )
+    wait.limit, wait.met_at_first_look = 60.0, True
+    wait.call = WaitCall("wait_for_pod_ready", "t.py:3", "pod", is_precondition=True)
+    with recording.pending.entered(wait):
+        wait.outcome = "met"
+    recording.recorder.explain()
+    wait.holding = Holding("", 0.25, "failed")
+    recording.recorder.explain()
+    recording.recorder.explain()
+    _, ended, audited = recording.lines()
+    record = ended.wait
+    assert record is not None
+    assert (record.name, record.site, record.precondition) == ("wait_for_pod_ready", "t.py:3", True)
+    assert (record.limit, record.limit_name, record.first_look) == (60.0, "pod", True)
+    assert audited.audited == AuditedWait("r1-ab.gw3.1", AuditRecord("", 0.25, "failed"))

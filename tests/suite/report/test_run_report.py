@@ -9,6 +9,8 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.report import run_report
 from pytest_kwait.suite.report.records import (
+    AuditedWait,
+    AuditRecord,
     Explanation,
     JournalEntry,
     Playback,
@@ -351,3 +353,13 @@ def test_playbacks_are_bounded_and_failures_come_first(monkeypatch: pytest.Monke
     assert list_omissions(merge_reports([found, found])) == [
         "run r1: 1 recordings are left out; kwait replay plays them"
     ]
+
+
+def test_audit_belongs_to_its_wait() -> None:
+    audit = AuditRecord("", 0.25, "failed")
+    found = assemble_report(
+        [JournalEntry(wait=wait("a")), JournalEntry(audited=AuditedWait("a", audit))]
+    )
+    assert [each.audit for each in found.waits] == [audit]
+    merged = merge_reports([report(wait("a")), decode_report(encode_report(found), "FILE", "a")])
+    assert [each.audit for each in merged.waits] == [audit]

@@ -1,0 +1,236 @@
+"""The audit of met waits: whether what they awaited still holds at the test's next action.
+
+A met wait keeps its watches for up to a second and evaluates its condition on the events that
+arrive, without a further request. The test's next action ends that, since it may change what was
+awaited on purpose: the next wait, a request, a connection or a program that the test starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_kwait.clock import TEST_CLOCK
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding
+from pytest_kwait.engine.condition import get_probe
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Clock
+    from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitSettings
+
+__all__ = ["CURRENT_AUDIT", "OBSERVED", "Auditor", "CurrentAudit", "Observation", "WatchingWait"]
+
+OBSERVED = 1.0
+"""Maximum seconds for which a met wait is observed."""
+
+_ACTIONS = frozenset(
+    {"http.client.send", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
+)
+"""Events of the interpreter by which a test changes something outside of its process."""
+
+_OWN_THREADS = ("kwait", "execnet")
+_THREADS_OF_TESTS = frozenset({"kwait-aio", "kwait-user-code"})
+
+
+class WatchingWait(Protocol):
+    """A met wait that watches on."""
+
+    def observe(self, observation: Observation) -> None:
+        """Evaluate the condition on every further event."""
+        ...
+
+    def end_observation(self) -> None:
+        """Stop watching."""
+        ...
+
+
+class Observation:
+    """The observation of one met wait; its result is set once.
+
+    Args:
+        wait: the wait.
+        clock: the clock of its watches.
+    """
+
+    def __init__(self, wait: ActiveWait, clock: Clock) -> None:
+        self._wait = wait
+        self._clock = clock
+        self._met_at = clock.monotonic()
+        self._lock = threading.Lock()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until it ends."""
+        return self._met_at + OBSERVED - self._clock.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has ended, or its time is up."""
+        return self._wait.holding is not None or self.remaining <= 0
+
+    def end(self) -> None:
+        """End it: what was awaited held until now."""
+        with self._lock:
+            self._wait.holding = self._wait.holding or Holding()
+
+    def record_break(self, reason: str) -> None:
+        """End it: what was awaited no longer holds.
+
+        Args:
+            reason: the verdict, in a few words.
+        """
+        with self._lock:
+            if not self.is_over:
+                lasted = self._clock.monotonic() - self._met_at
+                self._wait.holding = Holding("", lasted, self._wait.hide(reason))
+
+
+class Auditor:
+    """Observes the met waits of this process until the test's next action.
+
+    An observer of active waits. A thread of its own closes the watches, so that no action of the
+    test is delayed.
+
+    Args:
+        clock: the clock of its thread.
+    """
+
+    def __init__(self, clock: Clock = TEST_CLOCK) -> None:
+        self._clock = clock
+        # Replaced, never mutated: an audit hook of the interpreter reads it in any thread.
+        self._open: tuple[tuple[Observation, WatchingWait], ...] = ()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Audit the waits of this process from now on."""
+        CURRENT_AUDIT.auditor = self
+        ACTIVE_WAITS.add(self)
+        _listen_for_actions()
+
+    def stop(self) -> None:
+        """Audit no further wait; no-op if it does not."""
+        self.end_observations()
+        ACTIVE_WAITS.remove(self)
+        if CURRENT_AUDIT.auditor is self:
+            CURRENT_AUDIT.auditor = None
+
+    def on_start(self, wait: ActiveWait) -> None:
+        """End the observations before the next wait."""
+        if not wait.inner:
+            self.end_observations()
+
+    def on_end(self, wait: ActiveWait) -> None:
+        """Handle the end of a wait; its observation begins once it has its result."""
+
+    def explain_unchecked(
+        self, wait: ActiveWait, condition: Condition, settings: WaitSettings
+    ) -> str:
+        """Return why a wait cannot be observed; empty if it can."""
+        if wait.inner:
+            return "it is part of another wait"
+        if settings.mode != "watch":
+            return "poll mode watches nothing"
+        if condition.runs_user_code:
+            return "its condition is a callable"
+        if get_probe(condition) is not None:
+            return "it awaits answers, which cannot be watched"
+        if getattr(condition, "awaits_absence", False):
+            return "what is gone stays gone"
+        return ""
+
+    def observe(self, wait: ActiveWait, watching: WatchingWait, clock: Clock) -> None:
+        """Observe a wait that was met just now.
+
+        Args:
+            wait: the wait.
+            watching: its watches.
+            clock: their clock.
+        """
+        observation = Observation(wait, clock)
+        with self._lock:
+            self._open = (*self._open, (observation, watching))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._close_ended, name="kwait-audit", daemon=True
+                )
+                self._thread.start()
+        watching.observe(observation)
+        self._wake.set()
+
+    def end_observations(self) -> None:
+        """End all observations: the test does something."""
+        for observation, _ in self._open:
+            observation.end()
+        self._wake.set()
+
+    def record_action(self) -> None:
+        """End all observations if this thread is one of the test's."""
+        if self._open:
+            name = threading.current_thread().name
+            if name in _THREADS_OF_TESTS or not name.startswith(_OWN_THREADS):
+                self.end_observations()
+
+    def reset_after_fork(self) -> None:
+        """Forget all observations: a forked child has none of its parent's threads."""
+        self._open, self._thread = (), None
+        self._lock = threading.Lock()
+
+    def _close_ended(self) -> None:
+        """Close the watches of ended observations, until none is left."""
+        while True:
+            self._wake.clear()
+            with self._lock:
+                ended = [each for each in self._open if each[0].is_over]
+                self._open = tuple(each for each in self._open if each not in ended)
+                pause = min((each.remaining for each, _ in self._open), default=0.0)
+                if not ended and not self._open:
+                    self._thread = None
+                    return
+            for observation, watching in ended:
+                observation.end()
+                watching.end_observation()
+            if self._open:
+                self._clock.wait(self._wake, max(pause, 0.0))
+
+
+class CurrentAudit:
+    """The auditor of this process; None without an audit."""
+
+    def __init__(self) -> None:
+        self.auditor: Auditor | None = None
+
+
+CURRENT_AUDIT = CurrentAudit()
+"""The audit of this process."""
+
+_listening = threading.Event()
+
+
+def _listen_for_actions() -> None:
+    """Install the audit hook; the interpreter never removes one."""
+    if not _listening.is_set():
+        _listening.set()
+        sys.addaudithook(_handle_event)
+
+
+def _handle_event(event: str, _args: object) -> None:
+    if event in _ACTIONS:
+        auditor = CURRENT_AUDIT.auditor
+        if auditor is not None:
+            auditor.record_action()
+
+
+def _reset_after_fork() -> None:
+    auditor = CURRENT_AUDIT.auditor
+    if auditor is not None:
+        auditor.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding
+from pytest_kwait.engine.audit import CURRENT_AUDIT, Auditor
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import WaitFailed
+from pytest_kwait.framework.objects.wait import general_condition
+from pytest_kwait.framework.pod.wait import wait_for_pod_not_found, wait_for_pod_running
+from pytest_kwait.framework.registry import condition_of
+from tests.engine.fake_session import FakeSession, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Waits:
+    """Audited waits for a pod on a session whose time the test moves."""
+
+    def __init__(self) -> None:
+        self.session = FakeSession()
+        self.auditor = Auditor(self.session.clock)
+        self.ended: list[ActiveWait] = []
+
+    def on_start(self, wait: ActiveWait) -> None:
+        pass
+
+    def on_end(self, wait: ActiveWait) -> None:
+        self.ended.append(wait)
+
+    def running(self, **options: Any) -> Any:
+        condition = condition_of(wait_for_pod_running)("ci-1", "a")
+        return self.wait(condition, **options)
+
+    def wait(self, condition: Any, **options: Any) -> Any:
+        settings = WaitSettings(**({"timeout": 60.0} | options))
+        return wait_for_condition(self.session, condition, settings)
+
+    def put(self, phase: str) -> None:
+        self.session.put(PODS, pod("a", phase))
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass until every reader has nothing left to do."""
+        self.session.clock.sleep(seconds)
+        self.session.script_clock.settle()
+
+    @property
+    def holding(self) -> Holding:
+        holding = self.ended[-1].holding
+        assert holding is not None
+        return holding
+
+
+@pytest.fixture
+def waits() -> Iterator[Waits]:
+    waits = Waits()
+    waits.auditor.start()
+    ACTIVE_WAITS.add(waits)
+    yield waits
+    ACTIVE_WAITS.remove(waits)
+    waits.auditor.stop()
+    for thread in threading.enumerate():
+        if thread.name.startswith(("kwait-watch-", "kwait-audit")):
+            thread.join(5.0)
+            assert not thread.is_alive()
+
+
+def test_state_that_ends_before_the_next_action_is_a_transient(waits: Waits) -> None:
+    waits.put("Running")
+    waits.running()
+    waits.session.at(0.25, waits.put, "Failed")
+    waits.sleep(0.5)
+    assert waits.holding.broke_after == 0.25
+    assert waits.holding.reason == "the pod has failed: no reason is given"
+    assert waits.session.requests == [
+        "list pods metadata.name=a",
+        "watch pods metadata.name=a @101",
+    ]
+
+
+def test_state_that_returns_was_a_transient_nevertheless(waits: Waits) -> None:
+    waits.put("Running")
+    waits.running()
+    waits.session.at(0.25, waits.put, "Pending")
+    waits.session.at(0.5, waits.put, "Running")
+    waits.sleep(2.0)
+    assert waits.holding.broke_after == 0.25
+
+
+def test_state_that_lasts_a_second_held(waits: Waits) -> None:
+    waits.put("Running")
+    waits.running()
+    waits.session.at(1.5, waits.put, "Failed")
+    waits.sleep(2.0)
+    waits.auditor.end_observations()
+    assert (waits.holding.unchecked, waits.holding.broke_after) == ("", None)
+
+
+def test_watch_ends_after_a_second(waits: Waits) -> None:
+    waits.put("Running")
+    waits.running()
+    waits.sleep(1.5)
+    for thread in threading.enumerate():
+        if thread.name == "kwait-watch-pods":
+            thread.join(5.0)
+            assert not thread.is_alive()
+    assert waits.holding.broke_after is None
+
+
+@pytest.mark.parametrize(
+    ("event", "thread", "ends"),
+    [
+        ("http.client.send", "MainThread", True),
+        ("subprocess.Popen", "MainThread", True),
+        ("socket.connect", "Thread-1", True),
+        ("http.client.send", "kwait-aio", True),
+        ("http.client.send", "kwait-watch-pods", False),
+        ("http.client.send", "kwait heartbeat", False),
+        ("open", "MainThread", False),
+    ],
+)
+def test_action_of_the_test_ends_the_observation(
+    waits: Waits, event: str, thread: str, ends: bool
+) -> None:
+    waits.put("Running")
+    waits.running()
+    acting = threading.Thread(target=sys.audit, args=(event,), name=thread)
+    acting.start()
+    acting.join()
+    waits.session.at(0.25, waits.put, "Failed")
+    waits.sleep(0.5)
+    assert waits.holding.broke_after == (None if ends else 0.25)
+
+
+def test_next_wait_ends_the_observation(waits: Waits) -> None:
+    waits.put("Running")
+    waits.running()
+    waits.session.at(0.25, waits.session.drop, PODS, "a")
+    waits.wait(general_condition("ci-1", "pod/a", "delete").on([PODS]))
+    first = waits.ended[0].holding
+    assert first is not None
+    assert (first.unchecked, first.broke_after) == ("", None)
+
+
+def test_result_is_the_state_in_which_the_wait_was_met(
+    waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits.put("Running")
+    condition = condition_of(wait_for_pod_running)("ci-1", "a")
+    result = condition.result
+
+    def late_result() -> Any:
+        waits.put("Failed")
+        waits.sleep(0.0)
+        return result()
+
+    monkeypatch.setattr(condition, "result", late_result, raising=False)
+    assert waits.wait(condition)["status"]["phase"] == "Running"
+    waits.sleep(0.5)
+    assert waits.holding.broke_after == 0.0
+
+
+@pytest.mark.parametrize(
+    ("condition", "options", "reason"),
+    [
+        (
+            lambda: condition_of(wait_for_pod_running)("ci-1", "a"),
+            {"mode": "poll"},
+            "poll mode watches nothing",
+        ),
+        (
+            lambda: general_condition("ci-1", "pod/a", lambda each: True).on([PODS]),
+            {},
+            "its condition is a callable",
+        ),
+        (
+            lambda: condition_of(wait_for_pod_not_found)("ci-1", "b"),
+            {},
+            "what is gone stays gone",
+        ),
+    ],
+    ids=["poll", "callable", "gone"],
+)
+def test_wait_that_cannot_be_observed_says_why(
+    waits: Waits, condition: Any, options: dict[str, Any], reason: str
+) -> None:
+    waits.put("Running")
+    waits.wait(condition(), **options)
+    assert waits.holding.unchecked == reason
+
+
+@pytest.mark.parametrize(
+    ("first", "options", "expected"),
+    [
+        ("Running", {}, True),
+        ("Pending", {}, False),
+        ("Running", {"stable_for": 1.0}, False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_wait_met_at_its_first_look(
+    waits: Waits, mode: str, first: str, options: dict[str, Any], expected: bool
+) -> None:
+    waits.put(first)
+    waits.session.at(1.0, waits.put, "Running")
+    waits.running(mode=mode, **options)
+    assert waits.ended[-1].met_at_first_look is expected
+
+
+def test_failed_wait_is_not_observed(waits: Waits) -> None:
+    waits.put("Succeeded")
+    with pytest.raises(WaitFailed):
+        waits.running()
+    assert waits.ended[-1].holding is None
+
+
+def test_ended_audit_observes_nothing(waits: Waits) -> None:
+    waits.auditor.stop()
+    assert CURRENT_AUDIT.auditor is None
+    waits.put("Running")
+    waits.running()
+    assert waits.ended[-1].holding is None

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall
+from pytest_kwait.engine.failure.wait_report import Timeline
+from pytest_kwait.suite.audit.rows import AuditCollector, make_row
+from pytest_kwait.suite.report.records import AuditRecord, WaitRecord
+from pytest_kwait.testing import FakeClock
+
+
+class Waits:
+    """Waits on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.collector = AuditCollector(lambda: "t::a")
+        self.active = ActiveWaits()
+        self.active.add(self.collector)
+
+    def wait(self, outcome: str = "met", name: str = "wait_for_pod_ready") -> ActiveWait:
+        started = self.clock.monotonic()
+        wait = ActiveWait("a", "b", Deadline.after(60.0, self.clock), Timeline(), started)
+        wait.limit = 60.0
+        wait.call = WaitCall(name, "t.py:3", "pod")
+        with self.active.entered(wait):
+            self.clock.advance(1.5)
+            wait.outcome = outcome
+        return wait
+
+
+def test_row_is_taken_once_its_observation_has_ended() -> None:
+    waits = Waits()
+    wait = waits.wait()
+    assert waits.collector.take_rows() == []
+    wait.holding = Holding("", 0.25, "failed")
+    facts = ["wait_for_pod_ready", "t.py:3", "t::a", False, 1.5, 60.0, "pod", False]
+    assert waits.collector.take_rows() == [[*facts, "", 0.25, "failed"]]
+    assert waits.collector.take_rows() == []
+
+
+def test_waits_that_failed_or_that_no_test_called_are_left_out() -> None:
+    waits = Waits()
+    for wait in (waits.wait("timed out"), waits.wait(name="")):
+        wait.holding = Holding()
+    assert waits.collector.take_rows() == []
+
+
+def test_row_of_a_record_is_that_of_the_wait() -> None:
+    record = WaitRecord(
+        id="1",
+        run="r",
+        subject="a",
+        goal="b",
+        started=1.0,
+        seconds=1.5,
+        outcome="met",
+        test="t::a",
+        name="wait_for_pod_ready",
+        site="t.py:3",
+        limit=60.0,
+        limit_name="pod",
+    )
+    facts = ["wait_for_pod_ready", "t.py:3", "t::a", False, 1.5, 60.0, "pod", False]
+    assert make_row(record) == [*facts, None, None, ""]
+    record.audit = AuditRecord("", 0.25, "failed")
+    assert make_row(record) == [*facts, "", 0.25, "failed"]
