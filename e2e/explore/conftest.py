@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
+import kubernetes
 import pytest
 
 import pytest_kwait
@@ -55,8 +56,15 @@ def sites(kwait: Kwait) -> Iterator[None]:
     yield
 
 
+@pytest.fixture(scope="session")
+def _official_client() -> None:
+    """Load these parts of the client, which takes seconds, before time matters to a test."""
+    for name in ("CoordinationV1Api", "CoreV1Api", "CustomObjectsApi"):
+        getattr(kubernetes.client, name)
+
+
 @pytest.fixture
-def start(kwait: Kwait, sites: object) -> Iterator[Start]:
+def start(kwait: Kwait, sites: object, _official_client: None) -> Iterator[Start]:
     """Give what starts operators; they end with the test."""
     with ExitStack() as ends:
         yield _Start(kwait, ends)

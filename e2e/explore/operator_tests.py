@@ -30,6 +30,12 @@ def served(kwait: Kwait, name: str) -> dict[str, Any]:
     return found
 
 
+def uids_of_pages(kwait: Kwait) -> dict[str, str]:
+    """Return the UIDs of all pages by the names of their Sites."""
+    pages = [page["metadata"] for page in kwait.list("configmaps", selector=SITE_LABEL)]
+    return {page["labels"][SITE_LABEL]: page["uid"] for page in pages}
+
+
 def check_labels_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> None:
     """A Site that others label while it is new becomes ready."""
     start.operator(race)
@@ -53,9 +59,10 @@ def check_ports(kwait: Kwait, start: Start, race: Race | None) -> None:
 def check_records_of_deleted_sites(kwait: Kwait, start: Start, race: Race | None) -> None:
     """A record goes with its Site."""
     start.operator(race)
-    names = ("home", "news", "shop")
+    names = ("docs", "help", "home", "news", "shop")
     for name in names:
         kwait.create(site(name))
+    for name in names:
         served(kwait, name)
     for name in names:
         kwait.delete_and_wait(f"site/{name}")
@@ -78,14 +85,18 @@ def check_number_of_pages(kwait: Kwait, start: Start, race: Race | None) -> None
 def check_pages_at_restart(kwait: Kwait, start: Start, race: Race | None) -> None:
     """An operator that starts leaves the pages alone that it finds."""
     former = start.operator(None)
-    kwait.create(site("home"))
-    served(kwait, "home")
+    names = ("home", "news", "shop")
+    for name in names:
+        kwait.create(site(name))
+    for name in names:
+        served(kwait, name)
     former.stop()
-    page = kwait.get("configmap/home-page")
+    pages = uids_of_pages(kwait)
     start.operator(race)
-    kwait.patch("site/home", {"spec": {"text": "Closed"}})
-    served(kwait, "home")
-    assert kwait.get("configmap/home-page")["metadata"]["uid"] == page["metadata"]["uid"]
+    for name in names:
+        kwait.patch(f"site/{name}", {"spec": {"text": "Closed"}})
+        served(kwait, name)
+    assert uids_of_pages(kwait) == pages
 
 
 def check_record_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> None:

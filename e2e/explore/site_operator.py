@@ -19,6 +19,7 @@ import kubernetes
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from e2e.explore.workloads import connect
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Race(Enum):
     CACHE_READ_AFTER_WRITE = "a free port is looked up in the cache, which may lack the last one"
     MISSED_DELETE = "the record is removed on the event of the deletion, not by a finalizer"
     DOUBLE_CREATE = "pages have generated names, and the cache is asked whether there is one"
-    READY_BEFORE_SYNCED = "orphaned pages are removed after a pause, not once caches are synced"
+    READY_BEFORE_SYNCED = "orphaned pages are removed after a pause, not once Sites are listed"
     FINALIZER_RACE = "the finalizer is set after the record is made, not before"
     STALE_OWNER = "a page of the right name is used, whichever UID its owner has"
     STATUS_OVERWRITE = "all conditions are written from the cache, without a resource version"
@@ -158,7 +159,7 @@ class _Informer(threading.Thread):
         """List, and watch from there; list again once the watch cannot continue."""
         while not self._stopped.is_set():
             try:
-                if not self._version:
+                if not self._version and self._race is not Race.READY_BEFORE_SYNCED:
                     self._relist()
                 self._follow()
             except ApiException as error:
@@ -183,7 +184,8 @@ class _Informer(threading.Thread):
 
     def _follow(self) -> None:
         """Return once the server has ended the watch."""
-        self._watch = kubernetes.watch.Watch("object")
+        self._watch = kubernetes.watch.Watch("object")  # type: ignore[no-untyped-call]
+        # Without a version, a watch begins with an event for each object that exists.
         for event in self._watch.stream(
             self._list_objects, resource_version=self._version, timeout_seconds=300
         ):
@@ -255,11 +257,11 @@ class SiteOperator:
     """
 
     def __init__(self, kubeconfig: Path, namespace: str, race: Race | None = None) -> None:
-        client = kubernetes.config.new_client_from_config(str(kubeconfig))
+        client = connect(kubeconfig)
         self.race = race
         self.namespace = namespace
         self.custom = kubernetes.client.CustomObjectsApi(client)
-        self.core = kubernetes.client.CoreV1Api(client)
+        self.core: Any = kubernetes.client.CoreV1Api(client)
         self.prober = _Prober(self)
         self._client = client
         self._seen: dict[str, tuple[Any, ...]] = {}
@@ -521,8 +523,8 @@ class Candidate(threading.Thread):
         self.terms: list[tuple[float, float]] = []
         """From when to when it led, in seconds of the monotonic clock."""
         self.led = threading.Event()
-        client = kubernetes.config.new_client_from_config(str(kubeconfig))
-        self._leases = kubernetes.client.CoordinationV1Api(client)
+        client = connect(kubeconfig)
+        self._leases: Any = kubernetes.client.CoordinationV1Api(client)
         self._client = client
         self._namespace = namespace
         self._identity = identity
