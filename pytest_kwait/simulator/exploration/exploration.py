@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
+from collections import Counter, deque
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -25,6 +25,7 @@ __all__ = [
     "Exploration",
     "Held",
     "InvalidExploration",
+    "LateCalls",
     "make_stable_name",
 ]
 
@@ -247,6 +248,53 @@ class Exploration:
 
     def _allows(self, name: str, event: str) -> bool:
         return self.only is None or name in self._names or (name, event) in self._decisions
+
+
+class LateCalls:
+    """Calls in their order, some of them late: those behind a late one wait, too.
+
+    Args:
+        exploration: the exploration.
+    """
+
+    def __init__(self, exploration: Exploration) -> None:
+        self._exploration = exploration
+        self._calls: deque[tuple[Callable[[], object], float]] = deque()
+        self._waiting: Held | None = None
+
+    def __len__(self) -> int:
+        """Return the number of calls that are held back."""
+        return len(self._calls)
+
+    def add(self, seconds: float, call: Callable[[], object]) -> None:
+        """Make a call after `seconds` and after those before it; at once if none waits."""
+        if not seconds and not self._calls:
+            call()
+            return
+        self._calls.append((call, self._exploration.now() + seconds))
+        if self._waiting is None:
+            self._waiting = self._exploration.hold(seconds, self._flush)
+
+    def clear(self) -> None:
+        """Drop the calls that are held back."""
+        self._calls.clear()
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _flush(self) -> None:
+        """Make the first call, and those behind it that are due."""
+        self._waiting = None
+        now = self._exploration.now()
+        while self._calls:
+            call, _ = self._calls.popleft()
+            call()
+            if not self._calls or self._waiting is not None:
+                return
+            left = self._calls[0][1] - now
+            if left > 0 and not self._exploration.has_ended:
+                self._waiting = self._exploration.hold(left, self._flush)
+                return
 
 
 def _parse_selection(only: Iterable[str]) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:

@@ -283,6 +283,33 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         chances=_delay((0.1, 0.01, 0.04), (0.15, 0.03, 0.3), (0.3, 0.05, 0.6)),
     ),
     Perturbation(
+        name="event-delay",
+        summary="An Event is written later, and those of the same component behind it.",
+        reason="Components record events into a channel that one goroutine writes from.",
+        source="client-go tools/record/event.go, StartRecordingToSink",
+        events="an Event of a component",
+        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.4), (0.6, 0.1, 1.0)),
+    ),
+    Perturbation(
+        name="event-drop",
+        summary="The repetition of an Event is not counted.",
+        reason="The spam filter drops events of an object beyond 25; first events are never "
+        "dropped.",
+        source="client-go tools/record/events_cache.go, EventSourceObjectSpamFilter",
+        events="the repetition of an Event",
+        chances=_often(0.0, 0.1, 0.3),
+        has_size=False,
+    ),
+    Perturbation(
+        name="event-recount",
+        summary="The repetition of an Event becomes an Event of its own.",
+        reason="A component keeps its last 4096 events, and none over a restart.",
+        source="client-go tools/record/events_cache.go, maxLruCacheEntries",
+        events="the repetition of an Event",
+        chances=_often(0.0, 0.1, 0.3),
+        has_size=False,
+    ),
+    Perturbation(
         name="defaults-delay",
         summary="The default service account and the root CA come later to a namespace.",
         reason="Two controllers create them once they have seen the namespace.",

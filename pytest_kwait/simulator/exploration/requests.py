@@ -17,11 +17,13 @@ from pytest_kwait.simulator.faults import CLIENT_HEADER, TOO_MANY_REQUESTS, get_
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.faults import FaultableRequest, RequestTarget
     from pytest_kwait.simulator.store import Change, Store
 
-__all__ = ["find_patch_version", "hold_update", "refuse_request"]
+__all__ = ["find_patch_version", "find_webhook_delay", "hold_update", "refuse_request"]
 
 _CONNECTIONS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources whose requests are exempt from the limits of a server."""
@@ -98,6 +100,20 @@ async def hold_update(
     finally:
         stop()
         held.cancel()
+
+
+def find_webhook_delay(
+    exploration: Exploration, webhook: str, timeout: float
+) -> Callable[[], Awaitable[None]] | None:
+    """Return what waits before the call of a webhook, if the exploration decides so.
+
+    Args:
+        exploration: the exploration.
+        webhook: the name of the webhook.
+        timeout: its timeout in seconds; it keeps at least half of it.
+    """
+    seconds = exploration.decide("webhook-delay", exploration.event(f"webhook {webhook}"))
+    return None if seconds is None else lambda: exploration.pause(min(seconds, timeout / 2))
 
 
 def find_patch_version(data: bytes) -> str:

@@ -6,17 +6,20 @@ that is not sent ends the watch, so the client never misses one between two that
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.api_errors import expired
-from pytest_kwait.simulator.exploration.exploration import HOUSEKEEPING_CLIENT, make_stable_name
+from pytest_kwait.simulator.exploration.exploration import (
+    HOUSEKEEPING_CLIENT,
+    LateCalls,
+    make_stable_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.api_errors import StatusError
-    from pytest_kwait.simulator.exploration.exploration import Exploration, Held
+    from pytest_kwait.simulator.exploration.exploration import Exploration
 
 __all__ = ["ExploredWatch", "WatchActions"]
 
@@ -61,14 +64,13 @@ class ExploredWatch:
         self._is_exempt = client == HOUSEKEEPING_CLIENT
         self._label = "" if self._is_exempt else exploration.event(f"watch {resource}")
         self._actions = actions
-        self._late: deque[tuple[bytes, float]] = deque()
-        self._waiting: Held | None = None
+        self._late = LateCalls(exploration)
         self._has_ended = False
 
     @property
     def is_late(self) -> bool:
         """Return whether events are held back."""
-        return bool(self._late)
+        return len(self._late) > 0
 
     def find_expiry(self, revision: int, latest: int) -> StatusError | None:
         """Return the error of a watch that starts at an earlier revision, or None.
@@ -95,9 +97,6 @@ class ExploredWatch:
         """Drop what is held back: the watch has ended."""
         self._has_ended = True
         self._late.clear()
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
 
     def send(self, chunk: bytes, change: str, name: str, revision: int) -> None:
         """Send an event now or later, or end the watch in front of it.
@@ -129,23 +128,4 @@ class ExploredWatch:
             self._enqueue(bookmark(revision), 0.0)
 
     def _enqueue(self, chunk: bytes, seconds: float) -> None:
-        if seconds or self._late:
-            self._late.append((chunk, self.exploration.now() + seconds))
-            if self._waiting is None:
-                self._waiting = self.exploration.hold(seconds, self._flush)
-        else:
-            self._actions.send(chunk)
-
-    def _flush(self) -> None:
-        """Send the first late event, and those behind it that are due."""
-        self._waiting = None
-        now = self.exploration.now()
-        while self._late:
-            chunk, _ = self._late.popleft()
-            self._actions.send(chunk)
-            if not self._late:
-                return
-            left = self._late[0][1] - now
-            if left > 0 and not self.exploration.has_ended:
-                self._waiting = self.exploration.hold(left, self._flush)
-                return
+        self._late.add(seconds, lambda: self._actions.send(chunk))
