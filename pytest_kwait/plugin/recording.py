@@ -131,14 +131,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[_events_key]
         ACTIVE_WAITS.remove(events)
         ACTIVE_WAITS.step_listeners.remove(events.on_step)
-        if not hasattr(config, "workerinput"):
+        if not hasattr(config, "workerinput") or run_settings(config).explore is not None:
             shutil.rmtree(_journals_folder(config), ignore_errors=True)
 
 
 def is_recorded(config: pytest.Config, *, failed: bool) -> bool:
     """Return whether tests that failed, or passed, are recorded."""
-    recorded = run_settings(config).recorded
-    return recorded == "always" or (failed and recorded == "failed")
+    settings = run_settings(config)
+    # An explored test passes many times.
+    always = settings.recorded == "always" and settings.explore is None
+    return always or (failed and settings.recorded != "never")
 
 
 def record_cluster(config: pytest.Config, cluster: Cluster) -> None:
@@ -261,10 +263,13 @@ def _write(config: pytest.Config, cluster: Any, folder: ArtifactFolder, recorded
 
 
 def _journals_folder(config: pytest.Config) -> Path:
-    """Return the folder of the run's journals, the same in all of its processes."""
+    """Return the folder of the journals of the cluster of this process."""
     artifacts = run_settings(config).artifacts
     if artifacts is None:
         raise ValueError("recordings need a folder of artifacts")
     # Shards may share a run id and a folder, and have clusters of their own.
     shard = format_shard(config).replace("/", "-of-")
-    return artifacts.absolute() / "-".join(filter(None, ("history", run_of(config).id, shard)))
+    # While exploring, each worker has a cluster of its own.
+    run, explores = run_of(config), run_settings(config).explore is not None
+    parts = ("history", run.id, shard, run.worker if explores else "")
+    return artifacts.absolute() / "-".join(filter(None, parts))

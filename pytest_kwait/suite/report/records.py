@@ -133,6 +133,9 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         worker: the worker of pytest-xdist.
         text: pytest's failure text.
         recording: the file of its recording, relative to where pytest was started; empty for none.
+        explored: of an explored test its number of `runs`, how many `passed`, and its `failures`,
+            each with its `headline`, number of `runs`, `seed`, `perturbations` and `command`; None
+            for other tests.
     """
 
     __test__ = False
@@ -147,6 +150,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     worker: str = ""
     text: str = ""
     recording: str = ""
+    explored: dict[str, Any] | None = None
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):
