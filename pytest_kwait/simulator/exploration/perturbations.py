@@ -86,7 +86,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Informers deliver late, and the workers of a controller are busy with other keys.",
         source="client-go util/workqueue/queue.go, Get; tools/cache/shared_informer.go",
         events=_KEYS,
-        chances=_delay((0.05, 0.005, 0.03), (0.08, 0.02, 0.2), (0.25, 0.02, 0.4)),
+        chances=_delay((0.05, 0.005, 0.03), (0.06, 0.01, 0.12), (0.25, 0.02, 0.4)),
     ),
     Perturbation(
         name="work-order",
@@ -104,7 +104,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "everything.",
         source="client-go tools/leaderelection/leaderelection.go (15 s lease, 2 s retry)",
         events=_KEYS,
-        chances=_delay((0.0, 15, 17), (0.001, 15, 17), (0.005, 15, 17)),
+        chances=_delay((0.0, 15, 17), (0.0005, 15, 17), (0.005, 15, 17)),
         scaled=True,
     ),
     Perturbation(
@@ -113,7 +113,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Each watch has a buffer of its own; other watches may hear sooner.",
         source="k8s.io/apiserver pkg/storage/cacher/cache_watcher.go, add and process",
         events="an event of a watch",
-        chances=_delay((0.1, 0.005, 0.03), (0.15, 0.02, 0.25), (0.3, 0.02, 0.5)),
+        chances=_delay((0.1, 0.005, 0.03), (0.15, 0.01, 0.15), (0.3, 0.02, 0.5)),
     ),
     Perturbation(
         name="watch-end",
@@ -181,7 +181,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "clients write. Patches and updates without a resourceVersion never wait.",
         source="k8s.io/apiserver pkg/registry/generic/registry/store.go, Update",
         events="an update or patch with a resourceVersion",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.03, 0.2), (0.6, 0.05, 0.4)),
+        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.02, 0.12), (0.6, 0.05, 0.4)),
     ),
     Perturbation(
         name="too-many-requests",
@@ -190,7 +190,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "that is not ready rejects lists and watches. Long connections are exempt.",
         source="k8s.io/apiserver pkg/server/filters/priority-and-fairness.go, tooManyRequests",
         events="a request for a resource; at gentle only GET, PUT and DELETE",
-        chances=_often(0.001, 0.004, 0.02),
+        chances=_often(0.0005, 0.0015, 0.01),
         has_size=False,
     ),
     Perturbation(
@@ -199,7 +199,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="A server that starts or stops answers so, and so do load balancers before it.",
         source="k8s.io/apiserver pkg/util/notfoundhandler/not_found_handler.go, ServeHTTP",
         events="a request for a resource; at gentle only GET, PUT and DELETE",
-        chances=_often(0.0005, 0.002, 0.01),
+        chances=_often(0.0005, 0.001, 0.01),
         has_size=False,
     ),
     Perturbation(
@@ -208,7 +208,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Registries and networks are slow, and a kubelet pulls one image at a time.",
         source="pkg/kubelet/images/puller.go, serialImagePuller",
         events="the pull of an image for a container",
-        chances=_delay((0.1, 0.01, 0.05), (0.2, 0.05, 0.4), (0.5, 0.1, 1.5)),
+        chances=_delay((0.1, 0.01, 0.05), (0.2, 0.03, 0.25), (0.5, 0.1, 1.5)),
     ),
     Perturbation(
         name="sandbox-delay",
@@ -217,7 +217,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "allocates an address.",
         source="pkg/kubelet/kuberuntime/kuberuntime_sandbox.go, createPodSandbox",
         events="the start of a pod's sandbox",
-        chances=_delay((0.1, 0.01, 0.04), (0.15, 0.05, 0.3), (0.4, 0.1, 0.8)),
+        chances=_delay((0.1, 0.01, 0.04), (0.1, 0.03, 0.2), (0.4, 0.1, 0.8)),
     ),
     Perturbation(
         name="sync-delay",
@@ -226,7 +226,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "pods through a watch.",
         source="pkg/kubelet/pod_workers.go, podWorkerLoop",
         events="a change of a pod that a kubelet has heard of",
-        chances=_delay((0.1, 0.005, 0.03), (0.15, 0.02, 0.2), (0.3, 0.05, 0.5)),
+        chances=_delay((0.1, 0.005, 0.03), (0.1, 0.01, 0.1), (0.3, 0.05, 0.5)),
     ),
     Perturbation(
         name="status-batch",
@@ -235,7 +235,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "are never seen.",
         source="pkg/kubelet/status/status_manager.go, syncBatch",
         events="a status of a pod that is due to be written",
-        chances=_delay((0.1, 0.01, 0.03), (0.2, 0.03, 0.25), (0.4, 0.05, 0.5)),
+        chances=_delay((0.1, 0.01, 0.03), (0.12, 0.02, 0.15), (0.4, 0.05, 0.5)),
     ),
     Perturbation(
         name="endpoints-delay",
@@ -244,7 +244,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         source="pkg/controller/endpointslice/endpointslice_controller.go, "
         "endpointUpdatesBatchPeriod",
         events="a key added to the work queue of endpoints or slices",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.4), (0.6, 0.1, 1.0)),
+        chances=_delay((0.2, 0.01, 0.05), (0.25, 0.03, 0.3), (0.6, 0.1, 1.0)),
     ),
     Perturbation(
         name="namespace-delay",
@@ -253,7 +253,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         "with growing pauses while anything is left.",
         source="pkg/controller/namespace/namespace_controller.go, namespaceDeletionGracePeriod",
         events="a key added to the work queue of namespaces",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.5), (0.6, 0.1, 2.0)),
+        chances=_delay((0.2, 0.01, 0.05), (0.2, 0.03, 0.3), (0.6, 0.1, 2.0)),
     ),
     Perturbation(
         name="webhook-delay",
@@ -261,7 +261,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Webhooks are called over the network, as slowly as their timeout allows.",
         source="k8s.io/apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go, callHook",
         events="the call of an admission webhook",
-        chances=_delay((0.2, 0.005, 0.03), (0.2, 0.02, 0.2), (0.5, 0.05, 0.5)),
+        chances=_delay((0.2, 0.005, 0.03), (0.2, 0.02, 0.15), (0.5, 0.05, 0.5)),
     ),
     Perturbation(
         name="heartbeat-delay",
@@ -280,7 +280,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="One pod is scheduled at a time, in an order of priority and of backoff.",
         source="pkg/scheduler/schedule_one.go, ScheduleOne",
         events="a pod added to the scheduler's queue",
-        chances=_delay((0.1, 0.01, 0.04), (0.15, 0.03, 0.3), (0.3, 0.05, 0.6)),
+        chances=_delay((0.1, 0.01, 0.04), (0.1, 0.02, 0.15), (0.3, 0.05, 0.6)),
     ),
     Perturbation(
         name="event-delay",
@@ -288,7 +288,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Components record events into a channel that one goroutine writes from.",
         source="client-go tools/record/event.go, StartRecordingToSink",
         events="an Event of a component",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.4), (0.6, 0.1, 1.0)),
+        chances=_delay((0.2, 0.01, 0.05), (0.25, 0.03, 0.3), (0.6, 0.1, 1.0)),
     ),
     Perturbation(
         name="event-drop",
@@ -316,7 +316,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         source="pkg/controller/serviceaccount/serviceaccounts_controller.go, syncNamespace; "
         "pkg/controller/certificates/rootcacertpublisher/publisher.go, syncNamespace",
         events="a key added to the work queue of a namespace's defaults",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.4), (0.6, 0.1, 1.0)),
+        chances=_delay((0.1, 0.01, 0.05), (0.2, 0.02, 0.2), (0.6, 0.1, 1.0)),
     ),
     Perturbation(
         name="garbage-delay",
@@ -324,7 +324,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="The garbage collector works through a graph that it builds from watches.",
         source="pkg/controller/garbagecollector/garbagecollector.go, runAttemptToDeleteWorker",
         events="a key added to a work queue of the garbage collectors",
-        chances=_delay((0.2, 0.01, 0.05), (0.3, 0.05, 0.5), (0.6, 0.1, 2.0)),
+        chances=_delay((0.2, 0.01, 0.05), (0.25, 0.03, 0.3), (0.6, 0.1, 2.0)),
     ),
 )
 """All perturbations."""

@@ -214,12 +214,15 @@ def test_other_seeds_perturb_it_differently() -> None:
 
 
 def test_every_perturbation_of_the_cluster_occurs() -> None:
+    expected = {one.name for one in PERTURBATIONS} - OVER_HTTP
     names: set[str] = set()
-    for seed in SEEDS:
+    for seed in range(40):
         scenario = Scenario(seed, "harsh")
         scenario.run()
         names.update(one.name for one in scenario.exploration.applied)
-    assert names == {one.name for one in PERTURBATIONS} - OVER_HTTP
+        if names >= expected:
+            break
+    assert names == expected
 
 
 @pytest.mark.parametrize("name", sorted({one.name for one in PERTURBATIONS} - OVER_HTTP))
