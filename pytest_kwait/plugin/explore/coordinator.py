@@ -72,11 +72,12 @@ class Coordinator:
         self._running: dict[str, Assignment] = {}
         self._shrinking: set[str] = set()
         self._first = ""
+        self._has_ended = False
         self._started = self._shown = clock.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds since the first test."""
         return self._clock.monotonic() - self._started
 
     @property
@@ -93,6 +94,7 @@ class Coordinator:
         with self._lock:
             if not self._first:
                 self._first = worker or "main"
+                self._started = self._shown = self._clock.monotonic()
                 self.tests = tests
                 self.verdict = Verdict([test.id for test in tests])
                 units: dict[int, list[int]] = {}
@@ -118,6 +120,9 @@ class Coordinator:
     def add(self, worker: str, result: RunResult) -> bool:
         """Count a run; return whether the exploration goes on."""
         with self._lock:
+            if self._has_ended:
+                # Its tests have been logged.
+                return False
             self._shrinking.discard(worker)
             running = self._running.get(worker)
             if running is not None:
@@ -148,18 +153,20 @@ class Coordinator:
             return
         crashed, *rest = running.tests
         self.plan.give_back(running._replace(tests=rest))
-        failure = ExploredFailure(
-            "crashed", f"the worker crashed while it ran this test ({worker} with the first seed)"
-        )
+        failure = ExploredFailure("crashed", "the worker crashed while it ran this test")
         result = RunResult(crashed, running.run, running.seed, "failed", failure=failure)
         self.add(worker, result)
 
     def finish(self) -> None:
-        """End the progress."""
+        """End the exploration: runs are counted no more."""
         self.plan.stop()
+        with self._lock:
+            self._has_ended = True
         show_progress(self._config, "")
 
     def _show(self) -> None:
+        if self._has_ended:
+            return
         if show_progress(self._config, f"exploring {self._bar()}{self._counts()}"):
             return
         with self._lock:

@@ -478,12 +478,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Explore in this process, unless workers do, or the collection has failed."""
     config = session.config
-    is_controller = config.getoption("dist", "no") != "no"
     failed = session.testsfailed and not config.getoption("continue_on_collection_errors")
     is_worker = hasattr(config, "workerinput")
     if (
         _explorer_key not in config.stash
-        or (is_controller and not is_worker)
+        or config.pluginmanager.hasplugin("dsession")
         or config.getoption("collectonly")
         or (failed and not is_worker)
     ):
@@ -550,8 +549,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Record how a run failed."""
+    """Record how a run failed; perturb nothing while its artifacts are gathered."""
     explorer = item.config.stash.get(_explorer_key, None)
+    if explorer is not None and call.excinfo is not None:
+        explorer.end_perturbing()
     report = yield
     if explorer is not None and call.excinfo is not None and report.failed:
         explorer.record_failure(item, call.excinfo.value)
@@ -569,7 +570,7 @@ def pytest_terminal_summary_shortened(config: pytest.Config) -> Generator[None, 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the verdict, after the failures."""
-    if _report_key in config.stash:
+    if _report_key in config.stash and config.stash[_coordinator_key].tests:
         terminalreporter.section("kwait: explored")
         for line in config.stash[_report_key].lines(config.stash[_seed_key]):
             terminalreporter.line(line)

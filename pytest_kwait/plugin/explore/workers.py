@@ -168,10 +168,15 @@ def _answer(config: pytest.Config, coordinator: Coordinator, message: _Message) 
         return _Answer(problem=coordinator.join(message.worker, message.tests))
     if message.result is not None:
         hook = config.hook
-        message.result.reports = [
+        reports = [
             hook.pytest_report_from_serializable(config=config, data=data)
             for data in message.result.reports
         ]
+        for report in reports:
+            if isinstance(report.longrepr, list):
+                # The place and the reason of a skip; JSON has no tuples.
+                report.longrepr = tuple(report.longrepr)
+        message.result.reports = reports
         return _Answer(goes_on=coordinator.add(message.worker, message.result))
     if message.shrinks:
         coordinator.shrink(message.worker)

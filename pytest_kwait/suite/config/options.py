@@ -467,7 +467,8 @@ _EXPLORING = (
         None,
         "LIST",
         "only these perturbations, NAME or NAME@EVENT,... or @FILE (all of the level)",
-        "a file has one a line; as environment or ini every run explores these alone",
+        "a file has one a line, and is given with =; as environment or ini every run explores "
+        "these alone",
     ),
 )
 _GROUPS = {

@@ -161,13 +161,14 @@ class Plan:
     Args:
         effort: how much is run.
         base: the seed from which those of the runs are derived.
-        clock: the time of an effort that is one.
+        clock: the time of an effort that is one; it starts with the first tests.
     """
 
     def __init__(self, effort: Effort, base: int, clock: Clock = SYSTEM_CLOCK) -> None:
         self.effort = effort
         self.base = base
-        self._deadline = Deadline.after(effort.seconds, clock) if effort.seconds else None
+        self._clock = clock
+        self._deadline: Deadline | None = None
         self._lock = threading.Lock()
         self._units: list[list[int]] | None = None
         self._next = (0, 0)
@@ -180,11 +181,13 @@ class Plan:
         with self._lock:
             if self._units is None:
                 self._units = [list(unit) for unit in units]
+                if self.effort.seconds:
+                    self._deadline = Deadline.after(self.effort.seconds, self._clock)
 
     def next(self) -> Assignment | None:
         """Return what is run next; None at the end."""
         with self._lock:
-            return self._take(self._deadline)
+            return self._take()
 
     @property
     def is_over(self) -> bool:
@@ -226,7 +229,7 @@ class Plan:
         with self._lock:
             self._stopped = True
 
-    def _take(self, deadline: Deadline | None) -> Assignment | None:
+    def _take(self) -> Assignment | None:
         found = self._peek()
         if found is None:
             return None
@@ -236,7 +239,7 @@ class Plan:
             run, unit = self._next
             is_last = unit + 1 >= len(self._units or ())
             self._next = (run + 1, 0) if is_last else (run, unit + 1)
-        return found._replace(left=None if deadline is None else deadline.remaining)
+        return found._replace(left=self.left)
 
     def _peek(self) -> Assignment | None:
         """Return the next assignment, without taking it; skips units with nothing to run."""

@@ -38,7 +38,7 @@ class ExploredFailure(msgspec.Struct, omit_defaults=True):
         signature: equal for failures that are the same.
         headline: the failure in one line.
         place: the failing line, for example `test_shop.py:31`; empty if unknown.
-        applied: the number of perturbations in the run.
+        applied: the number of perturbations in the run; None if it is not known.
         shrunk: the perturbations that still fail; None if that was not tried.
         folder: the folder of its artifacts; empty for none.
     """
@@ -46,7 +46,7 @@ class ExploredFailure(msgspec.Struct, omit_defaults=True):
     signature: str
     headline: str
     place: str = ""
-    applied: int = 0
+    applied: int | None = None
     shrunk: Shrunk | None = None
     folder: str = ""
 
@@ -161,7 +161,7 @@ class TestVerdict:
         if not self.failed and self.outcome == "skipped":
             return "skipped"
         if not self.is_explored:
-            return "ran once: it does not use the cluster"
+            return "not explored: it does not use the cluster"
         return f"{self.passed} of {self.runs} passed"
 
 
@@ -202,8 +202,11 @@ def describe_cause(failure: ExploredFailure) -> list[str]:
     """Return lines that say which perturbations a failure needs, and how surely."""
     shrunk = failure.shrunk
     if shrunk is None:
+        if failure.applied is None:
+            return ["not shrunk"]
         return [f"not shrunk: {_count_perturbations(failure.applied)} in this run"]
-    again = f"failed in {count_runs(shrunk.failed, shrunk.runs)}"
+    bounded = "" if shrunk.is_complete else "; the bounds of shrinking were reached"
+    again = f"failed in {count_runs(shrunk.failed, shrunk.runs)}{bounded}"
     if shrunk.only == [] and shrunk.is_confirmed:
         return [f"fails without perturbations ({again})"]
     if shrunk.only is None:
@@ -212,17 +215,16 @@ def describe_cause(failure: ExploredFailure) -> list[str]:
         what = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
         return [f"{what}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
     confirmed = again if shrunk.runs else "not confirmed: the time was up"
-    more = "" if shrunk.is_complete else "; the bounds of shrinking were reached"
     shown, left = shrunk.only[:_MAX_SHOWN], len(shrunk.only) - _MAX_SHOWN
     return [
-        f"{_count_perturbations(len(shrunk.only))} ({confirmed}{more}):",
+        f"{_count_perturbations(len(shrunk.only))} ({confirmed}):",
         *(f"  {each}" for each in shown),
         *([f"  and {left} more"] if left > 0 else []),
     ]
 
 
-def _count_perturbations(number: int) -> str:
-    return f"{number} {'perturbation' if number == 1 else 'perturbations'}"
+def _count_perturbations(number: int | None) -> str:
+    return f"{number or 0} {'perturbation' if number == 1 else 'perturbations'}"
 
 
 def make_command(
@@ -248,7 +250,8 @@ def make_command(
         if level != "usual":
             words += ["--kwait-explore-level", level]
         if file:
-            words += ["--kwait-perturbations", f"@{file}"]
+            # With a blank pytest would take the file for one of arguments.
+            words += [f"--kwait-perturbations=@{file}"]
         elif shrunk is not None and shrunk.only and not needs_file(shrunk):
             words += ["--kwait-perturbations", ",".join(shrunk.only)]
     return shlex.join([*words, *options])
