@@ -188,7 +188,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         summary="A request gets 429 with Retry-After before anything is done.",
         reason="Priority and fairness rejects what does not fit its queues, and a watch cache "
         "that is not ready rejects lists and watches. Long connections are exempt.",
-        source="k8s.io/apiserver pkg/server/filters/priority-and-fairness.go, tooManyRequests",
+        source="k8s.io/apiserver pkg/server/filters/maxinflight.go, tooManyRequests",
         events="a request for a resource; at gentle only GET, PUT and DELETE",
         chances=_often(0.0005, 0.0015, 0.01),
         has_size=False,
@@ -225,7 +225,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Each pod has one worker, which ends its present sync first; the kubelet hears of "
         "pods through a watch.",
         source="pkg/kubelet/pod_workers.go, podWorkerLoop",
-        events="a change of a pod that a kubelet has heard of",
+        events="a sync of a pod that is due on its node",
         chances=_delay((0.1, 0.005, 0.03), (0.1, 0.01, 0.1), (0.3, 0.05, 0.5)),
     ),
     Perturbation(
@@ -259,7 +259,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         name="webhook-delay",
         summary="An admission webhook is called later, at most by half of its timeout.",
         reason="Webhooks are called over the network, as slowly as their timeout allows.",
-        source="k8s.io/apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go, callHook",
+        source="k8s.io/apiserver pkg/admission/plugin/webhook/validating/dispatcher.go, callHook",
         events="the call of an admission webhook",
         chances=_delay((0.2, 0.005, 0.03), (0.2, 0.02, 0.15), (0.5, 0.05, 0.5)),
     ),

@@ -30,7 +30,7 @@ _CONNECTIONS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _RETRIED_METHODS = frozenset({"DELETE", "GET", "HEAD", "PUT"})
 """Methods that HTTP clients repeat on their own."""
 _RETRY_AFTER = 1
-"""Seconds. Source: priority-and-fairness.go, `tooManyRequests`; maxinflight.go, `retryAfter`."""
+"""Seconds. Source: k8s.io/apiserver pkg/server/filters/maxinflight.go, `retryAfter`."""
 _UNAVAILABLE = "the server is currently unable to handle the request"
 
 
