@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.apiserver.handlers.listing import encode_continue_token
-from tests.simulator.exploration.seeds import find_seed
+from tests.simulator.exploration.seeds import find_seed, hold_for
 
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served
@@ -158,14 +158,6 @@ class Update(threading.Thread):
         return self.status
 
 
-def hold_long(served: Served) -> None:
-    """Let held updates wait for their release alone."""
-    exploration = served.api.clock.exploration
-    assert exploration is not None
-    hold = exploration.hold
-    exploration.hold = lambda seconds, release: hold(600, release)  # type: ignore[method-assign]
-
-
 def wait_until_held(served: Served) -> None:
     """Return once an update is held; its watcher is the last step of that."""
     while not served.run(lambda: served.api.store.watchers("configmaps")):
@@ -177,7 +169,7 @@ def test_update_waits_for_another_write_and_conflicts(served: Served, method: st
     made = create_map(served)
     seed = find_seed("harsh", [("update-conflict", "write configmaps a 1")])
     explore(served, seed, only=["update-conflict"])
-    hold_long(served)
+    hold_for(served.api.clock.exploration, 600)
     update = Update(served, {**made, "data": {"by": "client"}}, method)
     wait_until_held(served)
     served.run(
@@ -196,7 +188,7 @@ def test_held_update_succeeds_when_nothing_else_is_written(served: Served) -> No
     made = create_map(served)
     seed = find_seed("harsh", [("update-conflict", "write configmaps a 1")])
     explore(served, seed, only=["update-conflict"])
-    hold_long(served)
+    hold_for(served.api.clock.exploration, 600)
     update = Update(served, {**made, "data": {"by": "client"}})
     wait_until_held(served)
     assert len(served.json("DELETE", PATH)["applied"]) == 1
@@ -268,7 +260,7 @@ def test_late_events_are_sent_when_the_exploration_ends(served: Served) -> None:
     seed = find_seed("harsh", [("watch-delay", "watch configmaps 1 ADDED b 1")])
     version = create_map(served)["metadata"]["resourceVersion"]
     explore(served, seed, only=["watch-delay"])
-    hold_long(served)
+    hold_for(served.api.clock.exploration, 600)
     events = served.watch(f"{MAPS}?watch=1&resourceVersion={version}")
     found: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Seeds that make the decisions which a test needs."""
+"""Seeds that make the decisions which a test needs, and holds of a length that it chooses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pytest_kwait.simulator.exploration.exploration import Exploration
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from pytest_kwait.simulator.exploration.exploration import Held
 
 _SEEDS = 20_000
 
@@ -25,3 +27,22 @@ def find_seed(
         if all(decide(*one) is not None for one in yes) and all(decide(*one) is None for one in no):
             return seed
     raise AssertionError(f"none of {_SEEDS} seeds decides so at {level}: {yes}, not {no}")
+
+
+def hold_for(exploration: Exploration | None, seconds: float) -> list[float]:
+    """Hold whatever is held for `seconds`; the list collects the decided times."""
+    assert exploration is not None
+    decided: list[float] = []
+    original = exploration.hold
+
+    def hold(seconds_decided: float, release: Callable[[], object]) -> Held:
+        decided.append(seconds_decided)
+        return original(seconds, release)
+
+    exploration.__dict__["hold"] = hold
+    return decided
+
+
+def decide_always(exploration: Exploration, size: float) -> None:
+    """Make every decision with one size."""
+    exploration.__dict__["decide"] = lambda _name, _event: size

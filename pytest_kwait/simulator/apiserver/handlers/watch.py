@@ -286,13 +286,7 @@ class WatchStream:
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and subscribe to changes."""
         self._buffer = buffer
-        exploration = self._api.clock.exploration
-        if exploration is not None and self._expired is None:
-            explored = self._explore(exploration)
-            self._expired = explored.find_expiry(self._past_revision, self._api.store.revision)
-        if self._expired is not None:
-            buffer.send(error_event(self._expired))
-            self._done.set()
+        if self._has_expired():
             return
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
@@ -354,10 +348,18 @@ class WatchStream:
             self._explored.close()
         return self._buffer.finish()
 
-    @property
-    def _past_revision(self) -> int:
-        """The revision that the watch goes on from; 0 if it starts with the present state."""
-        return 0 if self._options.initial_events else self._revision
+    def _has_expired(self) -> bool:
+        """Return whether a fault or an exploration ends the watch at its start, with an error."""
+        exploration = self._api.clock.exploration
+        if exploration is not None and self._expired is None:
+            revision = 0 if self._options.initial_events else self._revision
+            explored = self._explore(exploration)
+            self._expired = explored.find_expiry(revision, self._api.store.revision)
+        if self._expired is None:
+            return False
+        self._buffer.send(error_event(self._expired))
+        self._done.set()
+        return True
 
     def _explore(self, exploration: Exploration) -> ExploredWatch:
         """Return what the exploration does to this watch."""
@@ -542,6 +544,8 @@ class ConvertedWatchStream(WatchStream):
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and start converting changes."""
         self._buffer = buffer
+        if self._has_expired():
+            return
         if self._initial is not None:
             buffer.begin(self._initial_chunks(self._initial, self._initial_revision))
         elif self._revision:
