@@ -25,6 +25,7 @@ from pytest_kwait import Kwait
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS, Perturbation
 from pytest_kwait.suite.config.options import OPTION_GROUPS
 from tools.fault_proxy.faults import ALL_FAULTS
 from tools.reference import (
@@ -272,6 +273,39 @@ def not_passing() -> str:
     return table(("test", "why"), rows)
 
 
+def perturbations() -> str:
+    """Return what each perturbation does to which events."""
+    rows = [(f"`{each.name}`", each.summary, each.events) for each in PERTURBATIONS]
+    return table(("perturbation", "what it does", "event"), rows)
+
+
+def perturbation_chances() -> str:
+    """Return the shares and sizes of perturbations by level."""
+    rows = [
+        (f"`{each.name}`", *(_chance(each, level) for level in LEVELS)) for each in PERTURBATIONS
+    ]
+    return table(("perturbation", *(f"`{level}`" for level in LEVELS)), rows)
+
+
+def _chance(perturbation: Perturbation, level: str) -> str:
+    """Return the share and size of a perturbation, as `6 %, 10 to 120 ms`."""
+    chance = perturbation.chance(level)
+    if not chance.probability:
+        return "-"
+    share = f"{chance.probability * 100:g} %"
+    if not perturbation.has_size:
+        return share
+    if perturbation.scaled:
+        return f"{share}, {chance.shortest:g} to {chance.longest:g} *s*"
+    return f"{share}, {chance.shortest * 1000:g} to {chance.longest * 1000:g} ms"
+
+
+def perturbation_reasons() -> str:
+    """Return why each perturbation is legal, and where upstream does the same."""
+    rows = [(f"`{each.name}`", each.reason, each.source) for each in PERTURBATIONS]
+    return table(("perturbation", "reason", "upstream"), rows)
+
+
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "conformance.md": {"conformance": conformance, "not passing": not_passing},
     "api.md": {"autodoc: pytest_kwait": _api_table("pytest_kwait")},
@@ -291,6 +325,11 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "fixtures.md": {"fixtures": fixtures, "markers": markers},
     "faults.md": {"faults": faults, "families": families},
+    "perturbations.md": {
+        "perturbations": perturbations,
+        "chances": perturbation_chances,
+        "reasons": perturbation_reasons,
+    },
     "waits.md": {"index": wait_index},
     **{
         f"reference/{page}.md": {

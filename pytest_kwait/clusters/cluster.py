@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.egress import Egress
+    from pytest_kwait.clusters.exploration import ExplorationControl
     from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.images import Images
     from pytest_kwait.clusters.kubeconfig import Target
@@ -226,6 +227,13 @@ class Cluster:
         from pytest_kwait.clusters.egress import Egress
 
         return Egress(lambda: self._session, self.server)
+
+    @cached_property
+    def exploration(self) -> ExplorationControl:
+        """Perturbations under a seed, on an embedded cluster."""
+        from pytest_kwait.clusters.exploration import ExplorationControl
+
+        return ExplorationControl(lambda: self._session, self.server)
 
     def pods(
         self,

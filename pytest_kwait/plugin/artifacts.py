@@ -296,6 +296,8 @@ class ArtifactCollector:
         self._left = CRASH_DUMPS_TIMEOUT
         self._tests: set[str] = set()
         self._trouble = ""
+        self.wants: Callable[[pytest.Item, BaseException], bool] = lambda item, error: True
+        """Returns whether a failure of a test gets a folder."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     @guard_report
@@ -311,7 +313,8 @@ class ArtifactCollector:
                 del item.stash[_folder_key]
         waits = list(failed_waits_in(call.excinfo.value if call.excinfo is not None else None))
         report = yield
-        if report.failed:
+        error = call.excinfo.value if call.excinfo is not None else None
+        if report.failed and (error is None or self.wants(item, error)):
             failure = failure_of(report)
             # Namespaces of a failed teardown were dumped during it.
             seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
@@ -336,7 +339,7 @@ class ArtifactCollector:
                 else:
                     failure.trouble = self._trouble
             failure.attach(report)
-        elif report.when == "call" and is_recorded(self._config, failed=False):
+        elif report.passed and report.when == "call" and is_recorded(self._config, failed=False):
             with self._writing(item) as folder:
                 if folder is not None:
                     record_test(item, folder, namespaces_of(item))
@@ -480,6 +483,8 @@ class ArtifactCollector:
             except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
                 raise
             except BaseException as error:
+                if not self.wants(item, error):
+                    raise
                 with self._writing(item) as folder:
                     if folder is not None:
                         headline = f"{type(error).__name__}: {error}".splitlines()[0]

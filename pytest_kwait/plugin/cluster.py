@@ -1,7 +1,8 @@
 """The cluster of the run: checked at the start, shared by all workers; faults end with tests.
 
 The controller owns the cluster and never collects tests: it starts the cluster when a worker first
-requests it. Without pytest-xdist the process owns it.
+requests it. Without pytest-xdist the process owns it. While exploring, each worker owns one: the
+perturbations of one test do not reach those of another worker.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.clusters.faults import FaultScope
@@ -46,6 +47,7 @@ __all__ = [
     "is_cluster_overridden",
     "map_images",
     "mapped_images",
+    "serve_workers",
     "uses_cluster",
 ]
 
@@ -76,7 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if handed is not None:
         worker: str = config.workerinput["workerid"]  # type: ignore[attr-defined] # pytest-xdist's own way to hand things to a worker
-        config.stash[run_key] = Run(handed["run"], worker, make_remote_source)
+        source = make_remote_source if settings.explore is None else make_owned_source
+        config.stash[run_key] = Run(handed["run"], worker, source)
     else:
         name = settings.run_id or os.urandom(3).hex()
         config.stash[run_key] = Run(name, "", make_owned_source)
@@ -103,6 +106,11 @@ def pytest_configure_node(node: Any) -> None:
         config.stash[_server_key] = ClusterServer(run.source, registration, show_line)
     server = config.stash[_server_key]
     node.workerinput["kwait"] = {"run": run.id, "port": server.port, "secret": server.secret}
+
+
+def serve_workers(config: pytest.Config, topic: str, reply: Callable[..., dict[str, Any]]) -> None:
+    """Answer requests of workers on a topic; the first worker is configured by now."""
+    config.stash[_server_key].serve(topic, reply)
 
 
 # Lines of the plugin that is called last are shown first.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterServer",
     "ClusterSource",
+    "ControllerConnection",
     "OwnedSource",
     "RemoteRegistration",
     "RemoteSource",
@@ -213,7 +214,9 @@ class _PluginProvider:
         return cluster
 
 
-_MAX_REQUEST_SIZE = 4096
+_MAX_REQUEST_SIZE = 8 * 1024 * 1024
+"""Bytes of a request: results of explored tests have reports."""
+
 _MAX_NAME_LENGTH = 300
 _REQUEST_TIMEOUT = 10.0
 """Seconds within which a new connection must send the secret."""
@@ -429,6 +432,42 @@ def _outage_of(cluster: Cluster | None) -> str:
     return availability_of(cluster.server).problem
 
 
+class ControllerConnection:
+    """Requests of a worker to its controller, over loopback.
+
+    Args:
+        port: the controller's port.
+        secret: the secret that authenticates this worker.
+    """
+
+    def __init__(self, port: int, secret: str) -> None:
+        self._port = port
+        self._secret = secret
+
+    def request(self, *words: str) -> dict[str, Any]:
+        """Send a request and return its answer.
+
+        Raises:
+            ClusterError: the controller cannot be reached, or reports an error.
+        """
+        try:
+            with socket.create_connection(("127.0.0.1", self._port)) as connection:
+                connection.sendall(" ".join((self._secret, *words)).encode() + b"\n")
+                with connection.makefile("rb") as stream:
+                    line = stream.readline()
+        except OSError as error:
+            raise ClusterError(
+                f"the pytest-xdist controller could not be asked for its cluster: {error}; workers "
+                "on other machines cannot share it"
+            ) from error
+        if not line:
+            raise ClusterError("the pytest-xdist controller ended before it gave its cluster")
+        answer = cast("dict[str, Any]", json.loads(line))
+        if "error" in answer:
+            raise ClusterError(answer["error"])
+        return answer
+
+
 class RemoteSource:
     """The controller's cluster, requested over a loopback connection.
 
@@ -440,8 +479,7 @@ class RemoteSource:
 
     def __init__(self, port: int, secret: str, worker: str = "") -> None:
         self._worker = worker
-        self._port = port
-        self._secret = secret
+        self._request = ControllerConnection(port, secret).request
         self._cluster: Cluster | None = None
         self._missing = ""
         self._ready = False
@@ -524,24 +562,6 @@ class RemoteSource:
         with contextlib.suppress(ClusterError):
             self._request("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
 
-    def _request(self, *words: str) -> dict[str, Any]:
-        try:
-            with socket.create_connection(("127.0.0.1", self._port)) as connection:
-                connection.sendall(" ".join((self._secret, *words)).encode() + b"\n")
-                with connection.makefile("rb") as stream:
-                    line = stream.readline()
-        except OSError as error:
-            raise ClusterError(
-                f"the pytest-xdist controller could not be asked for its cluster: {error}; workers "
-                "on other machines cannot share it"
-            ) from error
-        if not line:
-            raise ClusterError("the pytest-xdist controller ended before it gave its cluster")
-        answer = cast("dict[str, Any]", json.loads(line))
-        if "error" in answer:
-            raise ClusterError(answer["error"])
-        return answer
-
 
 class RemoteRegistration:
     """The controller's registration of the run, which outlives this worker.
@@ -612,6 +632,14 @@ class ClusterServer:
             target=self._serve, name="kwait cluster server", daemon=True
         )
         self._thread.start()
+
+    def serve(self, topic: str, reply: Callable[..., dict[str, Any]]) -> None:
+        """Answer a further topic.
+
+        Args:
+            reply: called with the words behind the topic, as bytes.
+        """
+        self._replies[topic.encode()] = reply
 
     def close(self) -> None:
         """Stop serving."""

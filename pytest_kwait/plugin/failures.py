@@ -23,7 +23,7 @@ from pytest_kwait.plugin.cleanup import keep_namespaces, namespaces_in_use
 from pytest_kwait.plugin.run import guard_report, run_of, time_left, uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pytest_kwait.suite.config.settings import Settings
@@ -34,9 +34,11 @@ __all__ = [
     "failed_waits_in",
     "failure_of",
     "fit_headline",
+    "headline_of",
     "namespaces_of",
     "redaction_of",
     "relative_path",
+    "shorten_messages",
 ]
 
 _reported_outages_key = pytest.StashKey[set[str]]()
@@ -121,7 +123,7 @@ def pytest_runtest_makereport(
         from pytest_kwait.engine.active_waits import get_failed_step
 
         redact = redaction_of(item)
-        headline = redact(_format_headline(error))[:_MAX_LENGTH] if error is not None else "failed"
+        headline = redact(headline_of(error))[:_MAX_LENGTH] if error is not None else "failed"
         awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
         step = redact(get_failed_step(error))[:_MAX_LENGTH]
         Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
@@ -168,14 +170,21 @@ def pytest_terminal_summary(
     terminalreporter: Any, config: pytest.Config
 ) -> Generator[None, None, None]:
     """Show the short messages of failed waits, without the fixtures of this package."""
-    if config.get_verbosity() <= 0 and not config.getoption("fulltrace", default=False):
-        from pytest_kwait.plugin.settings import run_settings
-
-        for report in chain.from_iterable(map(terminalreporter.getreports, ("failed", "error"))):
-            short = vars(report).get(_SHORT_MESSAGE)
-            if short is not None:
-                _show_short_message(report, short, config, run_settings(config))
+    reports = map(terminalreporter.getreports, ("failed", "error"))
+    shorten_messages(config, chain.from_iterable(reports))
     return (yield)
+
+
+def shorten_messages(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> None:
+    """Show the short messages of failed waits in reports, unless the run is verbose."""
+    if config.get_verbosity() > 0 or config.getoption("fulltrace", default=False):
+        return
+    from pytest_kwait.plugin.settings import run_settings
+
+    for report in reports:
+        short = vars(report).pop(_SHORT_MESSAGE, None)
+        if short is not None:
+            _show_short_message(report, short, config, run_settings(config))
 
 
 def _show_short_message(
@@ -481,7 +490,8 @@ def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitF
             left += reversed(each.exceptions)
 
 
-def _format_headline(error: BaseException) -> str:
+def headline_of(error: BaseException) -> str:
+    """Return an error in one line."""
     if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
         return error.report.headline
     lines = _text_of(error).strip().splitlines()

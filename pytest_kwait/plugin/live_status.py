@@ -36,6 +36,7 @@ __all__ = [
     "StatusWriter",
     "break_line_of",
     "resume_status",
+    "show_progress",
     "show_worker_status",
     "showing_status",
     "suspend_status",
@@ -402,16 +403,32 @@ class LiveStatus:
         """True while pytest prints to the terminal."""
         self._lines: dict[str, str] = {}
         self._lines_lock = threading.Lock()
+        self._has_progress = False
 
     def on_start(self, wait: ActiveWait) -> None:
         """Handle the start of a wait."""
-        self.reporter().on_start(wait)
-        if self._signal is not None:
-            self._signal.install()
+        if not self._has_progress:
+            self.reporter().on_start(wait)
+        self.expect_signal()
 
     def on_end(self, wait: ActiveWait) -> None:
         """Handle the end of a wait."""
-        self.reporter().on_end(wait)
+        if not self._has_progress:
+            self.reporter().on_end(wait)
+
+    def show_progress(self, text: str) -> None:
+        """Draw the progress of the run in place of its waits, in tests and between them.
+
+        Args:
+            text: one line; empty for the end of the progress.
+        """
+        self._has_progress = bool(text)
+        reporter = self.reporter()
+        if text:
+            reporter.resume()
+            reporter.show(text)
+        else:
+            reporter.suspend()
 
     def reporter(self) -> StatusReporter:
         """Return the reporter, created on first use."""
@@ -450,6 +467,8 @@ class LiveStatus:
 
     def show_line(self, worker: str, line: str) -> None:
         """Show the status of a worker; called by the thread that receives it."""
+        if self._has_progress:
+            return
         with self._lines_lock:
             self._lines.pop(worker, None)
             if line:
@@ -468,7 +487,7 @@ class LiveStatus:
     def suspend(self) -> None:
         """Stop drawing: pytest prints."""
         self.quiet = True
-        if self._reporter is not None:
+        if self._reporter is not None and not self._has_progress:
             self._reporter.suspend()
 
     def resume(self) -> None:
@@ -529,6 +548,19 @@ def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
     """Show the status of a worker."""
     if _live_status_key in config.stash:
         config.stash[_live_status_key].show_line(worker, line)
+
+
+def show_progress(config: pytest.Config, text: str) -> bool:
+    """Draw the progress of the run, in place of its waits; an empty text ends it.
+
+    Returns:
+        whether there is a terminal to draw it on.
+    """
+    progress = config.stash.get(_live_status_key, None)
+    if progress is None or not progress.draws():
+        return False
+    progress.show_progress(text)
+    return True
 
 
 def write_line(config: pytest.Config, line: str) -> None:

@@ -159,14 +159,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del config.stash[_events_key]
         ACTIVE_WAITS.remove(events)
         ACTIVE_WAITS.step_listeners.remove(events.on_step)
-        if not hasattr(config, "workerinput"):
+        if not hasattr(config, "workerinput") or run_settings(config).explore is not None:
             shutil.rmtree(_journals_folder(config), ignore_errors=True)
 
 
 def is_recorded(config: pytest.Config, *, failed: bool) -> bool:
     """Return whether tests that failed, or passed, are recorded."""
-    recorded = run_settings(config).recorded
-    return recorded == "always" or (failed and recorded == "failed")
+    settings = run_settings(config)
+    # An explored test passes many times.
+    always = settings.recorded == "always" and settings.explore is None
+    return always or (failed and settings.recorded != "never")
 
 
 def record_cluster(config: pytest.Config, cluster: Cluster) -> None:
@@ -262,7 +264,9 @@ def record_test(
         recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
     history = config.stash.get(_history_key, None)
     if history is None:
-        path = _write(folder, recorded, lambda: _read_embedded(config, cluster, folder, recorded))
+        path = _write(
+            config, folder, recorded, lambda: _read_embedded(config, cluster, folder, recorded)
+        )
     else:
         left = time_left(item)
         limit = _READ_SECONDS if left is None else left * _TIME_PART
@@ -271,6 +275,7 @@ def record_test(
             folder.problem(f"recording: {problem}")
         recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
         path = _write(
+            config,
             folder,
             recorded,
             lambda: _read_watched(
@@ -317,9 +322,13 @@ def record_crashed_test(
     )
     if is_watched:
         return _write(
-            folder, recorded, lambda: _read_crashed(config, recorded, places[0], worker, folder)
+            config,
+            folder,
+            recorded,
+            lambda: _read_crashed(config, recorded, places[0], worker, folder),
         )
     return _write(
+        config,
         folder,
         recorded,
         lambda: _read_embedded(config, run_of(config).source.cluster(), folder, recorded),
@@ -327,7 +336,10 @@ def record_crashed_test(
 
 
 def _write(
-    folder: ArtifactFolder, recorded: RecordedTest, read: Callable[[], list[RawLine]]
+    config: pytest.Config,
+    folder: ArtifactFolder,
+    recorded: RecordedTest,
+    read: Callable[[], list[RawLine]],
 ) -> str:
     """Write a recording; return its path, empty without one."""
     from pytest_kwait.clock import SYSTEM_CLOCK
@@ -417,10 +429,13 @@ def _worker_folder(config: pytest.Config, worker: str) -> Path:
 
 
 def _journals_folder(config: pytest.Config) -> Path:
-    """Return the folder of the run's journals, the same in all of its processes."""
+    """Return the folder of the journals of the cluster of this process."""
     artifacts = run_settings(config).artifacts
     if artifacts is None:
         raise ValueError("recordings need a folder of artifacts")
     # Shards may share a run id and a folder, and have clusters of their own.
     shard = format_shard(config).replace("/", "-of-")
-    return artifacts.absolute() / "-".join(filter(None, ("history", run_of(config).id, shard)))
+    # While exploring, each worker has a cluster of its own.
+    run, explores = run_of(config), run_settings(config).explore is not None
+    parts = ("history", run.id, shard, run.worker if explores else "")
+    return artifacts.absolute() / "-".join(filter(None, parts))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
-__all__ = ["OutcomeRecorder", "record_playback"]
+__all__ = ["OutcomeRecorder", "record_playback", "resume_recording", "stop_recording"]
 
 _recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
 _outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
@@ -72,10 +72,19 @@ class OutcomeRecorder:
         if report.when in ("setup", "call"):
             self._open[key] = (outcome, text, seconds)
         else:
-            self._write(report.nodeid, worker, outcome, text, seconds)
+            explored = vars(report).get("kwait_explored")
+            self._write(report.nodeid, worker, outcome, text, seconds, explored)
         return (yield)
 
-    def _write(self, test: str, worker: str, outcome: str, text: str, seconds: float) -> None:
+    def _write(
+        self,
+        test: str,
+        worker: str,
+        outcome: str,
+        text: str,
+        seconds: float,
+        explored: dict[str, Any] | None = None,
+    ) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.failure.redaction import make_redactor
         from pytest_kwait.suite.report.records import JournalEntry, TestRecord, limit_failure_text
@@ -94,6 +103,7 @@ class OutcomeRecorder:
             worker=worker,
             text=limit_failure_text(text, make_redactor(())) if text else "",
             recording=relative_path(self._config, recording) if recording else "",
+            explored=explored,
         )
         self.journal.write(JournalEntry(test=record))
 
@@ -196,7 +206,7 @@ def pytest_sessionfinish(
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
         recorder.explain()
-        _stop_recording(config)
+        stop_recording(config)
         output = getattr(config, "workeroutput", None)
         if output is not None:
             output["kwait_report_lost"] = recorder.journal.lost
@@ -216,7 +226,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop recording, however the session ended."""
-    _stop_recording(config)
+    stop_recording(config)
+
+
+def resume_recording(config: pytest.Config) -> None:
+    """Record waits again, if there is a report."""
+    recorder = config.stash.get(_recorder_key, None)
+    if recorder is not None:
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        ACTIVE_WAITS.add(recorder)
 
 
 def record_playback(
@@ -306,7 +325,8 @@ def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
     locate_calls(config)
 
 
-def _stop_recording(config: pytest.Config) -> None:
+def stop_recording(config: pytest.Config) -> None:
+    """Record no waits; the outcomes of tests are still recorded."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS

@@ -39,6 +39,7 @@ __all__ = [
     "is_ending",
     "marker_names",
     "near_limit",
+    "record_ending",
     "register",
     "register_fixtures",
     "register_fixtures_on_use",
@@ -71,6 +72,7 @@ MODULES = (
     "pytest_kwait.plugin.cleanup",
     "pytest_kwait.plugin.readiness",
     "pytest_kwait.plugin.debugging",
+    "pytest_kwait.plugin.explore.loop",
 )
 """Modules registered once a setting, fixture, marker or wait is used, if the run needs them."""
 
@@ -258,7 +260,12 @@ def _raise_deferred_alarm(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Record the teardown of fixtures after an interrupt."""
-    session.config.stash[_is_ending_key] = True
+    record_ending(session.config)
+
+
+def record_ending(config: pytest.Config) -> None:
+    """Record that the last fixtures of this process are torn down next."""
+    config.stash[_is_ending_key] = True
 
 
 def is_ending(config: pytest.Config) -> bool:
@@ -436,7 +443,7 @@ def _is_needed(config: pytest.Config, module: str) -> bool:
         return os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput")
     if module == "junit":
         return bool(config.getoption("xmlpath", None))
-    if module not in ("shards", "artifacts", "recording", "report", "lock", "readiness"):
+    if module not in ("shards", "artifacts", "recording", "report", "lock", "readiness", "loop"):
         return True
     from pytest_kwait.plugin.settings import run_settings
 
@@ -451,8 +458,14 @@ def _is_needed(config: pytest.Config, module: str) -> bool:
         return settings.recorded != "never" or settings.record is not None
     if module == "report":
         return bool(settings.report) if handed is None else "kwait_report" in handed
+    if module == "loop":
+        # A given option may have to be refused.
+        names = ("explore", "seed", "explore_level", "perturbations")
+        return any(map(settings.given_source, names))
     if module == "lock":
+        # While exploring, each worker has a cluster of its own.
         is_alone = handed is None and config.getoption("dist", "no") == "no"
+        is_alone = is_alone or settings.explore is not None
         return not (settings.is_alone and is_alone)
     return not settings.is_alone
 

@@ -164,6 +164,9 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
     for name in ("artifacts", "kubeconfig", "assets", "cluster_config"):
         if values.get(name):
             values[name] = folder / Path(values[name]).expanduser()
+    if str(values.get("perturbations") or "").startswith("@"):
+        file = Path(values["perturbations"][1:].strip()).expanduser()
+        values["perturbations"] = f"@{folder / file}"
     if values.get("report"):
         several = values["report"]
         files = several if isinstance(several, list) else several.split(",")

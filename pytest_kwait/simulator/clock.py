@@ -15,6 +15,8 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.exploration.exploration import Exploration
+
 __all__ = ["FAST", "REAL", "SimClock", "Timer"]
 
 T = TypeVar("T")
@@ -58,6 +60,8 @@ class SimClock:
         self.scale = scale
         self.may_suspend: Callable[[], bool] = _never
         """Returns whether calls may be suspended while a webhook answers."""
+        self.exploration: Exploration | None = None
+        """What perturbs the cluster; None for nothing."""
         self._shared: dict[type, object] = {}
         self._clock = clock
         self._stamped = (-1, "")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.exploration.events import ExploredEvents
 
 __all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
 
@@ -75,6 +76,43 @@ class _Similar:
     at: float = 0.0
 
 
+class _OutgoingEvents:
+    """The events of a recorder on their way to the API; an exploration makes them late.
+
+    Args:
+        api: the cluster.
+        component: the component that records them.
+    """
+
+    def __init__(self, api: Cluster, component: str) -> None:
+        self._clock = api.clock
+        self._component = component
+        self._explored: ExploredEvents | None = None
+
+    def send(self, obj: Obj, reason: str, write: Callable[[str], object]) -> None:
+        """Write an event, now or later.
+
+        Args:
+            obj: the object of the event.
+            reason: its reason.
+            write: writes it, given the event by which an exploration decides, or nothing.
+        """
+        exploration, explored = self._clock.exploration, self._explored
+        is_late = explored is not None and explored.is_late
+        if exploration is not None and not is_late:
+            if explored is None or explored.exploration is not exploration:
+                # Not at import: few clusters explore.
+                from pytest_kwait.simulator.exploration.events import ExploredEvents
+
+                explored = self._explored = ExploredEvents(exploration, self._component)
+        elif not is_late:
+            explored = None
+        if explored is None:
+            write("")
+        else:
+            explored.record(obj, reason, write)
+
+
 class EventRecorder:
     """Events of one component (`core/v1` style: count, first and last time).
 
@@ -96,6 +134,7 @@ class EventRecorder:
         self._written: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._spam: OrderedDict[str, _Bucket] = OrderedDict()
+        self._outgoing = _OutgoingEvents(api, component)
 
     def event(
         self,
@@ -117,15 +156,16 @@ class EventRecorder:
             message: the message.
             field_path: the part of `obj`, for example `spec.containers{c}`.
         """
-        uid = uid_of(obj)
-        similar_key = (uid, field_path or "", severity, reason)
-        message, key = self._combined(similar_key, message)
-        if not self._allowed(uid):
-            return
-        written = self._written.get(key)
-        if written is not None and self._count(key, written, message):
-            return
-        self._create(key, obj, kind, severity, reason, message, field_path)
+        stamp = self._api.clock.stamp()
+        similar_key = (uid_of(obj), field_path or "", severity, reason)
+
+        def write(explored: str) -> None:
+            text, key = self._combined(similar_key, message)
+            if not self._allowed(similar_key[0]) or self._repeats(key, text, stamp, explored):
+                return
+            self._create(key, obj, kind, severity, reason, text, field_path, stamp)
+
+        self._outgoing.send(obj, reason, write)
 
     def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
         now = self._api.clock.time()
@@ -149,12 +189,34 @@ class EventRecorder:
         bucket.tokens -= 1
         return True
 
-    def _count(self, key: tuple[str, ...], written: tuple[str, str], message: str) -> bool:
+    def _repeats(self, key: tuple[str, ...], message: str, stamp: str, explored: str) -> bool:
+        """Count the repetition of an event; returns whether it was one.
+
+        Args:
+            key: what repetitions have in common.
+            message: the latest message.
+            stamp: the time of the repetition.
+            explored: the event by which an exploration decides; empty without one.
+        """
+        written = self._written.get(key)
+        if written is None:
+            return False
+        exploration = self._api.clock.exploration
+        if exploration is not None and explored:
+            if exploration.decide("event-drop", explored) is not None:
+                return True
+            if exploration.decide("event-recount", explored) is not None:
+                return False
+        return self._count(key, written, message, stamp)
+
+    def _count(
+        self, key: tuple[str, ...], written: tuple[str, str], message: str, stamp: str
+    ) -> bool:
         namespace, name = written
 
         def count(event: Obj) -> None:
             event["count"] = event.get("count", 1) + 1
-            event["lastTimestamp"] = self._api.clock.stamp()
+            event["lastTimestamp"] = stamp
             event["message"] = message
 
         try:
@@ -175,8 +237,8 @@ class EventRecorder:
         reason: str,
         message: str,
         field_path: str | None,
+        now: str,
     ) -> None:
-        now = self._api.clock.stamp()
         event = _make_event(
             obj, *kind, field_path, reason=reason, message=message, source=self._source,
             firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
@@ -195,19 +257,32 @@ class SchedulingRecorder:
         self._api = api
         self._component = component
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
+        self._outgoing = _OutgoingEvents(api, component)
 
     def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
         """Record an event about `pod`; a repeated event about the same version is counted."""
+        stamp = self._api.clock.micro_stamp()
+        self._outgoing.send(
+            pod, reason, lambda _: self._write(pod, severity, reason, action, message, stamp)
+        )
+
+    def _write(
+        self, pod: Obj, severity: str, reason: str, action: str, message: str, stamp: str
+    ) -> None:
         metadata = pod["metadata"]
         key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
         now = self._api.clock.time()
         written = self._written.get(key)
-        if written is not None and now - written[2] < _SERIES_WINDOW and self._count(written):
+        if (
+            written is not None
+            and now - written[2] < _SERIES_WINDOW
+            and self._count(written, stamp)
+        ):
             self._written[key] = (written[0], written[1], now)
             return
         event = _make_event(
             pod, "v1", "Pod", None, reason=reason, message=message, source={}, type=severity,
-            eventTime=self._api.clock.micro_stamp(), action=action,
+            eventTime=stamp, action=action,
             reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
             firstTimestamp=None, lastTimestamp=None,
         )  # fmt: skip
@@ -216,9 +291,7 @@ class SchedulingRecorder:
             self._written[key] = (*created, now)
             _forget_oldest(self._written, _REMEMBERED)
 
-    def _count(self, written: tuple[str, str, float]) -> bool:
-        stamp = self._api.clock.micro_stamp()
-
+    def _count(self, written: tuple[str, str, float], stamp: str) -> bool:
         def count(event: Obj) -> None:
             series = event.get("series") or {"count": 1}
             event["series"] = {"count": series["count"] + 1, "lastObservedTime": stamp}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLIENT_HEADER",
+    "TOO_MANY_REQUESTS",
     "ActiveFault",
     "ActiveFaults",
     "FaultScope",
@@ -33,9 +34,10 @@ CLIENT_HEADER = "Kwait-Client"
 """The header with a client's name, for faults that apply to that client alone."""
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_TOO_MANY_REQUESTS = (
+TOO_MANY_REQUESTS = (
     "The apiserver is currently processing too many requests. Please try again later."
 )
+"""The message of a 429. Source: pkg/server/filters/maxinflight.go, `tooManyRequests`."""
 
 
 class FaultableRequest(Protocol):
@@ -172,7 +174,7 @@ class RequestFault:
         if self.status == 429:
             headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
             details = {"retryAfterSeconds": self.retry_after} if self.retry_after else {}
-            raise StatusError(429, "TooManyRequests", _TOO_MANY_REQUESTS, details, headers)
+            raise StatusError(429, "TooManyRequests", TOO_MANY_REQUESTS, details, headers)
         if self.status:
             raise internal_error("etcdserver: request timed out")
 

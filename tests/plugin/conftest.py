@@ -28,7 +28,7 @@ import pytest_kwait.suite.namespaces.namespaces  # noqa: F401 - as above
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FAKE_CLUSTER = """
+FAKE_CLUSTER = """
 import os
 import sys
 from pathlib import Path
@@ -76,7 +76,7 @@ def fake_cluster(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> 
     """
     log = pytester.path / "requests.log"
     monkeypatch.setenv("FAKE_LOG", str(log))
-    pytester.makeconftest(_FAKE_CLUSTER)
+    pytester.makeconftest(FAKE_CLUSTER)
     pytester.makeini(_INI)
 
     def written() -> str:

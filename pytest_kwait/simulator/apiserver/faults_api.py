@@ -9,6 +9,9 @@
     DELETE /kwait/v1/faults/ID    end it
     POST   /kwait/v1/history      record into journals in a folder from now on; if they are
                                   recorded already, write them up to now
+    PUT    /kwait/v1/exploration  perturb from now on, under a seed and a level
+    GET    /kwait/v1/exploration  the exploration that runs, and its decisions
+    DELETE /kwait/v1/exploration  end it; what is held back is released, the answer is that of GET
 
 Authorization is that of every non-resource path: administrators only, by default.
 """
@@ -295,6 +298,8 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
             return json_only_response(request, {"missing": missing})
         case ["history"]:
             return await _record_history(api, request)
+        case ["exploration"]:
+            return await _serve_exploration(api, request)
         case ["faults"]:
             if request.method == "GET":
                 records = api.faults.records.values()
@@ -341,6 +346,44 @@ async def _record_history(api: Cluster, request: ApiRequest) -> web.Response:
     journals = record_history(api, Path(folder))
     version = api.kinds.version.get("gitVersion", "")
     return json_only_response(request, {"version": version, "trouble": journals.trouble})
+
+
+async def _serve_exploration(api: Cluster, request: ApiRequest) -> web.Response:
+    if request.method == "PUT":
+        return await _start_exploration(api, request)
+    exploration = api.clock.exploration
+    if request.method not in ("GET", "DELETE"):
+        raise method_not_allowed()
+    if exploration is None:
+        raise StatusError(404, "NotFound", "no exploration runs: PUT starts one")
+    if request.method == "DELETE":
+        exploration.end()
+        api.clock.exploration = None
+    return json_only_response(request, exploration.report())
+
+
+async def _start_exploration(api: Cluster, request: ApiRequest) -> web.Response:
+    body = await _read_fields(request, "an exploration")
+    unknown = body.keys() - {"seed", "level", "only"}
+    if unknown:
+        raise bad_request(f"{min(unknown)}: unknown field: an exploration has level, only, seed")
+    seed, level, only = body.get("seed"), body.get("level"), body.get("only")
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise bad_request(f"seed: {seed!r} is invalid: use an integer")
+    is_list = isinstance(only, list) and all(isinstance(each, str) for each in only)
+    if only is not None and not is_list:
+        raise bad_request(f"only: {only!r} is invalid: use a list of strings or null")
+    # Not at import: few clusters explore.
+    from pytest_kwait.simulator.exploration.exploration import Exploration, InvalidExploration
+
+    try:
+        exploration = Exploration(api.clock, seed, level, only)
+    except InvalidExploration as error:
+        raise bad_request(str(error)) from None
+    if api.clock.exploration is not None:
+        api.clock.exploration.end()
+    api.clock.exploration = exploration
+    return json_only_response(request, {})
 
 
 async def _read_fields(request: ApiRequest, what: str) -> Obj:

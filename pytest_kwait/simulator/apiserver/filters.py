@@ -26,8 +26,17 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["ADMINS", "AuthFilters", "StaticTokens", "check_read_only", "check_timeout"]
+__all__ = [
+    "ADMINS",
+    "AuthFilters",
+    "StaticTokens",
+    "check_read_only",
+    "check_timeout",
+    "explore_request",
+    "explore_update",
+]
 
 ADMINS = MASTERS
 
@@ -264,3 +273,35 @@ def check_timeout(request: ApiRequest) -> None:
         parse_duration(text)
     except ValueError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
+
+
+def explore_request(api: Cluster, request: ApiRequest, target: RequestInfo) -> None:
+    """Refuse a request, if an exploration decides so.
+
+    Raises:
+        StatusError: 429 or 503 with Retry-After.
+    """
+    if api.clock.exploration is not None:
+        # Not at import: few clusters explore.
+        from pytest_kwait.simulator.exploration.requests import refuse_request
+
+        refuse_request(api.clock.exploration, request, target, target.subresource)
+
+
+async def explore_update(
+    api: Cluster, kind: Kind, request: ApiRequest, target: RequestInfo, version: object
+) -> None:
+    """Hold an update until another write of its object, if an exploration decides so.
+
+    Args:
+        api: the cluster.
+        kind: the kind of the object.
+        request: the update, of which nothing is done yet.
+        target: the object.
+        version: the resourceVersion in the update, if any.
+    """
+    if api.clock.exploration is not None and isinstance(version, str) and version:
+        # Not at import: few clusters explore.
+        from pytest_kwait.simulator.exploration.requests import hold_update
+
+        await hold_update(api.clock.exploration, api.store, kind.bucket, request, target, version)

@@ -32,7 +32,7 @@ from aiohttp.http_exceptions import LineTooLong
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed
 from pytest_kwait.simulator.apiserver.discovery import list_groups, serve_discovery
-from pytest_kwait.simulator.apiserver.filters import AuthFilters, check_read_only
+from pytest_kwait.simulator.apiserver.filters import AuthFilters, check_read_only, explore_request
 from pytest_kwait.simulator.apiserver.handlers.resources import ResourceHandler
 from pytest_kwait.simulator.apiserver.openapi import serve_openapi
 from pytest_kwait.simulator.apiserver.request import SPECIAL_VERBS, ApiRequest, parse_request_info
@@ -633,6 +633,8 @@ class ApiServer:
         if target is not None:
             if self._api.faults.requests:
                 await self._api.faults.apply_to_request(request, target)
+            if self._api.clock.exploration is not None:
+                explore_request(self._api, request, target)
             answer = await self._resources.handle(request, target)
         elif request.path.startswith(_FAULTS_PREFIX):
             # Few suites inject faults.

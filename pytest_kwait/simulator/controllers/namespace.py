@@ -115,49 +115,64 @@ class NamespaceDefaults:
 
     Upstream does so a moment after the namespace was created, and refuses pods until then. Here
     they exist before the namespace is visible, so that pods can be created at once. Refused writes
-    (by a webhook, for example) are retried, and pods are refused until then here too.
+    (by a webhook, for example) are retried, and pods are refused until then here too. Under an
+    exploration they come after the namespace, as upstream.
+
+    Source: pkg/controller/serviceaccount/serviceaccounts_controller.go,
+    pkg/controller/certificates/rootcacertpublisher/publisher.go.
     """
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._fill, "namespace-contents")
+        # These are two controllers upstream: neither waits for the other.
+        self._accounts: Workqueue[str] = Workqueue(
+            api.clock, self._create_account, "namespace-accounts"
+        )
+        self._certificates: Workqueue[str] = Workqueue(
+            api.clock, self._publish_certificates, "namespace-certificates"
+        )
         api.subscribe("namespaces", self._namespace_changed)
-        api.subscribe("serviceaccounts", self._content_changed)
-        api.subscribe("configmaps", self._content_changed)
+        api.subscribe("serviceaccounts", self._account_changed)
+        api.subscribe("configmaps", self._config_map_changed)
 
     def _namespace_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED":
             return
-        if self._api.clock.may_suspend():
-            # Changes stay invisible while the subscribers of this one wait for webhooks.
-            self._queue.add(name_of(new))
-            return
-        try:
-            self._fill(name_of(new))
-        except StatusError:
-            self._queue.add(name_of(new))
-
-    def _content_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        if (change == "DELETED" and name_of(new) == "default") or (
-            change != "ADDED" and name_of(new) == _ROOT_CA
+        for queue, create in (
+            (self._accounts, self._create_account),
+            (self._certificates, self._publish_certificates),
         ):
-            self._queue.add(namespace_of(new))
+            # Changes stay invisible while the subscribers of this one wait for webhooks.
+            if self._api.clock.may_suspend() or self._api.clock.exploration is not None:
+                queue.add(name_of(new))
+                continue
+            try:
+                create(name_of(new))
+            except StatusError:
+                queue.add(name_of(new))
 
-    def _fill(self, namespace: str) -> None:
+    def _account_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED" and name_of(new) == "default":
+            self._accounts.add(namespace_of(new))
+
+    def _config_map_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "ADDED" and name_of(new) == _ROOT_CA:
+            self._certificates.add(namespace_of(new))
+
+    def _is_active(self, namespace: str) -> bool:
         found = self._api.find("namespaces", namespace)
-        if found is None or is_being_deleted(found):
-            return
-        # These are two controllers upstream: neither waits for the other.
-        try:
-            self._account(namespace)
-        finally:
-            self._certificates(namespace)
+        return found is not None and not is_being_deleted(found)
 
-    def _account(self, namespace: str) -> None:
-        if self._api.find("serviceaccounts", "default", namespace) is None:
+    def _create_account(self, namespace: str) -> None:
+        if (
+            self._is_active(namespace)
+            and self._api.find("serviceaccounts", "default", namespace) is None
+        ):
             self._create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
 
-    def _certificates(self, namespace: str) -> None:
+    def _publish_certificates(self, namespace: str) -> None:
+        if not self._is_active(namespace):
+            return
         data = {"ca.crt": self._api.root_ca}
         present = self._api.find("configmaps", _ROOT_CA, namespace)
         if present is None:

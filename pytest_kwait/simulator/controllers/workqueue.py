@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.exploration.exploration import Exploration
+    from pytest_kwait.simulator.exploration.queues import ExploredQueue
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay", "key_of", "split_key"]
@@ -79,15 +81,40 @@ class Workqueue(Generic[Key]):
         self._scheduled = False
         self._timed: set[Key] = set()
         """Delayed keys that wait for a moment of the wall clock."""
+        self._explored: ExploredQueue[Key] | None = None
         clock.listen_to_jumps(self._on_jump)
 
     def __len__(self) -> int:
         """Return the number of due and delayed keys, without suspended ones."""
-        return len(self._ready) + len(self._waiting)
+        late = 0 if self._explored is None else len(self._explored)
+        return len(self._ready) + len(self._waiting) + late
 
     def add(self, key: Key) -> None:
         """Handle `key` in one of the next turns."""
+        exploration = self._clock.exploration
+        if exploration is not None and key not in self._ready:
+            self._explore(exploration).add(key)
+            return
         self._ready[key] = None
+        self._schedule()
+
+    def _explore(self, exploration: Exploration) -> ExploredQueue[Key]:
+        """Return what the exploration holds back of this queue."""
+        found = self._explored
+        if found is None or found.exploration is not exploration:
+            # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.queues import ExploredQueue
+
+            found = self._explored = ExploredQueue(
+                exploration, self._name, self._add_explored, self._schedule
+            )
+        return found
+
+    def _add_explored(self, key: Key, is_first: bool) -> None:
+        if is_first:
+            self._ready = {key: None, **self._ready}
+        else:
+            self._ready[key] = None
         self._schedule()
 
     def add_after(self, key: Key, seconds: float, *, scaled: bool = True) -> None:
@@ -127,6 +154,8 @@ class Workqueue(Generic[Key]):
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting.cancel()
+        if self._explored is not None:
+            self._explored.forget(key)
 
     def _due(self, key: Key) -> None:
         del self._waiting[key]
@@ -149,6 +178,8 @@ class Workqueue(Generic[Key]):
 
     def _process_next(self) -> None:
         self._scheduled = False
+        if self._explored is not None and self._explored.is_paused:
+            return  # the end of the pause resumes it
         until = self._clock.monotonic() + _TIME_SLICE
         # Keys added meanwhile are handled in the next turn, so that a busy key does not starve the
         # others.

@@ -279,9 +279,18 @@ class Kubelet:
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
+        exploration, late = self.clock.exploration, None
+        if exploration is not None:
+            late = exploration.decide("heartbeat-delay", exploration.event(f"renew {self.name}"))
+        if exploration is None or late is None:
+            self._renew_if_connected()
+        else:
+            exploration.hold(late, self._renew_if_connected)
+        self.clock.call_later(_RENEW_SECONDS, self._renew)
+
+    def _renew_if_connected(self) -> None:
         if not self.node_faults.is_partitioned:
             self.renew_lease()
-        self.clock.call_later(_RENEW_SECONDS, self._renew)
 
     def renew_lease(self) -> None:
         """Renew the lease, or create it again."""

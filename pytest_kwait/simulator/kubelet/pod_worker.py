@@ -23,7 +23,11 @@ from pytest_kwait.simulator.kubelet.runtime_manager import (
     terminate_containers,
 )
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
-from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
+from pytest_kwait.simulator.kubelet.status import (
+    OWN_CONDITIONS,
+    TERMINAL_PHASES,
+    PodStatusGenerator,
+)
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
@@ -88,6 +93,7 @@ class PodWorker:
         self._finished = False
         self._removed = False
         self._must_publish = False
+        self._held_write: Held | None = None
 
     # -- scheduling of syncs
 
@@ -137,7 +143,7 @@ class PodWorker:
         self._is_dirty = True
         if self._task is None and not self._is_scheduled and not self._removed:
             self._is_scheduled = True
-            self.node.clock.call_later(0, self._begin)
+            self._schedule_begin()
         elif (
             self._task is not None
             and self.deleted
@@ -147,6 +153,16 @@ class PodWorker:
             # A deletion interrupts an image pull.
             self._is_scheduled = True
             self.node.clock.call_later(0, self._interrupt)
+
+    def _schedule_begin(self) -> None:
+        exploration = self.node.clock.exploration
+        if exploration is not None:
+            # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.kubelets import hold_sync
+
+            if hold_sync(exploration, self.pod, self._begin):
+                return
+        self.node.clock.call_later(0, self._begin)
 
     def sync_in(self, seconds: float | None) -> None:
         """Replace the planned sync by one in real `seconds`; None: by none."""
@@ -243,6 +259,14 @@ class PodWorker:
                 self.record_event(WARNING, "FailedCreatePodSandBox", message)
                 self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
                 return
+            exploration = self.node.clock.exploration
+            if exploration is not None:
+                # Not at import: few clusters explore.
+                from pytest_kwait.simulator.exploration.kubelets import delay_step
+
+                yield from delay_step(
+                    exploration, "sandbox-delay", "sandbox", self.pod, self.resume_waiting
+                )
             if self.runtime_manager.programs.is_needed():
                 self.pod_ip = self.pod_ip or self.node.assign_address(self.pod)
                 failure = yield from self.runtime_manager.programs.run_sandbox()
@@ -333,6 +357,7 @@ class PodWorker:
 
     def _remove(self) -> None:
         """Delete the object; a finalizer may keep it."""
+        self._write_held()
         if self.node.is_partitioned:
             return
         try:
@@ -394,6 +419,33 @@ class PodWorker:
             return
         self._must_publish = False
         self._status.written = status
+        exploration = self.node.clock.exploration
+        if exploration is not None and self._held_write is None:
+            # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.kubelets import hold_status
+
+            self._held_write = hold_status(exploration, self.pod, self._write_held)
+        if self._held_write is None:
+            self._write_now(status)
+
+    def _write_held(self) -> None:
+        """Write the latest status, which was held back, if any was."""
+        if self._held_write is None:
+            return
+        from pytest_kwait.simulator.exploration.kubelets import merge_conditions
+
+        self._held_write.cancel()
+        self._held_write = None
+        if self._removed or self.node.is_partitioned:
+            return
+        late, present = self._status.written, self.pod.get("status") or {}
+        conditions = merge_conditions(
+            late.get("conditions") or (), present.get("conditions") or (), OWN_CONDITIONS
+        )
+        self._status.written = {**late, "conditions": conditions}
+        self._write_now(self._status.written)
+
+    def _write_now(self, status: Obj) -> None:
         try:
             # The pod in the API may be newer; the kubelet still owns its status.
             metadata = {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KUBELET_CONDITIONS",
+    "OWN_CONDITIONS",
     "TERMINAL_PHASES",
     "PodStatusGenerator",
     "compute_conditions",
@@ -43,6 +44,8 @@ KUBELET_CONDITIONS = (
     "PodScheduled",
     "AllContainersRestarting",
 )
+OWN_CONDITIONS = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
+"""The types of conditions that only the kubelet writes."""
 
 
 def _get_terminated(state: Obj | None) -> Obj | None:
@@ -236,8 +239,7 @@ def compute_conditions(
         restarting: whether all containers restart.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
-    own = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
-    others = [one for one in last if one["type"] not in own]
+    others = [one for one in last if one["type"] not in OWN_CONDITIONS]
     containers = _check_containers_ready(pod, statuses, phase)
     values = {
         "PodReadyToStartContainers": ("True" if sandbox else "False", "", ""),

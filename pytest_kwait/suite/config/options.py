@@ -443,6 +443,43 @@ _RUNS = (
         "one is never",
     ),
 )
+_EXPLORING = (
+    SettingDefinition(
+        "explore",
+        "effort",
+        None,
+        "{N,DURATION}",
+        "run each test N times, or as often as DURATION allows, and perturb the cluster",
+        "for example 200 or 10m; on the embedded cluster alone, of which each worker has one",
+    ),
+    # In an ini file or the environment: every run explores the same.
+    SettingDefinition(
+        "seed",
+        "seed",
+        None,
+        "S",
+        "seed of the perturbations (a new one for each run)",
+        "with `--kwait-explore 1` that of the run itself, else those of the runs are derived "
+        "from it; as environment or ini every run explores the same",
+    ),
+    SettingDefinition(
+        "explore_level",
+        ("gentle", "usual", "harsh"),
+        "usual",
+        "{gentle,usual,harsh}",
+        "how often and how much the cluster is perturbed",
+    ),
+    # In an ini file or the environment: a job that explores one kind of perturbation.
+    SettingDefinition(
+        "perturbations",
+        "perturbations",
+        None,
+        "LIST",
+        "only these perturbations, NAME or NAME@EVENT,... or @FILE (all of the level)",
+        "a file has one a line, and is given with =; as environment or ini every run explores "
+        "these alone",
+    ),
+)
 _GROUPS = {
     "cluster": _CLUSTER,
     "embedded cluster": _EMBEDDED,
@@ -450,6 +487,7 @@ _GROUPS = {
     "waits": _WAITS,
     "namespaces and cleanup": _NAMESPACES,
     "runs and reports": _RUNS,
+    "exploring": _EXPLORING,
 }
 
 SETTING_DEFINITIONS: Mapping[str, SettingDefinition] = {

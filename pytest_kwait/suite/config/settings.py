@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import Timeouts
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "read_choice",
     "read_dns_label",
     "read_duration",
+    "read_effort",
     "read_egress",
     "read_heartbeat",
     "read_images",
@@ -51,11 +53,13 @@ __all__ = [
     "read_names",
     "read_path",
     "read_patterns",
+    "read_perturbations",
     "read_pod_security",
     "read_positive_duration",
     "read_positive_int",
     "read_reports",
     "read_scale",
+    "read_seed",
     "read_shard",
     "read_taints",
     "read_text",
@@ -381,6 +385,26 @@ class Settings:
         if self.artifacts is None:
             return "never"
         return self.record or ("failed" if self.is_embedded else "never")
+
+    @property
+    def explore(self) -> Effort | None:
+        """How much is explored; None for a run that explores nothing."""
+        return cast("Effort | None", self.setting("explore").value)
+
+    @property
+    def seed(self) -> int | None:
+        """The given seed; None for a new one."""
+        return cast("int | None", self.setting("seed").value)
+
+    @property
+    def explore_level(self) -> Literal["gentle", "usual", "harsh"]:
+        """How often and how much the cluster is perturbed."""
+        return cast('Literal["gentle", "usual", "harsh"]', self.setting("explore_level").value)
+
+    @property
+    def perturbations(self) -> tuple[str, ...] | None:
+        """The only perturbations; None for all of the level."""
+        return cast("tuple[str, ...] | None", self.setting("perturbations").value)
 
     @property
     def heartbeat(self) -> float:
@@ -724,6 +748,27 @@ def read_shard(value: Any, what: str, source: str | None) -> Any:
     from pytest_kwait.suite.shards.split import parse_shard
 
     return parse_shard(value, what, source)
+
+
+def read_effort(value: Any, what: str, source: str | None) -> Any:
+    """Parse how much is explored."""
+    from pytest_kwait.suite.explore.plan import parse_effort
+
+    return parse_effort(value, what, source)
+
+
+def read_seed(value: Any, what: str, source: str | None) -> int:
+    """Parse the seed of an exploration."""
+    from pytest_kwait.suite.explore.plan import parse_seed
+
+    return parse_seed(value, what, source)
+
+
+def read_perturbations(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Parse the perturbations of an exploration."""
+    from pytest_kwait.suite.explore.plan import parse_perturbations
+
+    return parse_perturbations(value, what, source)
 
 
 def read_pod_security(value: Any, what: str, source: str | None) -> Any:

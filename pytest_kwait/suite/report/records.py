@@ -219,6 +219,9 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         text: pytest's failure text.
         recording: the file of its recording, relative to where pytest was started; empty for none.
         playback: what the page plays of its recording; None without one.
+        explored: of an explored test its number of `runs`, how many `passed`, and its `failures`,
+            each with its `headline`, number of `runs`, `seed`, `perturbations` and `command`; None
+            for other tests.
     """
 
     __test__ = False
@@ -234,6 +237,7 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     text: str = ""
     recording: str = ""
     playback: Playback | None = None
+    explored: dict[str, Any] | None = None
 
 
 class RunRecord(msgspec.Struct, omit_defaults=True):

@@ -6,6 +6,7 @@ pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
@@ -66,6 +67,12 @@ class WebhookInvocation:
         request = build_admission_request(hook.kind, attributes)
         config = hook.webhook["clientConfig"]
         self._call = build_call(api, config, self._version, request, hook.seconds)
+        if api.clock.exploration is not None:
+            # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.requests import find_webhook_delay
+
+            delay = find_webhook_delay(api.clock.exploration, hook.name, hook.seconds)
+            self._call = replace(self._call, delay=delay)
 
     @staticmethod
     def call_all(invocations: Sequence[WebhookInvocation]) -> None:

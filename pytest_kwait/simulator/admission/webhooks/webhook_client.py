@@ -25,7 +25,7 @@ from pytest_kwait.simulator.objects import new_uid
 from pytest_kwait.simulator.suspendable import await_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     import aiohttp
 
@@ -79,6 +79,7 @@ class WebhookCall:
         failure: the error of an impossible call.
         review: the other fields of the review.
         service_of: the cluster, if the host is that of a service of it.
+        delay: waits before the call, as an exploration decides; part of the timeout.
     """
 
     url: str
@@ -90,6 +91,7 @@ class WebhookCall:
     failure: str = ""
     review: Obj = field(default_factory=dict)
     service_of: Cluster | None = None
+    delay: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,8 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
     uid = new_uid()
     if call.failure:
         return WebhookReply(uid, failure=call.failure)
+    if call.delay is not None:
+        await call.delay()
     import aiohttp
 
     review = {**call.review, "request": {"uid": uid, **call.request}}

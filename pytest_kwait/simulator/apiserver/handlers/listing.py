@@ -26,6 +26,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
+    expired,
     invalid,
     too_large_resource_version,
 )
@@ -339,6 +340,8 @@ async def _build_page(
     if start and requested > 0:
         revision = requested
         try:
+            if _explores_expiry(api, kind, revision):
+                raise expired(_COMPACTED_TEXT)
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
             rest = {"continue": encode_continue_token(-1, start.rstrip("\0"))}
@@ -358,6 +361,18 @@ async def _build_page(
     seen = await entries_to_requested_version(kind, entries) if options.is_selective else entries
     page = _take_page(seen, options, revision, prefix, limit)
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
+
+
+def _explores_expiry(api: Cluster, kind: Kind, revision: int) -> bool:
+    """Return whether an exploration has the history of a continue token compacted."""
+    exploration = api.clock.exploration
+    if exploration is None or revision >= api.store.revision:
+        return False
+    subject = f"list {kind.plural}"
+    if exploration.decide_refusal("list-expired", exploration.event(subject), subject):
+        return True
+    exploration.accept(subject)
+    return False
 
 
 def _take_page(

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.api_errors import (
     invalid,
     unsupported_media_type,
 )
+from pytest_kwait.simulator.apiserver.filters import explore_update
 from pytest_kwait.simulator.apiserver.request_bodies import (
     check_object_type,
     find_repeated_fields,
@@ -142,6 +143,11 @@ async def patch_object(
         )
         status = 201 if created else 200
         return object_response(request, kind, await to_requested_version(kind, stored), status)
+    if api.clock.exploration is not None and media != JSON_PATCH:
+        # Not at import: few clusters explore.
+        from pytest_kwait.simulator.exploration.requests import find_patch_version
+
+        await explore_update(api, kind, request, target, find_patch_version(data))
     stored = await run_write(
         api, lambda: _patch(api, kind, target, media, data, caller), retry=True
     )

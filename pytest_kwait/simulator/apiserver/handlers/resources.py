@@ -28,7 +28,7 @@ from pytest_kwait.simulator.api_errors import (
     resource_not_found,
     verb_not_supported,
 )
-from pytest_kwait.simulator.apiserver.filters import check_timeout
+from pytest_kwait.simulator.apiserver.filters import check_timeout, explore_update
 from pytest_kwait.simulator.apiserver.handlers.listing import (
     find_page,
     parse_revision,
@@ -418,6 +418,8 @@ class ResourceHandler:
         caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
+        version = obj["metadata"].get("resourceVersion")
+        await explore_update(self._api, kind, request, target, version)
         key = key_of(target.name, target.namespace or "")
         strategy = self._api.strategy(kind)
         if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.exploration.exploration import Exploration
+    from pytest_kwait.simulator.exploration.watches import ExploredWatch
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, VersionWebhook
     from pytest_kwait.simulator.store import Change
@@ -277,15 +279,14 @@ class WatchStream:
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
         self._done = asyncio.Event()
         self._buffer: StreamBuffer
+        self._explored: ExploredWatch | None = None
         self._unsubscribe: Callable[[], None] = _no_op
         self._loop = asyncio.get_running_loop()
 
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and subscribe to changes."""
         self._buffer = buffer
-        if self._expired is not None:
-            buffer.send(error_event(self._expired))
-            self._done.set()
+        if self._has_expired():
             return
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
@@ -304,6 +305,8 @@ class WatchStream:
     def end(self) -> None:
         """Unsubscribe and end `run`."""
         self._unsubscribe()
+        if self._explored is not None:
+            self._explored.close()
         self._done.set()
 
     def cut(self) -> None:
@@ -325,18 +328,70 @@ class WatchStream:
             except TimeoutError:
                 if self._buffer.closed:
                     return
-                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK_LEAD and self._current:
+                if (
+                    self._options.bookmarks
+                    and left > 2 * _LAST_BOOKMARK_LEAD
+                    and self._current
+                    and not self._skips_bookmark()
+                ):
                     self._buffer.send(self._bookmark(self._api.store.revision))
 
     @property
     def _current(self) -> bool:
         """Return whether all changes have been sent."""
-        return True
+        return self._explored is None or not self._explored.is_late
 
     def stop(self) -> bool:
         """Unsubscribe; return whether the connection can be reused."""
         self._unsubscribe()
+        if self._explored is not None:
+            self._explored.close()
         return self._buffer.finish()
+
+    def _has_expired(self) -> bool:
+        """Return whether a fault or an exploration ends the watch at its start, with an error."""
+        exploration = self._api.clock.exploration
+        if exploration is not None and self._expired is None:
+            revision = 0 if self._options.initial_events else self._revision
+            explored = self._explore(exploration)
+            self._expired = explored.find_expiry(revision, self._api.store.revision)
+        if self._expired is None:
+            return False
+        self._buffer.send(error_event(self._expired))
+        self._done.set()
+        return True
+
+    def _explore(self, exploration: Exploration) -> ExploredWatch:
+        """Return what the exploration does to this watch."""
+        explored = self._explored
+        # The events of an earlier exploration are sent before later ones.
+        if explored is None or (explored.exploration is not exploration and not explored.is_late):
+            # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
+
+            namespace, client, resource = self.place
+            bookmark = self._bookmark if self._options.bookmarks else None
+            actions = WatchActions(self._buffer.send, bookmark, self.end, self.cut)
+            explored = ExploredWatch(exploration, resource, namespace, client, actions)
+            self._explored = explored
+        return explored
+
+    def _skips_bookmark(self) -> bool:
+        exploration = self._api.clock.exploration
+        return exploration is not None and self._explore(exploration).skips_bookmark()
+
+    def _send(self, change: Change) -> None:
+        """Send the event of a change, if the watch selects it."""
+        chunk = self._change_chunk(change)
+        if not chunk:
+            return
+        exploration, explored = self._api.clock.exploration, self._explored
+        if exploration is not None:
+            explored = self._explore(exploration)
+        elif explored is None or not explored.is_late:
+            self._buffer.send(chunk)
+            return
+        explored.send(chunk, change.type, change.new.obj["metadata"]["name"], change.revision)
 
     def _selects(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
@@ -355,9 +410,7 @@ class WatchStream:
         return filter(None, map(self._change_chunk, changes))
 
     def _on_change(self, change: Change) -> None:
-        chunk = self._change_chunk(change)
-        if chunk:
-            self._buffer.send(chunk)
+        self._send(change)
 
     def _change_chunk(self, change: Change) -> bytes:
         """Return the chunk of a change; empty if the watch does not select it."""
@@ -491,6 +544,8 @@ class ConvertedWatchStream(WatchStream):
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and start converting changes."""
         self._buffer = buffer
+        if self._has_expired():
+            return
         if self._initial is not None:
             buffer.begin(self._initial_chunks(self._initial, self._initial_revision))
         elif self._revision:
@@ -519,7 +574,7 @@ class ConvertedWatchStream(WatchStream):
 
     @property
     def _current(self) -> bool:
-        return not self._ahead and not self._busy
+        return not self._ahead and not self._busy and super()._current
 
     def _on_change(self, change: Change) -> None:
         self._ahead.append(change)
@@ -538,7 +593,6 @@ class ConvertedWatchStream(WatchStream):
                 except StatusError:
                     self._done.set()
                     return
-                if chunk := self._change_chunk(converted):
-                    self._buffer.send(chunk)
+                self._send(converted)
                 self._busy = False
             self._due.clear()

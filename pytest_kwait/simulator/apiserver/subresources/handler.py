@@ -19,6 +19,7 @@ from pytest_kwait.simulator.api_errors import (
     method_not_allowed,
     resource_not_found,
 )
+from pytest_kwait.simulator.apiserver.filters import explore_update
 from pytest_kwait.simulator.apiserver.handlers.patch import (
     APPLY_PATCH,
     apply_patch,
@@ -421,6 +422,8 @@ class SubresourceHandler:
         caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
+        version = obj["metadata"].get("resourceVersion")
+        await explore_update(self._api, kind, request, target, version)
         stored = await run_write(
             self._api,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),

@@ -1,0 +1,83 @@
+"""The exploration of an embedded cluster: what it perturbs, under a seed, and what it did."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.clusters.faults import NotEmbeddedError
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kwait.client.session import Session
+
+__all__ = ["AppliedPerturbations", "ExplorationControl"]
+
+_PATH = "/kwait/v1/exploration"
+_REQUEST_TIMEOUT = 30.0
+
+
+class AppliedPerturbations(NamedTuple):
+    """What an exploration has perturbed.
+
+    Args:
+        decisions: the first decisions, as `NAME@EVENT`.
+        omitted: the number of decisions after them.
+    """
+
+    decisions: tuple[str, ...] = ()
+    omitted: int = 0
+
+
+class ExplorationControl:
+    """Starts and ends explorations of one cluster; `kwait_cluster.exploration`.
+
+    Args:
+        server: the cluster's address, for messages.
+    """
+
+    def __init__(self, session: Callable[[], Session], server: str) -> None:
+        self._session = session
+        self._server = server
+
+    def start(self, seed: int, level: str, only: Sequence[str] | None = None) -> None:
+        """Perturb from now on; an exploration that runs ends.
+
+        Args:
+            seed: the same seed perturbs the same events.
+            level: `gentle`, `usual` or `harsh`.
+            only: names of perturbations, and decisions as `NAME@EVENT`; None for all of the level.
+
+        Raises:
+            NotEmbeddedError: the cluster cannot be explored.
+            ApiError: it refuses the values.
+        """
+        body = {"seed": seed, "level": level, "only": None if only is None else list(only)}
+        try:
+            self._session().request(
+                "PUT", _PATH, body=body, deadline=Deadline.after(_REQUEST_TIMEOUT)
+            )
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+            raise NotEmbeddedError(
+                f"only an embedded cluster can be explored, by its administrators: {self._server} "
+                f"refuses it ({error.status})"
+            ) from error
+
+    def end(self) -> AppliedPerturbations:
+        """End the exploration; what it holds back happens now.
+
+        Returns:
+            what it has perturbed.
+
+        Raises:
+            ApiError: none runs.
+        """
+        answer = self._session().request("DELETE", _PATH, deadline=Deadline.after(_REQUEST_TIMEOUT))
+        report = json.loads(answer.data)
+        decisions = tuple(f"{each['name']}@{each['event']}" for each in report["applied"])
+        return AppliedPerturbations(decisions, int(report["dropped"]))

@@ -1,0 +1,48 @@
+"""What an exploration does to the events of one recorder: late, uncounted or repeated ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.exploration.exploration import LateCalls, make_stable_name
+from pytest_kwait.simulator.objects import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.exploration.exploration import Exploration
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ExploredEvents"]
+
+
+class ExploredEvents:
+    """The events of one recorder under an exploration; they keep their order.
+
+    Args:
+        exploration: the exploration.
+        component: the component that records them.
+    """
+
+    def __init__(self, exploration: Exploration, component: str) -> None:
+        self.exploration = exploration
+        self._component = component
+        self._late = LateCalls(exploration)
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether events are held back."""
+        return len(self._late) > 0
+
+    def record(self, obj: Obj, reason: str, write: Callable[[str], object]) -> None:
+        """Write an event now or later.
+
+        Args:
+            obj: the object of the event.
+            reason: its reason.
+            write: writes it, given the text of the event.
+        """
+        name = make_stable_name(name_of(obj))
+        event = self.exploration.event(f"event {self._component} {reason} {name}")
+        seconds = self.exploration.decide("event-delay", event) or 0.0
+        self._late.add(seconds, lambda: write(event))

@@ -1,0 +1,85 @@
+"""What an exploration does to the pods of a kubelet: late syncs, sandboxes, pulls and statuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.exploration.exploration import make_stable_name
+from pytest_kwait.simulator.objects import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from pytest_kwait.simulator.exploration.exploration import Exploration, Held
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["delay_step", "hold_status", "hold_sync", "merge_conditions"]
+
+_TERMINATION_BY_KUBELET = "TerminationByKubelet"
+"""The reason of a `DisruptionTarget` that a kubelet has written, not an eviction."""
+
+
+def hold_sync(exploration: Exploration, pod: Obj, begin: Callable[[], object]) -> bool:
+    """Return whether a sync of a pod begins later, by `begin`."""
+    event = exploration.event(f"sync {make_stable_name(name_of(pod))}")
+    seconds = exploration.decide("sync-delay", event)
+    if seconds is None:
+        return False
+    exploration.hold(seconds, begin)
+    return True
+
+
+def hold_status(exploration: Exploration, pod: Obj, write: Callable[[], object]) -> Held | None:
+    """Return the held write of a pod's status, which `write` makes; None to write it now."""
+    event = exploration.event(f"status {make_stable_name(name_of(pod))}")
+    seconds = exploration.decide("status-batch", event)
+    return None if seconds is None else exploration.hold(seconds, write)
+
+
+def delay_step(
+    exploration: Exploration, name: str, what: str, pod: Obj, resume: Callable[[], object]
+) -> Generator[None, None, None]:
+    """Delay one step of a pod's sync, if the exploration decides so.
+
+    Args:
+        exploration: the exploration.
+        name: the perturbation.
+        what: the step, as the event has it.
+        pod: the pod.
+        resume: resumes the sync, which yields None meanwhile.
+    """
+    event = exploration.event(f"{what} {make_stable_name(name_of(pod))}")
+    seconds = exploration.decide(name, event)
+    if seconds is None:
+        return
+    is_over = False
+
+    def end() -> None:
+        nonlocal is_over
+        is_over = True
+        resume()
+
+    held = exploration.hold(seconds, end)
+    try:
+        while not is_over:
+            yield None
+    finally:
+        held.cancel()
+
+
+def merge_conditions(late: Sequence[Obj], present: Sequence[Obj], own: Sequence[str]) -> list[Obj]:
+    """Return the conditions of a late status, with what others have written meanwhile.
+
+    Source: pkg/kubelet/status/status_manager.go, `mergePodStatus`.
+
+    Args:
+        late: the conditions of the late status.
+        present: the conditions of the pod in the API.
+        own: the types that the kubelet alone writes.
+    """
+    ours = [
+        one for one in late if one["type"] in own or one.get("reason") == _TERMINATION_BY_KUBELET
+    ]
+    types = {one["type"] for one in ours}
+    others = [one for one in present if one["type"] not in own and one["type"] not in types]
+    return [*others, *ours]

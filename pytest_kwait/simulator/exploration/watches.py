@@ -1,0 +1,131 @@
+"""What an exploration does to one watch: late events, bookmarks, and early ends.
+
+The order of the events of one watch never changes: an event behind a late one waits, too. An event
+that is not sent ends the watch, so the client never misses one between two that it got.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.api_errors import expired
+from pytest_kwait.simulator.exploration.exploration import (
+    HOUSEKEEPING_CLIENT,
+    LateCalls,
+    make_stable_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.api_errors import StatusError
+    from pytest_kwait.simulator.exploration.exploration import Exploration
+
+__all__ = ["ExploredWatch", "WatchActions"]
+
+
+class WatchActions(NamedTuple):
+    """What a watch offers to an exploration.
+
+    Args:
+        send: sends a chunk.
+        bookmark: returns the chunk of a bookmark at a revision; None if the client wants none.
+        end: ends the watch cleanly.
+        cut: breaks its connection.
+    """
+
+    send: Callable[[bytes], object]
+    bookmark: Callable[[int], bytes] | None
+    end: Callable[[], object]
+    cut: Callable[[], object]
+
+
+class ExploredWatch:
+    """The events of one watch under an exploration.
+
+    Args:
+        exploration: the exploration.
+        resource: the plural name of the resource.
+        namespace: the namespace; empty for all.
+        client: the name of the client, as its header has it.
+        actions: what the watch offers.
+    """
+
+    def __init__(
+        self,
+        exploration: Exploration,
+        resource: str,
+        namespace: str,
+        client: str,
+        actions: WatchActions,
+    ) -> None:
+        self.exploration = exploration
+        self._subject = f"watch {namespace}/{resource}"
+        self._is_exempt = client == HOUSEKEEPING_CLIENT
+        self._label = "" if self._is_exempt else exploration.event(f"watch {resource}")
+        self._actions = actions
+        self._late = LateCalls(exploration)
+        self._has_ended = False
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether events are held back."""
+        return len(self._late) > 0
+
+    def find_expiry(self, revision: int, latest: int) -> StatusError | None:
+        """Return the error of a watch that starts at an earlier revision, or None.
+
+        Args:
+            revision: the revision that the client has seen; 0 for any.
+            latest: the latest revision of the cluster.
+        """
+        if self._is_exempt or not 0 < revision < latest:
+            return None
+        if not self.exploration.decide_refusal("watch-expired", self._label, self._subject):
+            self.exploration.accept(self._subject)
+            return None
+        return expired(f"too old resource version: {revision} ({latest})")
+
+    def skips_bookmark(self) -> bool:
+        """Return whether a bookmark that is due is left out."""
+        if self._is_exempt:
+            return False
+        event = self.exploration.event(f"{self._label} BOOKMARK")
+        return self.exploration.decide("bookmark-skip", event) is not None
+
+    def close(self) -> None:
+        """Drop what is held back: the watch has ended."""
+        self._has_ended = True
+        self._late.clear()
+
+    def send(self, chunk: bytes, change: str, name: str, revision: int) -> None:
+        """Send an event now or later, or end the watch in front of it.
+
+        Args:
+            chunk: the event.
+            change: its type.
+            name: the name of its object.
+            revision: its revision.
+        """
+        if self._has_ended:
+            return
+        if self._is_exempt:
+            self._enqueue(chunk, 0.0)
+            return
+        decide = self.exploration.decide
+        event = self.exploration.event(f"{self._label} {change} {make_stable_name(name)}")
+        for perturbation, stop in (
+            ("watch-cut", self._actions.cut),
+            ("watch-end", self._actions.end),
+        ):
+            if decide(perturbation, event) is not None:
+                self.close()
+                stop()
+                return
+        self._enqueue(chunk, decide("watch-delay", event) or 0.0)
+        bookmark = self._actions.bookmark
+        if bookmark is not None and decide("bookmark-extra", event) is not None:
+            self._enqueue(bookmark(revision), 0.0)
+
+    def _enqueue(self, chunk: bytes, seconds: float) -> None:
+        self._late.add(seconds, lambda: self._actions.send(chunk))

@@ -1,0 +1,262 @@
+"""The verdict of an exploration: runs, distinct failures, and the commands that reproduce them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.suite.explore.shrink import Shrunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "DistinctFailure",
+    "ExploredFailure",
+    "RunResult",
+    "TestVerdict",
+    "Verdict",
+    "count_runs",
+    "describe_cause",
+    "make_command",
+    "needs_file",
+]
+
+_MAX_SHOWN = 8
+"""Perturbations of a failure that are listed."""
+
+_MAX_INLINE = 300
+"""Characters of a list of perturbations in a command; a longer one is a file."""
+
+
+class ExploredFailure(msgspec.Struct, omit_defaults=True):
+    """How a run failed.
+
+    Args:
+        signature: equal for failures that are the same.
+        headline: the failure in one line.
+        place: the failing line, for example `test_shop.py:31`; empty if unknown.
+        applied: the number of perturbations in the run; None if it is not known.
+        shrunk: the perturbations that still fail; None if that was not tried.
+        folder: the folder of its artifacts; empty for none.
+    """
+
+    signature: str
+    headline: str
+    place: str = ""
+    applied: int | None = None
+    shrunk: Shrunk | None = None
+    folder: str = ""
+
+
+class RunResult(msgspec.Struct, omit_defaults=True):
+    """One run of a test.
+
+    Args:
+        test: the index of the test.
+        run: the number of the run, from 0.
+        seed: its seed.
+        outcome: `passed`, `failed`, `skipped` or `xfailed`.
+        is_explored: whether it used the cluster, so that it can be perturbed.
+        failure: how it failed; None if it did not.
+        reports: pytest's reports, of the first passed run and of the first run of a failure.
+    """
+
+    test: int
+    run: int
+    seed: int
+    outcome: str
+    is_explored: bool = True
+    failure: ExploredFailure | None = None
+    reports: list[Any] = []
+
+
+class DistinctFailure:
+    """A failure of one or more runs of a test.
+
+    Args:
+        result: the run that stands for them: of the smallest confirmed perturbations.
+    """
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+        self.runs = 1
+
+    @property
+    def failure(self) -> ExploredFailure:
+        """How the run failed."""
+        if self.result.failure is None:
+            raise ValueError("the run did not fail")
+        return self.result.failure
+
+    def add(self, result: RunResult) -> str:
+        """Count a further run.
+
+        Returns:
+            the folder of artifacts that is needed no more; empty for none.
+        """
+        self.runs += 1
+        old, new = self.failure, result.failure
+        if new is None or not result.reports:
+            return ""
+        if old.shrunk is None or (new.shrunk is not None and new.shrunk.rank < old.shrunk.rank):
+            self.result = result
+            return old.folder
+        return new.folder
+
+
+class TestVerdict:
+    """The runs of one test, and its distinct failures.
+
+    Args:
+        id: the test's node id.
+    """
+
+    __test__ = False
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.runs = 0
+        self.failed = 0
+        self.is_explored = True
+        self.outcome = ""
+        """The outcome of the runs that did not fail."""
+        self.reports: list[Any] = []
+        """pytest's reports of a run that did not fail."""
+        self._failures: dict[str, DistinctFailure] = {}
+
+    @property
+    def passed(self) -> int:
+        """The number of runs that did not fail."""
+        return self.runs - self.failed
+
+    @property
+    def failures(self) -> list[DistinctFailure]:
+        """The distinct failures, the most frequent first."""
+        return sorted(self._failures.values(), key=lambda each: -each.runs)
+
+    def add(self, result: RunResult) -> str:
+        """Count a run.
+
+        Returns:
+            the folder of artifacts that is needed no more; empty for none.
+        """
+        self.runs += 1
+        if not result.is_explored:
+            self.is_explored = False
+        if result.failure is None:
+            self.outcome = self.outcome or result.outcome
+            self.reports = self.reports or result.reports
+            return ""
+        self.failed += 1
+        known = self._failures.get(result.failure.signature)
+        if known is None:
+            self._failures[result.failure.signature] = DistinctFailure(result)
+            return ""
+        return known.add(result)
+
+    def __str__(self) -> str:
+        if not self.failed and self.outcome == "skipped":
+            return "skipped"
+        if not self.is_explored:
+            return "not explored: it does not use the cluster"
+        return f"{self.passed} of {self.runs} passed"
+
+
+class Verdict:
+    """The runs of all tests.
+
+    Args:
+        tests: the node ids, in their order.
+    """
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.tests = [TestVerdict(test) for test in tests]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return sum(test.runs for test in self.tests)
+
+    @property
+    def failed(self) -> int:
+        """The number of failed runs."""
+        return sum(test.failed for test in self.tests)
+
+    @property
+    def distinct(self) -> int:
+        """The number of distinct failures of all tests."""
+        return sum(len(test.failures) for test in self.tests)
+
+
+def count_runs(number: int, of: int | None = None) -> str:
+    """Return `1 run`, `7 runs` or `7 of 20 runs`."""
+    if of is not None:
+        return f"{number} of {of} {'run' if of == 1 else 'runs'}"
+    return f"{number} {'run' if number == 1 else 'runs'}"
+
+
+def describe_cause(failure: ExploredFailure) -> list[str]:
+    """Return lines that say which perturbations a failure needs, and how surely."""
+    shrunk = failure.shrunk
+    if shrunk is None:
+        if failure.applied is None:
+            return ["not shrunk"]
+        return [f"not shrunk: {_count_perturbations(failure.applied)} in this run"]
+    bounded = "" if shrunk.is_complete else "; the bounds of shrinking were reached"
+    again = f"failed in {count_runs(shrunk.failed, shrunk.runs)}{bounded}"
+    if shrunk.only == [] and shrunk.is_confirmed:
+        return [f"fails without perturbations ({again})"]
+    if shrunk.only is None:
+        if shrunk.is_confirmed:
+            return [f"all {_count_perturbations(failure.applied)} of the seed ({again})"]
+        what = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
+        return [f"{what}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
+    confirmed = again if shrunk.runs else "not confirmed: the time was up"
+    shown, left = shrunk.only[:_MAX_SHOWN], len(shrunk.only) - _MAX_SHOWN
+    return [
+        f"{_count_perturbations(len(shrunk.only))} ({confirmed}):",
+        *(f"  {each}" for each in shown),
+        *([f"  and {left} more"] if left > 0 else []),
+    ]
+
+
+def _count_perturbations(number: int | None) -> str:
+    return f"{number or 0} {'perturbation' if number == 1 else 'perturbations'}"
+
+
+def make_command(
+    test: str,
+    seed: int,
+    level: str,
+    shrunk: Shrunk | None,
+    options: Sequence[str] = (),
+    file: str = "",
+) -> str:
+    """Return the command that reproduces a failure, in one line to be copied.
+
+    Args:
+        test: the test as pytest takes it.
+        level: the level of the exploration.
+        shrunk: the perturbations that still fail; None for all of the seed.
+        options: further options of this run.
+        file: a file with the perturbations, in place of a long list.
+    """
+    words = ["pytest", test]
+    if shrunk is None or shrunk.only != [] or not shrunk.is_confirmed:
+        words += ["--kwait-explore", "1", "--kwait-seed", str(seed)]
+        if level != "usual":
+            words += ["--kwait-explore-level", level]
+        if file:
+            # With a blank pytest would take the file for one of arguments.
+            words += [f"--kwait-perturbations=@{file}"]
+        elif shrunk is not None and shrunk.only and not needs_file(shrunk):
+            words += ["--kwait-perturbations", ",".join(shrunk.only)]
+    return shlex.join([*words, *options])
+
+
+def needs_file(shrunk: Shrunk | None) -> bool:
+    """Return whether the perturbations are too many for a command."""
+    return shrunk is not None and len(",".join(shrunk.only or ())) > _MAX_INLINE

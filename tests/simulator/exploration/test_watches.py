@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.exploration.exploration import Exploration
+from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
+from tests.simulator.exploration.seeds import find_seed
+from tests.simulator.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIRST = "watch pods 1 MODIFIED web 1"
+SECOND = "watch pods 1 MODIFIED web 2"
+
+
+class Watch:
+    """A watch under an exploration, and what it sent at what time."""
+
+    def __init__(
+        self,
+        seed: int,
+        only: Sequence[str] | None = None,
+        *,
+        level: str = "harsh",
+        client: str = "",
+        bookmarks: bool = False,
+    ) -> None:
+        self.clock = ManualClock()
+        self.exploration = Exploration(self.clock, seed, level, only)
+        self.sent: list[tuple[float, bytes]] = []
+        self.ends: list[str] = []
+        actions = WatchActions(
+            lambda chunk: self.sent.append((round(self.clock.monotonic(), 6), chunk)),
+            (lambda revision: b"bookmark %d" % revision) if bookmarks else None,
+            lambda: self.ends.append("end"),
+            lambda: self.ends.append("cut"),
+        )
+        self.explored = ExploredWatch(self.exploration, "pods", "t", client, actions)
+
+    def send(self, revision: int, name: str = "web") -> None:
+        self.explored.send(b"event %d" % revision, "MODIFIED", name, revision)
+
+    def chunks(self) -> list[bytes]:
+        return [chunk for _, chunk in self.sent]
+
+
+def test_late_event_delays_those_behind_it_and_no_more() -> None:
+    seed = find_seed("harsh", [("watch-delay", FIRST)], [("watch-delay", SECOND)])
+    watch = Watch(seed, ["watch-delay"])
+    watch.send(1)
+    watch.send(2)
+    assert (watch.sent, watch.explored.is_late) == ([], True)
+    (decision,) = watch.exploration.applied
+    watch.clock.advance(decision.size)
+    assert watch.sent == [
+        (round(decision.size, 6), b"event 1"),
+        (round(decision.size, 6), b"event 2"),
+    ]
+    watch.send(3)
+    assert watch.explored.is_late == (len(watch.sent) == 2)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_events_of_one_watch_keep_their_order(seed: int) -> None:
+    watch = Watch(seed, ["watch-delay", "bookmark-extra"], bookmarks=True)
+    for revision in range(1, 61):
+        watch.send(revision)
+        watch.clock.advance(0.01 * (revision % 7))
+    watch.clock.advance(10)
+    events = [chunk for chunk in watch.chunks() if chunk.startswith(b"event")]
+    assert events == [b"event %d" % revision for revision in range(1, 61)]
+    for at, chunk in enumerate(watch.chunks()):
+        if chunk.startswith(b"bookmark"):
+            # Every event up to a bookmark's revision has been sent.
+            assert watch.chunks()[at - 1] == b"event" + chunk.removeprefix(b"bookmark")
+
+
+def test_late_events_of_a_burst_do_not_add_up() -> None:
+    watch = Watch(1, ["watch-delay"])
+    for revision in range(1, 101):
+        watch.send(revision)
+    watch.clock.advance(0.5)
+    assert len(watch.sent) == 100
+
+
+@pytest.mark.parametrize(("name", "how"), [("watch-end", "end"), ("watch-cut", "cut")])
+def test_watch_ends_in_front_of_an_event_and_sends_nothing_more(name: str, how: str) -> None:
+    seed = find_seed("harsh", [(name, SECOND)], [(name, FIRST)])
+    watch = Watch(seed, [name])
+    for revision in (1, 2, 3):
+        watch.send(revision)
+    watch.clock.advance(10)
+    assert (watch.chunks(), watch.ends) == ([b"event 1"], [how])
+
+
+def test_late_events_of_an_ended_watch_are_dropped() -> None:
+    seed = find_seed(
+        "harsh", [("watch-delay", FIRST), ("watch-end", SECOND)], [("watch-end", FIRST)]
+    )
+    watch = Watch(seed, ["watch-delay", "watch-end"])
+    watch.send(1)
+    watch.send(2)
+    watch.clock.advance(10)
+    assert (watch.sent, watch.ends, watch.explored.is_late) == ([], ["end"], False)
+
+
+def test_closed_watch_sends_nothing_later() -> None:
+    seed = find_seed("harsh", [("watch-delay", FIRST)])
+    watch = Watch(seed, ["watch-delay"])
+    watch.send(1)
+    watch.explored.close()
+    watch.send(2)
+    watch.clock.advance(10)
+    assert watch.sent == []
+
+
+def test_end_of_the_exploration_sends_late_events_at_once_in_their_order() -> None:
+    seed = find_seed("harsh", [("watch-delay", FIRST), ("watch-delay", SECOND)])
+    watch = Watch(seed, ["watch-delay"])
+    for revision in (1, 2):
+        watch.send(revision)
+    watch.exploration.end()
+    watch.send(3)
+    assert watch.sent == []
+    watch.clock.advance(0)
+    assert watch.sent == [(0.0, b"event %d" % revision) for revision in (1, 2, 3)]
+
+
+def test_housekeeping_watch_is_not_perturbed() -> None:
+    watch = Watch(1, client="housekeeping", bookmarks=True)
+    for revision in range(1, 200):
+        watch.send(revision)
+    assert len(watch.sent) == 199
+    assert not watch.explored.skips_bookmark()
+    assert watch.explored.find_expiry(1, 9) is None
+    assert watch.exploration.applied == []
+
+
+def test_generated_names_do_not_change_decisions() -> None:
+    def applied(names: Sequence[str]) -> list[Any]:
+        watch = Watch(5)
+        for revision, name in enumerate(names):
+            watch.send(revision, name)
+        return watch.exploration.applied
+
+    made = applied([f"web-6d4cf56db6-{letter}7k2p" for letter in "bcdfghjklmnp"])
+    assert made
+    assert made == applied([f"web-7f9b8d5c4d-{letter}zzzz" for letter in "bcdfghjklmnp"])
+
+
+@pytest.mark.parametrize(
+    ("revision", "latest", "is_possible"),
+    [(0, 9, False), (9, 9, False), (10, 9, False), (8, 9, True)],
+)
+def test_only_a_watch_from_an_earlier_revision_expires(
+    revision: int, latest: int, is_possible: bool
+) -> None:
+    seed = find_seed("harsh", [("watch-expired", "watch pods 1")])
+    error = Watch(seed).explored.find_expiry(revision, latest)
+    assert (error is not None) is is_possible
+    if error is not None:
+        assert (error.code, error.reason) == (410, "Expired")
+        assert error.message == "too old resource version: 8 (9)"
+
+
+def test_bookmark_is_skipped() -> None:
+    seed = find_seed("harsh", [("bookmark-skip", "watch pods 1 BOOKMARK 1")])
+    assert Watch(seed).explored.skips_bookmark()
