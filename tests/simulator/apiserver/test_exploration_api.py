@@ -238,7 +238,7 @@ def test_continue_token_expires_with_one_to_go_on(served: Served) -> None:
 
 
 def test_watch_ends_in_front_of_an_event(served: Served) -> None:
-    seed = find_seed("harsh", [("watch-end", "watch configmaps 1 ADDED b 1")])
+    seed = find_seed("harsh", [("watch-end", "watch configmaps 1 ADDED c 1")])
     explore(served, seed, only=["watch-end"])
     version = create_map(served)["metadata"]["resourceVersion"]
     events = served.watch(f"{MAPS}?watch=1&resourceVersion={version}")
@@ -248,11 +248,12 @@ def test_watch_ends_in_front_of_an_event(served: Served) -> None:
     )
     reader.start()
     wait_until_held(served)
-    create_map(served, "b")
+    sent = create_map(served, "b")["metadata"]["resourceVersion"]
+    create_map(served, "c")
     reader.join(10)
-    assert (names, reader.is_alive()) == ([], False)
-    onward = served.watch(f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=1")
-    assert next(onward)["object"]["metadata"]["name"] == "b"
+    assert (names, reader.is_alive()) == (["b"], False)
+    onward = served.watch(f"{MAPS}?watch=1&resourceVersion={sent}&timeoutSeconds=1")
+    assert next(onward)["object"]["metadata"]["name"] == "c"
     onward.close()
 
 
