@@ -624,3 +624,52 @@ def test_each_run_has_a_new_seed(
         assert found
         seeds.add(found[1])
     assert len(seeds) == 2
+
+
+def test_one_line_shows_the_progress_on_a_terminal(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytest.importorskip("termios")
+    from tests.plugin.test_live_status import DRAWN, on_a_terminal
+
+    pytester.makepyfile(
+        test_it="""
+        def test_it(event, wait_for_job_complete):
+            event("watch pods ADDED web 1")
+            try:
+                wait_for_job_complete("pi", timeout="700ms")
+            except Exception:
+                return
+        """
+    )
+    output = on_a_terminal(pytester, "--kwait-explore=4", "--kwait-seed=7")
+    assert DRAWN.findall(output) == [
+        "kwait: exploring [....................] 0 of 4 runs, 0 failed",
+        "kwait: exploring [#####...............] 1 of 4 runs, 0 failed",
+        "kwait: exploring [##########..........] 2 of 4 runs, 0 failed",
+        "kwait: exploring [###############.....] 3 of 4 runs, 0 failed",
+        "kwait: exploring [####################] 4 of 4 runs, 0 failed",
+    ]
+    # No waits are drawn, and the dot of the test comes once.
+    assert DRAWN.sub("", output).count("test_it.py .") == 1
+
+
+def test_a_log_has_a_line_of_progress_now_and_then(
+    pytester: pytest.Pytester,
+    explored: Callable[..., pytest.RunResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pytest_kwait.plugin.explore import coordinator
+
+    monkeypatch.setattr(coordinator, "_LINE_INTERVAL", 0.0)
+    pytester.makepyfile(test_it="def test_it(event): assert event is None")
+    with pytest.MonkeyPatch.context() as patched:
+        written: list[str] = []
+        patched.setattr(coordinator, "write_line", lambda config, line: written.append(line))
+        explored("--kwait-explore=2")
+    assert written == [
+        "exploring: 0 of 2 runs, 0 failed",
+        "exploring: 0 of 2 runs, 0 failed, shrinking",
+        "exploring: 1 of 2 runs, 1 failed, 1 distinct",
+        "exploring: 2 of 2 runs, 2 failed, 1 distinct",
+    ]
