@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from e2e.explore.site_operator import LEASE, PORTS, SITE_LABEL, Race, site
-from pytest_kwait.clock import SYSTEM_CLOCK
+from e2e.explore.workloads import look_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 __all__ = ["TESTS"]
-
-REST = 0.15
-"""Seconds after which an unperturbed cluster and operator are at rest."""
-
-
-def rest() -> None:
-    """Let the operator do what it has begun, as a user who looks before the next step does."""
-    SYSTEM_CLOCK.sleep(REST)
 
 
 def served(kwait: Kwait, name: str) -> dict[str, Any]:
@@ -39,8 +31,10 @@ def uids_of_pages(kwait: Kwait) -> dict[str, str]:
 def check_labels_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> None:
     """A Site that others label while it is new becomes ready."""
     start.operator(race)
+    kwait.create(site("first"))
+    served(kwait, "first")
     kwait.create(site("home"))
-    rest()
+    look_around(kwait)
     kwait.label("site/home", {"team": "a"})
     served(kwait, "home")
 
@@ -51,7 +45,7 @@ def check_ports(kwait: Kwait, start: Start, race: Race | None) -> None:
     for name in ("home", "news"):
         kwait.create(site(name))
         served(kwait, name)
-        rest()
+        look_around(kwait)
     ports = kwait.get(f"configmap/{PORTS}")["data"]
     assert len(set(ports.values())) == 2, ports
 
@@ -75,7 +69,7 @@ def check_number_of_pages(kwait: Kwait, start: Start, race: Race | None) -> None
     start.operator(race)
     kwait.create(site("home"))
     served(kwait, "home")
-    rest()
+    look_around(kwait)
     kwait.patch("site/home", {"spec": {"text": "Closed"}})
     served(kwait, "home")
     pages = kwait.list("configmaps", selector=f"{SITE_LABEL}=home")
@@ -102,9 +96,11 @@ def check_pages_at_restart(kwait: Kwait, start: Start, race: Race | None) -> Non
 def check_record_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> None:
     """The record of a Site goes with it also if the Site was never ready."""
     start.operator(race)
+    kwait.create(site("first"))
+    served(kwait, "first")
     kwait.create(site("home"))
     kwait.wait_for("configmap/home-record", "create")
-    rest()
+    look_around(kwait)
     kwait.delete_and_wait("site/home")
     kwait.wait_for("configmap/home-record", "delete")
 
@@ -115,7 +111,7 @@ def check_owner_of_page(kwait: Kwait, start: Start, race: Race | None) -> None:
     kwait.create(site("home"))
     served(kwait, "home")
     kwait.delete_and_wait("site/home")
-    rest()
+    look_around(kwait)
     kwait.create(site("home", "Welcome back"))
     uid = served(kwait, "home")["metadata"]["uid"]
     (owner,) = kwait.get("configmap/home-page")["metadata"]["ownerReferences"]
@@ -132,7 +128,7 @@ def check_conditions(kwait: Kwait, start: Start, race: Race | None) -> None:
     start.operator(race)
     kwait.create(site("home"))
     served(kwait, "home")
-    rest()
+    look_around(kwait)
     kwait.patch("site/home", {"spec": {"text": "Closed"}})
     kwait.wait_for("site/home", both)
 
@@ -142,7 +138,7 @@ def check_leaders(kwait: Kwait, start: Start, race: Race | None) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
     kwait.create({**lease, "spec": {"holderIdentity": "", "leaseTransitions": 0}})
     first = start.candidate("a", race)
-    rest()
+    look_around(kwait)
     second = start.candidate("b", race)
     kwait.wait_for(f"lease/{LEASE}", lambda found: found["spec"]["leaseTransitions"] >= 8)
     for candidate in (first, second):

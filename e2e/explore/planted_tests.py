@@ -16,6 +16,7 @@ from e2e.explore.workloads import (
     deployment,
     is_ready,
     job,
+    look_around,
     pod,
     second_connection,
 )
@@ -25,16 +26,12 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-def rest(seconds: float = 0.15) -> None:
-    """Sleep in place of a wait, for longer than an unperturbed cluster needs."""
-    SYSTEM_CLOCK.sleep(seconds)
-
-
 def test_status_after_a_change(kwait: Kwait) -> None:
     """Reads the status once after the change; controllers write it later."""
     kwait.create_and_wait(deployment("web", 1))
     kwait.scale("deployment/web", 2)
-    rest()
+    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)
+    look_around(kwait)
     assert kwait.get("deployment/web")["status"]["readyReplicas"] == 2
 
 
@@ -42,18 +39,17 @@ def test_readiness_of_a_running_pod(kwait: Kwait) -> None:
     """Takes Running for Ready; a probe decides that, in a sync and a status of its own."""
     kwait.create(pod("web", PROBED))
     kwait.wait_for_pod_running("web")
-    rest(0.25)
+    SYSTEM_CLOCK.sleep(0.15)
+    look_around(kwait)
     assert is_ready(kwait.get("pod/web"))
 
 
-def test_number_of_changes(kwait: Kwait) -> None:
-    """Counts what a watch tells; states that follow each other are merged."""
-    with second_connection(kwait, "pods") as seen:
-        kwait.create(pod("web", PROBED))
-        kwait.wait_for_pod_ready("web")
-        rest()
-    phases = [(each["status"]["phase"], is_ready(each)) for each in seen.changes]
-    assert len(dict.fromkeys(phases)) == 3  # pending, running, ready
+def test_number_of_events(kwait: Kwait) -> None:
+    """Counts events; components write them later, and merge them."""
+    kwait.create(pod("web", BUSY))
+    kwait.wait_for_pod_ready("web")
+    look_around(kwait)
+    assert len(kwait.events("pod/web")) == 4
 
 
 def test_same_name_again(kwait: Kwait) -> None:
@@ -62,7 +58,7 @@ def test_same_name_again(kwait: Kwait) -> None:
     kwait.create(job("pi", BUSY))
     kwait.wait_for_job_ready("pi", 1)
     kwait.delete("job/pi", propagation="Foreground")
-    rest()
+    look_around(kwait)
     jobs.create_namespaced_job(kwait.namespace, job("pi", BUSY))
 
 
@@ -70,7 +66,7 @@ def test_endpoints_of_a_ready_pod(kwait: Kwait) -> None:
     """Looks for the endpoint of a pod that is ready; another controller writes it."""
     kwait.create(SERVICE, pod("web", PROBED))
     kwait.wait_for_pod_ready("web")
-    rest()
+    look_around(kwait)
     (found,) = kwait.list("endpointslices")
     assert [each["conditions"]["ready"] for each in found["endpoints"]] == [True]
 
@@ -80,7 +76,7 @@ def test_update_of_an_earlier_state(kwait: Kwait) -> None:
     apps: Any = kubernetes.client.AppsV1Api(kwait.client)
     kwait.create(deployment("web", 1))
     kwait.wait_for_pods_running_ready(1)
-    rest()
+    look_around(kwait)
     found = apps.read_namespaced_deployment("web", kwait.namespace)
     kwait.create_and_wait(pod("client", BUSY))
     found.spec.paused = True
@@ -92,14 +88,14 @@ def test_cache_after_a_wait(kwait: Kwait) -> None:
     with second_connection(kwait, "pods") as seen:
         kwait.create(pod("web", BUSY))
         kwait.wait_for_pod_running("web")
-        rest()
+        look_around(kwait)
         assert [each["status"]["phase"] for each in seen.list()] == ["Running"]
 
 
 def test_order_of_two_pods(kwait: Kwait) -> None:
     """Takes it that the pod that was created first runs first."""
     kwait.create(pod("database", BUSY))
-    rest()
+    look_around(kwait)
     kwait.create_and_wait(pod("web", BUSY))
     assert kwait.get("pod/database")["status"]["phase"] == "Running"
 
@@ -108,12 +104,12 @@ def test_address_of_a_scheduled_pod(kwait: Kwait) -> None:
     """Reads the address of a pod that has a node; its sandbox gets the address."""
     kwait.create(pod("web", BUSY))
     kwait.wait_for_pod_scheduled("web")
-    rest()
+    look_around(kwait)
     assert kwait.get("pod/web")["status"]["podIP"]
 
 
 def test_passing_state(kwait: Kwait) -> None:
     """Awaits that a short pod runs; it may have ended before anything hears of it."""
-    kwait.create(pod("hello", {"command": ["sleep", "0.2"]}))
+    kwait.create(pod("hello", {"command": ["sleep", "0.1"]}))
     kwait.wait_for_pod_running("hello")
     kwait.wait_for_pod_success("hello")

@@ -48,9 +48,6 @@ FIRST_PORT = 8000
 RETRY = 0.05
 """Seconds before what failed is tried again."""
 
-STARTUP = 0.15
-"""Seconds of the pause that stands in for the synchronization of caches."""
-
 LEASE_DURATION = 0.8
 RENEW_DEADLINE = 0.5
 RENEW_PERIOD = 0.1
@@ -94,7 +91,7 @@ class Race(Enum):
     CACHE_READ_AFTER_WRITE = "a free port is looked up in the cache, which may lack the last one"
     MISSED_DELETE = "the record is removed on the event of the deletion, not by a finalizer"
     DOUBLE_CREATE = "pages have generated names, and the cache is asked whether there is one"
-    READY_BEFORE_SYNCED = "orphaned pages are removed after a pause, not once Sites are listed"
+    READY_BEFORE_SYNCED = "orphaned pages are removed a moment after the first Site is known"
     FINALIZER_RACE = "the finalizer is set after the record is made, not before"
     STALE_OWNER = "a page of the right name is used, whichever UID its owner has"
     STATUS_OVERWRITE = "all conditions are written from the cache, without a resource version"
@@ -268,7 +265,7 @@ class SiteOperator:
         self._worker = _Worker(self._reconcile)
         self._sites = _Informer(self.list_sites, self._enqueue, race)
         self._maps = _Informer(
-            partial(self.core.list_namespaced_config_map, namespace), lambda _: None, race
+            partial(self.core.list_namespaced_config_map, namespace), lambda _: None, None
         )
         self._stopped = threading.Event()
 
@@ -280,14 +277,16 @@ class SiteOperator:
 
     def start(self) -> None:
         """Start to work; return once the operator is ready."""
-        self._maps.start()
         self._sites.start()
+        self._maps.start()
         self.prober.start()
+        self._maps.synced.wait()
         if self.race is Race.READY_BEFORE_SYNCED:
-            self._stopped.wait(STARTUP)
+            while not self._sites.list():
+                self._stopped.wait(RETRY)
+            self._stopped.wait(RETRY)
         else:
             self._sites.synced.wait()
-            self._maps.synced.wait()
         self._remove_orphans()
         self._worker.start()
 

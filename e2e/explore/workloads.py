@@ -25,6 +25,7 @@ __all__ = [
     "deployment",
     "is_ready",
     "job",
+    "look_around",
     "pod",
     "second_connection",
 ]
@@ -104,6 +105,16 @@ class Seen:
 
     list: Callable[[], list[dict[str, Any]]]
     """Returns the objects that are there."""
+
+
+def look_around(kwait: Kwait) -> None:
+    """Read what has nothing to do with the test, ten times.
+
+    This stands in for what tests do between two steps. It takes longer than a step of a controller
+    in an unperturbed cluster, also on a busy machine, where a pause would be too short.
+    """
+    for _ in range(10):
+        kwait.list("secrets")
 
 
 def connect(kubeconfig: Path) -> Any:

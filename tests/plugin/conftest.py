@@ -14,6 +14,7 @@ import pytest_kwait.framework.cluster.namespaces
 import pytest_kwait.framework.job.wait
 import pytest_kwait.framework.node.minions
 import pytest_kwait.plugin.artifacts
+import pytest_kwait.plugin.explore.loop
 import pytest_kwait.plugin.github
 import pytest_kwait.plugin.junit
 import pytest_kwait.plugin.lock

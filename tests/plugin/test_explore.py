@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kwait.suite.explore.plan import derive_seed
 from tests.plugin.conftest import FAKE_CLUSTER
+from tests.plugin.given_cluster import given
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -624,3 +625,97 @@ def test_each_run_has_a_new_seed(
         assert found
         seeds.add(found[1])
     assert len(seeds) == 2
+
+
+def test_one_line_shows_the_progress_on_a_terminal(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytest.importorskip("termios")
+    from tests.plugin.test_live_status import DRAWN, on_a_terminal
+
+    pytester.makepyfile(
+        test_it="""
+        def test_it(event, wait_for_job_complete):
+            event("watch pods ADDED web 1")
+            try:
+                wait_for_job_complete("pi", timeout="700ms")
+            except Exception:
+                return
+        """
+    )
+    output = on_a_terminal(pytester, "--kwait-explore=4", "--kwait-seed=7")
+    assert DRAWN.findall(output) == [
+        "kwait: exploring [....................] 0 of 4 runs, 0 failed",
+        "kwait: exploring [#####...............] 1 of 4 runs, 0 failed",
+        "kwait: exploring [##########..........] 2 of 4 runs, 0 failed",
+        "kwait: exploring [###############.....] 3 of 4 runs, 0 failed",
+        "kwait: exploring [####################] 4 of 4 runs, 0 failed",
+    ]
+    # No waits are drawn, and the dot of the test comes once.
+    assert DRAWN.sub("", output).count("test_it.py .") == 1
+
+
+def test_a_log_has_a_line_of_progress_now_and_then(
+    pytester: pytest.Pytester,
+    explored: Callable[..., pytest.RunResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pytest_kwait.plugin.explore import coordinator
+
+    monkeypatch.setattr(coordinator, "_LINE_INTERVAL", 0.0)
+    pytester.makepyfile(test_it="def test_it(event): assert event is None")
+    with pytest.MonkeyPatch.context() as patched:
+        written: list[str] = []
+        patched.setattr(coordinator, "write_line", lambda config, line: written.append(line))
+        explored("--kwait-explore=2")
+    assert written == [
+        "exploring: 0 of 2 runs, 0 failed",
+        "exploring: 0 of 2 runs, 0 failed, shrinking",
+        "exploring: 1 of 2 runs, 1 failed, 1 distinct",
+        "exploring: 2 of 2 runs, 2 failed, 1 distinct",
+    ]
+
+
+_OWN_CLUSTERS = """
+class Cluster(FakeCluster):
+    def __init__(self):
+        super().__init__()
+        self.provider = "embedded"
+        self._log("made", "")
+
+    def record_history(self, folder):
+        self._log("recorded", folder.name)
+
+    def _log(self, what, name):
+        with open("clusters.txt", "a") as file:
+            file.write(f"{what} {os.environ.get('PYTEST_XDIST_WORKER', 'main')} {name}\\n")
+"""
+
+
+def test_each_worker_has_a_cluster_and_its_journals(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makeconftest(given(_OWN_CLUSTERS))
+    pytester.makepyfile(
+        """
+        import time
+        from pathlib import Path
+
+        def test_it(kwait_namespace):
+            made = Path("clusters.txt")
+            limit = time.monotonic() + 30
+            while made.read_text().count("made") < 2 and time.monotonic() < limit:
+                time.sleep(0.01)
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "-n2", "--kwait-explore=2", "--kwait-run-id=r1", "--kwait-artifacts=art"
+    )
+    result.assert_outcomes(passed=1)
+    lines = set((pytester.path / "clusters.txt").read_text().splitlines())
+    assert lines == {
+        "made gw0 ",
+        "made gw1 ",
+        "recorded gw0 history-r1-gw0",
+        "recorded gw1 history-r1-gw1",
+    }

@@ -119,8 +119,20 @@ def test_first_use_registers_all_fixtures(
         (["--junitxml=junit.xml"], "junit"),
         (["-n1"], "lock"),
         (["-n1", "--kwait-shard=1/1", "--kwait-report=report.json"], "lock report shards"),
+        (["--kwait-explore=1"], "explore.loop"),
+        (["-n1", "--kwait-explore=1"], "explore.loop"),
     ],
-    ids=["nothing", "shard", "artifacts", "report", "JUnit", "worker", "worker with options"],
+    ids=[
+        "nothing",
+        "shard",
+        "artifacts",
+        "report",
+        "JUnit",
+        "worker",
+        "worker with options",
+        "exploring",
+        "exploring worker",
+    ],
 )
 def test_modules_of_options_are_registered_with_them(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str], needed: str
@@ -128,7 +140,9 @@ def test_modules_of_options_are_registered_with_them(
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     pytester.makepyfile(
         f"""
-        OPTIONAL = ["artifacts", "github", "junit", "lock", "readiness", "report", "shards"]
+        OPTIONAL = [
+            "artifacts", "explore.loop", "github", "junit", "lock", "readiness", "report", "shards"
+        ]
 
         def test_it(pytestconfig, kwait_timeouts):
             has = pytestconfig.pluginmanager.hasplugin

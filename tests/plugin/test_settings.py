@@ -43,6 +43,7 @@ def test_help_is_in_groups_and_an_option_takes_two_lines_at_most(
         "pytest-kwait: waits (SECONDS: 90, 500ms, 2s or 1m30s):",
         "pytest-kwait: namespaces and cleanup:",
         "pytest-kwait: runs and reports:",
+        "pytest-kwait: exploring:",
     ]
     at = lines.index("pytest-kwait: waits (SECONDS: 90, 500ms, 2s or 1m30s):")
     assert lines[at + 1 : at + 10] == [

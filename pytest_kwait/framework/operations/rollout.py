@@ -220,6 +220,10 @@ class DeploymentRollout(DeploymentCondition):
             for each in self.family.others
             if _revision(each) < newest
         }
+        current = self.family.current
+        if current is not None:
+            # The revision that a roll-back gives an earlier set may be seen late.
+            self._earlier_sets.discard(current["metadata"].get("uid") or "")
         return _describe_old_pods(self.pods.remaining(self._earlier_sets.__contains__))
 
     def verdict(self) -> Verdict:

@@ -286,10 +286,7 @@ class Explorer:
             found = current.failure is not None and current.failure.signature == failure.signature
             return Trial(found, current.decisions)
 
-        result = shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)))
-        if result.only is None:
-            result.only = self._only
-        return result
+        return shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)))
 
     def _run(self, item: pytest.Item, nextitem: pytest.Item, current: _Current) -> _Current:
         """Run the protocol of a test, and collect its reports."""
@@ -414,7 +411,9 @@ def pytest_configure(config: pytest.Config) -> None:
             int(config.getvalue("maxfail") or 0),
             lambda folder: shutil.rmtree(folder, ignore_errors=True),
         )
-        config.stash[_report_key] = ExplorationReport(config, coordinator, settings.explore_level)
+        config.stash[_report_key] = ExplorationReport(
+            config, coordinator, settings.explore_level, settings.perturbations
+        )
         queue = LocalQueue(coordinator)
     reproduces = effort.runs == 1 and settings.perturbations is not None
     config.stash[_explorer_key] = Explorer(

@@ -20,7 +20,7 @@ from pytest_kwait.suite.explore.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_kwait.plugin.explore.coordinator import CollectedTest, Coordinator
     from pytest_kwait.suite.explore.verdict import DistinctFailure, TestVerdict
@@ -77,12 +77,20 @@ class ExplorationReport:
 
     Args:
         level: the level of the exploration.
+        only: its only perturbations; None for all of the level.
     """
 
-    def __init__(self, config: pytest.Config, coordinator: Coordinator, level: str) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        coordinator: Coordinator,
+        level: str,
+        only: Sequence[str] | None,
+    ) -> None:
         self._config = config
         self._coordinator = coordinator
         self._level = level
+        self._only = only
         self._options = _list_options(config)
         self._files: dict[str, str] = {}
 
@@ -186,25 +194,27 @@ class ExplorationReport:
         return _FailureText(blocks, ReprFileLocation(path, line, summary))
 
     def _command(self, test: CollectedTest, failure: DistinctFailure) -> str:
-        shrunk = failure.failure.shrunk
+        shrunk, only = failure.failure.shrunk, self._only
+        if shrunk is not None and (shrunk.only or (shrunk.only == [] and shrunk.is_confirmed)):
+            only = shrunk.only
         return make_command(
             _relative_id(self._config, test.name),
             failure.result.seed,
             self._level,
-            shrunk,
+            only,
             self._options,
-            self._file(failure) if needs_file(shrunk) else "",
+            self._file(failure, only or ()) if needs_file(only) else "",
         )
 
-    def _file(self, failure: DistinctFailure) -> str:
+    def _file(self, failure: DistinctFailure, only: Sequence[str]) -> str:
         """Return the file with the perturbations of a failure; empty without artifacts."""
-        folder, shrunk = failure.failure.folder, failure.failure.shrunk
-        if not folder or shrunk is None:
+        folder = failure.failure.folder
+        if not folder:
             return ""
         if folder not in self._files:
             path = Path(folder, _PERTURBATIONS_FILE)
             try:
-                path.write_text("".join(f"{each}\n" for each in shrunk.only or ()), "utf-8")
+                path.write_text("".join(f"{each}\n" for each in only), "utf-8")
             except OSError:
                 return ""  # the seed alone reproduces it, with more perturbations
             self._files[folder] = relative_path(self._config, str(path))

@@ -418,6 +418,8 @@ class TaintEvictionController:
         self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")
         self._taints: dict[str, list[Obj]] = {}
         self._planned: dict[str, _ScheduledEviction] = {}
+        self._marked: dict[str, str] = {}
+        """The UIDs of the pods that are marked for deletion."""
         api.subscribe("nodes", self._node_changed)
         api.subscribe("pods", self._pod_changed)
 
@@ -475,12 +477,14 @@ class TaintEvictionController:
         pod = self._api.find("pods", name, namespace)
         if pod is not None and uid_of(pod) == planned.uid:
             self._record_event(pod, f"Marking for deletion Pod {key}")
+            self._marked[key] = planned.uid
             self._queue.add(key)
 
     def _evict(self, key: str) -> None:
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
-        if pod is None or is_being_deleted(pod):
+        if pod is None or is_being_deleted(pod) or uid_of(pod) != self._marked.get(key):
+            self._marked.pop(key, None)  # another pod may have the name by now
             return
         if get_condition(pod, "DisruptionTarget") is None:
             changed = clone(pod)

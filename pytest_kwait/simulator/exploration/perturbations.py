@@ -121,7 +121,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="The server bounds the time of a watch, and ends watches when it stops.",
         source="k8s.io/apiserver pkg/endpoints/handlers/get.go, minRequestTimeout; "
         "pkg/endpoints/handlers/watch.go, HandleHTTP",
-        events="an event of a watch",
+        events="an event of a watch behind its first one",
         chances=_often(0.01, 0.02, 0.05),
         has_size=False,
     ),

@@ -66,6 +66,7 @@ class ExploredWatch:
         self._actions = actions
         self._late = LateCalls(exploration)
         self._has_ended = False
+        self._has_sent = False
 
     @property
     def is_late(self) -> bool:
@@ -114,14 +115,17 @@ class ExploredWatch:
             return
         decide = self.exploration.decide
         event = self.exploration.event(f"{self._label} {change} {make_stable_name(name)}")
-        for perturbation, stop in (
-            ("watch-cut", self._actions.cut),
-            ("watch-end", self._actions.end),
-        ):
-            if decide(perturbation, event) is not None:
-                self.close()
-                stop()
-                return
+        stop = None
+        if decide("watch-cut", event) is not None:
+            stop = self._actions.cut
+        # No server ends a watch before its first event, which clients take for a failure.
+        elif self._has_sent and decide("watch-end", event) is not None:
+            stop = self._actions.end
+        if stop is not None:
+            self.close()
+            stop()
+            return
+        self._has_sent = True
         self._enqueue(chunk, decide("watch-delay", event) or 0.0)
         bookmark = self._actions.bookmark
         if bookmark is not None and decide("bookmark-extra", event) is not None:

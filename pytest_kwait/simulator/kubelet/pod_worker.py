@@ -94,6 +94,7 @@ class PodWorker:
         self._removed = False
         self._must_publish = False
         self._held_write: Held | None = None
+        self._is_writing = self._is_outdated = False
 
     # -- scheduling of syncs
 
@@ -426,7 +427,7 @@ class PodWorker:
 
             self._held_write = hold_status(exploration, self.pod, self._write_held)
         if self._held_write is None:
-            self._write_now(status)
+            self._write_latest()
 
     def _write_held(self) -> None:
         """Write the latest status, which was held back, if any was."""
@@ -443,9 +444,22 @@ class PodWorker:
             late.get("conditions") or (), present.get("conditions") or (), OWN_CONDITIONS
         )
         self._status.written = {**late, "conditions": conditions}
-        self._write_now(self._status.written)
+        self._write_latest()
 
-    def _write_now(self, status: Obj) -> None:
+    def _write_latest(self) -> None:
+        """Write the latest status; a write that waits for a webhook is followed by the next."""
+        self._is_outdated = True
+        if self._is_writing:
+            return
+        self._is_writing = True
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                self._put_status(self._status.written)
+        finally:
+            self._is_writing = False
+
+    def _put_status(self, status: Obj) -> None:
         try:
             # The pod in the API may be newer; the kubelet still owns its status.
             metadata = {

@@ -1,6 +1,7 @@
 """Shrink the perturbations of a failing run to a small set that still fails.
 
-A failure may depend on timing: a set counts as failing if one of a few runs fails.
+A failure may depend on timing. If all of the seed fails each time, a set counts as failing if it
+fails twice in a row; else if one of two runs fails.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ __all__ = ["MAX_RUNS", "Budget", "Shrunk", "Trial", "minimize", "shrink"]
 MAX_RUNS = 40
 """Runs that the shrinking of one failure may take."""
 
-_TRIES = 2
-"""Runs of one set until it counts as passing."""
-
 _CONFIRMATIONS = 3
 """Runs of the result."""
+
+_RESERVE = 3 * _CONFIRMATIONS
+"""Runs that are kept for the result, and for two others if it does not fail again."""
 
 
 class Trial(NamedTuple):
@@ -81,7 +82,7 @@ class Budget:
         self._deadline = deadline
         self._runs = runs
 
-    def allows(self, reserve: int = _CONFIRMATIONS) -> bool:
+    def allows(self, reserve: int = _RESERVE) -> bool:
         """Return whether a further run may begin.
 
         Args:
@@ -153,67 +154,81 @@ def shrink(
         budget: the runs and the time that this may take.
     """
     search = _Search(attempt, budget)
-    plain = search.count([], _TRIES)
-    if plain.failed:
-        again = search.count([], _CONFIRMATIONS - plain.runs, all_of_them=True)
-        counts = _Count(plain.failed + again.failed, plain.runs + again.runs)
-        return search.result([], counts)
-    whole = search.count(None, _CONFIRMATIONS)
+    if search.run([]) or search.run([]):
+        return search.result([], search.count([], _CONFIRMATIONS))
+    whole = search.count(None, 2, _RESERVE)
+    if not whole.failed:
+        whole = whole.plus(search.count(None, 1, _RESERVE))
     if not whole.failed:
         return search.result(None, whole)
+    search.is_stable = whole.failed == whole.runs
     names = minimize(_names_of(decisions), search.fails, budget.allows)
     remaining = [each for each in search.applied or decisions if _name_of(each) in names]
-    if not search.fails(remaining):
-        # Other decisions of these names matter, or nothing more may be run.
-        return search.confirm([names], whole)
-    return search.confirm([minimize(remaining, search.fails, budget.allows), names], whole)
+    if search.fails(remaining):
+        minimize(remaining, search.fails, budget.allows)
+    return search.choose(whole)
 
 
 class _Count(NamedTuple):
     failed: int
     runs: int
 
+    def plus(self, other: _Count) -> _Count:
+        return _Count(self.failed + other.failed, self.runs + other.runs)
+
 
 class _Search:
-    """Runs sets and remembers the decisions of the last one that failed."""
+    """Runs sets and remembers the decisions of the last run that failed."""
 
     def __init__(self, attempt: Callable[[list[str] | None], Trial], budget: Budget) -> None:
         self._attempt = attempt
         self._budget = budget
+        self.is_stable = False
+        """Whether all of the seed fails each time; its parts are to do so as well."""
         self.applied: list[str] = []
+        self._failing: list[list[str]] = []
+        """The sets that failed, each smaller than the one before, or of single decisions."""
 
-    def fails(self, only: list[str] | None) -> bool:
-        """Return whether one of a few runs fails."""
-        return self.count(only, _TRIES).failed > 0
+    def run(self, only: list[str] | None, reserve: int = _RESERVE) -> bool:
+        """Run a set once, if the budget allows it; return whether it failed."""
+        return self.count(only, 1, reserve).failed > 0
 
-    def count(self, only: list[str] | None, tries: int, *, all_of_them: bool = False) -> _Count:
-        """Run a set until it fails, or a number of times."""
-        failed = runs = 0
-        reserve = 0 if all_of_them else _CONFIRMATIONS
-        while runs < tries and self._budget.allows(reserve):
+    def fails(self, only: list[str]) -> bool:
+        """Return whether a set counts as failing."""
+        if self.is_stable:
+            failed = self.run(only) and self.run(only)
+        else:
+            failed = self.run(only) or self.run(only)
+        if failed:
+            self._failing.append(only)
+        return failed
+
+    def count(self, only: list[str] | None, number: int, reserve: int = 0) -> _Count:
+        """Run a set a number of times, as far as the budget allows."""
+        counts = _Count(0, 0)
+        while counts.runs < number and self._budget.allows(reserve):
             self._budget.used += 1
             trial = self._attempt(only)
-            runs += 1
+            counts = counts.plus(_Count(int(trial.failed), 1))
             if trial.failed:
-                failed += 1
                 self.applied = list(trial.decisions)
-                if not all_of_them:
-                    break
-        return _Count(failed, runs)
+        return counts
 
-    def confirm(self, sets: list[list[str]], whole: _Count) -> Shrunk:
-        """Return the first set that fails again, else all of the seed.
+    def choose(self, whole: _Count) -> Shrunk:
+        """Return the smallest set that fails in most runs, else the one that fails most often.
 
         Args:
-            sets: the sets, the smallest first.
             whole: the runs with all of the seed.
         """
-        for only in sets:
-            counts = self.count(only, _CONFIRMATIONS, all_of_them=True)
-            if counts.failed or not counts.runs:
-                # It fails again, or no time was left for it.
+        found: list[tuple[list[str] | None, _Count]] = [(None, whole)]
+        for only in reversed(self._failing):
+            counts = self.count(only, _CONFIRMATIONS)
+            if 2 * counts.failed > counts.runs or not (counts.runs or found[1:]):
+                # It is the smallest one if no run is left to confirm it.
                 return self.result(only, counts)
-        return self.result(None, whole)
+            if counts.runs:
+                found.append((only, counts))
+        return self.result(*max(found, key=lambda each: each[1].failed / each[1].runs))
 
     def result(self, only: list[str] | None, counts: _Count) -> Shrunk:
         """Return the result."""

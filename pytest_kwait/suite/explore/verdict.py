@@ -231,7 +231,7 @@ def make_command(
     test: str,
     seed: int,
     level: str,
-    shrunk: Shrunk | None,
+    only: Sequence[str] | None,
     options: Sequence[str] = (),
     file: str = "",
 ) -> str:
@@ -240,23 +240,23 @@ def make_command(
     Args:
         test: the test as pytest takes it.
         level: the level of the exploration.
-        shrunk: the perturbations that still fail; None for all of the seed.
+        only: the perturbations that still fail; None for all of the seed.
         options: further options of this run.
         file: a file with the perturbations, in place of a long list.
     """
     words = ["pytest", test]
-    if shrunk is None or shrunk.only != [] or not shrunk.is_confirmed:
+    if only is None or only:
         words += ["--kwait-explore", "1", "--kwait-seed", str(seed)]
         if level != "usual":
             words += ["--kwait-explore-level", level]
         if file:
             # With a blank pytest would take the file for one of arguments.
             words += [f"--kwait-perturbations=@{file}"]
-        elif shrunk is not None and shrunk.only and not needs_file(shrunk):
-            words += ["--kwait-perturbations", ",".join(shrunk.only)]
+        elif only and not needs_file(only):
+            words += ["--kwait-perturbations", ",".join(only)]
     return shlex.join([*words, *options])
 
 
-def needs_file(shrunk: Shrunk | None) -> bool:
-    """Return whether the perturbations are too many for a command."""
-    return shrunk is not None and len(",".join(shrunk.only or ())) > _MAX_INLINE
+def needs_file(only: Sequence[str] | None) -> bool:
+    """Return whether perturbations are too many for a command."""
+    return len(",".join(only or ())) > _MAX_INLINE

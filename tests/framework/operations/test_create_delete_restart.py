@@ -166,6 +166,31 @@ def test_restart_counts_no_pods_of_the_new_replica_set_as_earlier(
     assert session.clock.monotonic() == pytest.approx(3, abs=2)
 
 
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_rollout_to_an_earlier_replica_set_does_not_wait_for_the_end_of_its_pods(
+    client: ApiClient, session: WritingSession, mode: Any
+) -> None:
+    """The controller gives it the new revision only after the wait has begun."""
+    session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1, revision="2"))
+    session.put(REPLICA_SETS, replica_set("web-1", "1"))
+    session.put(REPLICA_SETS, replica_set("web-2", "2"))
+    session.put(PODS, of("web-2", "old"))
+
+    def roll(verb: str, name: str, what: Any) -> None:
+        changed = {"replicas": 1, "generation": 2}
+        session.put(DEPLOYMENTS, deployment(1, 1, 1, **changed, revision="2"))
+        session.at(3, session.put, REPLICA_SETS, replica_set("web-1", "3"))
+        session.at(3, session.put, PODS, of("web-1", "new"))
+        session.at(3, session.drop, PODS, "old")
+        done = deployment(1, 1, 1, **changed, observed=2, revision="3")
+        session.at(4, session.put, DEPLOYMENTS, done)
+
+    session.then = roll
+    restart(client, "ci-1", "deploy/web", mode=mode, timeout=30)
+
+    assert session.clock.monotonic() == pytest.approx(4, abs=2)
+
+
 def daemon_pod(name: str, generation: str, **metadata: Any) -> Any:
     labels = {"app": "agent", "pod-template-generation": generation}
     owners = [{"kind": "DaemonSet", "uid": "uid-agent", "controller": True}]

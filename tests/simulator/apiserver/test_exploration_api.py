@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import urllib3
 
 from pytest_kwait.simulator.apiserver.handlers.listing import encode_continue_token
 from tests.simulator.exploration.seeds import find_seed, hold_for
@@ -238,7 +242,7 @@ def test_continue_token_expires_with_one_to_go_on(served: Served) -> None:
 
 
 def test_watch_ends_in_front_of_an_event(served: Served) -> None:
-    seed = find_seed("harsh", [("watch-end", "watch configmaps 1 ADDED b 1")])
+    seed = find_seed("harsh", [("watch-end", "watch configmaps 1 ADDED c 1")])
     explore(served, seed, only=["watch-end"])
     version = create_map(served)["metadata"]["resourceVersion"]
     events = served.watch(f"{MAPS}?watch=1&resourceVersion={version}")
@@ -248,11 +252,12 @@ def test_watch_ends_in_front_of_an_event(served: Served) -> None:
     )
     reader.start()
     wait_until_held(served)
-    create_map(served, "b")
+    sent = create_map(served, "b")["metadata"]["resourceVersion"]
+    create_map(served, "c")
     reader.join(10)
-    assert (names, reader.is_alive()) == ([], False)
-    onward = served.watch(f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=1")
-    assert next(onward)["object"]["metadata"]["name"] == "b"
+    assert (names, reader.is_alive()) == (["b"], False)
+    onward = served.watch(f"{MAPS}?watch=1&resourceVersion={sent}&timeoutSeconds=1")
+    assert next(onward)["object"]["metadata"]["name"] == "c"
     onward.close()
 
 
@@ -277,3 +282,86 @@ def test_late_events_are_sent_when_the_exploration_ends(served: Served) -> None:
     served.send("DELETE", PATH)
     reader.join(10)
     assert found == ["b", "c"]
+
+
+class Follower(threading.Thread):
+    """A client that lists and watches as client-go does, until it sees the map `stop`."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self._served = served
+        self.names: dict[str, str] = {}
+        """The data of the maps by name."""
+        self.faults: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        version = self._list()
+        while "stop" not in self.names:
+            path = f"{MAPS}?watch=1&resourceVersion={version}"
+            try:
+                with closing(self._served.watch(path)) as events:
+                    for event in events:
+                        if event["type"] == "ERROR":
+                            version = self._list()
+                            break
+                        version = self._apply(event, version)
+                        if "stop" in self.names:
+                            break
+            except urllib3.exceptions.HTTPError:
+                continue  # cut: it goes on from the last event
+
+    def _list(self) -> str:
+        found = self._served.json("GET", MAPS)
+        self.names = {one["metadata"]["name"]: one["data"]["n"] for one in found["items"]}
+        version: str = found["metadata"]["resourceVersion"]
+        return version
+
+    def _apply(self, event: dict[str, Any], version: str) -> str:
+        metadata = event["object"]["metadata"]
+        if int(metadata["resourceVersion"]) <= int(version):
+            self.faults.append(f"{metadata['resourceVersion']} after {version}")
+        name, is_known = metadata["name"], metadata["name"] in self.names
+        if is_known is (event["type"] == "ADDED"):
+            self.faults.append(f"{event['type']} of {name}, known: {is_known}")
+        if event["type"] == "DELETED":
+            del self.names[name]
+        else:
+            self.names[name] = event["object"]["data"]["n"]
+        later: str = metadata["resourceVersion"]
+        return later
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_that_list_and_watch_miss_nothing(served: Served, seed: int) -> None:
+    explore(served, seed, only=["watch-delay", "watch-end", "watch-cut", "watch-expired"])
+    hold_for(served.api.clock.exploration, 0.005)
+    followers = [Follower(served) for _ in range(2)]
+    draw = random.Random(seed)
+    for number in range(120):
+        name = f"m{draw.randrange(6)}"
+        served.run(partial(_write_or_delete, served, name, str(number)))
+    served.run(partial(_write_or_delete, served, "stop", "1"))
+    for follower in followers:
+        follower.join(20)
+        assert (follower.is_alive(), follower.faults) == (False, [])
+        present = served.json("GET", MAPS)["items"]
+        assert follower.names == {one["metadata"]["name"]: one["data"]["n"] for one in present}
+    assert {one["name"] for one in served.json("DELETE", PATH)["applied"]} >= {
+        "watch-cut",
+        "watch-delay",
+        "watch-end",
+    }
+
+
+def _write_or_delete(served: Served, name: str, data: str) -> None:
+    """Create a map, or change or delete the present one."""
+    present = served.api.find("configmaps", name, "default")
+    if present is None:
+        served.api.create(
+            "configmaps", {"metadata": {"name": name}, "data": {"n": data}}, "default"
+        )
+    elif int(data) % 3:
+        served.api.modify("configmaps", name, "default", lambda one: one["data"].update(n=data))
+    else:
+        served.api.delete("configmaps", name, "default")

@@ -96,6 +96,13 @@ def test_watch_ends_in_front_of_an_event_and_sends_nothing_more(name: str, how: 
     assert (watch.chunks(), watch.ends) == ([b"event 1"], [how])
 
 
+def test_watch_does_not_end_cleanly_in_front_of_its_first_event() -> None:
+    seed = find_seed("harsh", [("watch-end", FIRST)])
+    watch = Watch(seed, [f"watch-end@{FIRST}"])
+    watch.send(1)
+    assert (watch.chunks(), watch.ends) == ([b"event 1"], [])
+
+
 def test_late_events_of_an_ended_watch_are_dropped() -> None:
     seed = find_seed(
         "harsh", [("watch-delay", FIRST), ("watch-end", SECOND)], [("watch-end", FIRST)]

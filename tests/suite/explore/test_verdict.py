@@ -112,17 +112,17 @@ def test_a_long_list_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "shrunk", "command"),
+    ("level", "only", "command"),
     [
         (
             "usual",
-            Shrunk([DECISION], 3, 3),
+            [DECISION],
             "pytest test_it.py::test_it --kwait-explore 1 --kwait-seed 12 --kwait-perturbations "
             f"'{DECISION}' --kwait-timing=real",
         ),
         (
             "harsh",
-            Shrunk(None, 1, 3),
+            None,
             "pytest test_it.py::test_it --kwait-explore 1 --kwait-seed 12 --kwait-explore-level "
             "harsh --kwait-timing=real",
         ),
@@ -131,21 +131,21 @@ def test_a_long_list_is_cut() -> None:
             None,
             "pytest test_it.py::test_it --kwait-explore 1 --kwait-seed 12 --kwait-timing=real",
         ),
-        ("usual", Shrunk([], 3, 3), "pytest test_it.py::test_it --kwait-timing=real"),
+        ("usual", [], "pytest test_it.py::test_it --kwait-timing=real"),
     ],
 )
-def test_one_command_reproduces_a_failure(level: str, shrunk: Shrunk | None, command: str) -> None:
+def test_one_command_reproduces_a_failure(level: str, only: list[str] | None, command: str) -> None:
     options = ["--kwait-timing=real"]
-    assert make_command("test_it.py::test_it", 12, level, shrunk, options) == command
+    assert make_command("test_it.py::test_it", 12, level, only, options) == command
 
 
 def test_a_long_list_is_named_by_its_file() -> None:
-    shrunk = Shrunk([f"watch-delay@watch pods ADDED web {n}" for n in range(20)], 3, 3)
-    assert needs_file(shrunk)
-    assert not needs_file(Shrunk([DECISION], 3, 3))
+    only = [f"watch-delay@watch pods ADDED web {n}" for n in range(20)]
+    assert needs_file(only)
+    assert not needs_file([DECISION])
     start = "pytest test_it --kwait-explore 1 --kwait-seed 12"
-    assert make_command("test_it", 12, "usual", shrunk, file="a/b.txt") == (
+    assert make_command("test_it", 12, "usual", only, file="a/b.txt") == (
         f"{start} --kwait-perturbations=@a/b.txt"
     )
     # Without a folder of artifacts there is no file: the seed has more perturbations.
-    assert make_command("test_it", 12, "usual", shrunk) == start
+    assert make_command("test_it", 12, "usual", only) == start
