@@ -67,7 +67,8 @@ class Server(Session):
     """A session of a cluster that a test changes; it sends no request."""
 
     def __init__(self, *kinds: Resource) -> None:
-        self.clock = FakeClock(auto=False)
+        self.time = FakeClock(auto=False)
+        self.clock = self.time
         self.kinds = kinds
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.version = 10
@@ -437,9 +438,9 @@ def test_a_resource_that_is_not_served_yet_is_tried_again(
     bench = benches(WIDGETS)
     bench.server.refused["list widgets@t-1"] = refused(404, "NotFound")
     bench.history.enter("t-1", is_new=True)
-    bench.server.clock.until_blocked()
+    bench.server.time.until_blocked()
     bench.server.refused.clear()
-    bench.server.clock.advance(60)
+    bench.server.time.advance(60)
     bench.server.next_watch("widgets@all")
 
 
@@ -449,8 +450,8 @@ def test_a_removed_resource_is_left_alone(benches: Callable[..., Bench]) -> None
     bench.history.enter("t-1", is_new=True)
     for sent in range(2, 5):
         bench.until(lambda sent=sent: len(bench.server.requests) == sent)  # type: ignore[misc] # its own default
-        bench.server.clock.until_blocked()
-        bench.server.clock.advance(60)
+        bench.server.time.until_blocked()
+        bench.server.time.advance(60)
     bench.until(lambda: len(bench.server.requests) == 5)
     bench.history.enter("t-1", is_new=False)
     bench.history.settle(1.0)
