@@ -16,12 +16,14 @@ import pytest
 from conformance.kubectl.script import find_kubectl
 from e2e.inner_runs import begin, run
 from e2e.recording.answers import QUESTIONS, without_ages
+from e2e.service_accounts import bind, kubeconfig_of_default
 from pytest_kwait.simulator.recording.files import read_recording
 from pytest_kwait.wait import poll_immediate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
@@ -219,6 +221,31 @@ def test_a_killed_run_leaves_what_its_worker_has_watched(
     ):
         assert "Running" in ask(kubeconfig, "get", "pods").stdout
         assert "teller" in ask(kubeconfig, "get", "events").stdout
+
+
+def test_rights_in_one_namespace_suffice(tmp_path: Path, kwait: Kwait) -> None:
+    """Resources without rights are left out, with the reason."""
+    bind(kwait, "edit")
+    kubeconfig = kubeconfig_of_default(kwait, tmp_path)
+    artifacts = tmp_path / "artifacts"
+    suite = """
+def test_bad(kwait):
+    kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+    assert False
+"""
+    options = (f"--kwait-artifacts={artifacts}", RECORDED, f"--kwait-namespace={kwait.namespace}")
+    status, said = run(tmp_path, kubeconfig, suite, *options, "-p", "no:xdist")
+    assert status == 1, said
+    (file,) = recordings(artifacts).values()
+    lines = read_recording(file).lines
+    assert "ADDED" in {line.type for line in lines if line.key == f"{kwait.namespace}/mine"}
+    (problems,) = artifacts.glob("*/problems.txt")
+    (left_out,) = [
+        line for line in problems.read_text().splitlines() if line.startswith("recording: ")
+    ]
+    names, _, reason = left_out.removeprefix("recording: ").partition(" left out: ")
+    assert reason == "they cannot be listed and watched (forbidden)"
+    assert {"nodes", "persistentvolumes"} <= set(names.split(", "))
 
 
 @contextmanager

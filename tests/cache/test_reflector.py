@@ -27,7 +27,7 @@ from tests.cache.fakes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.client.responses import Item
+    from pytest_kwait.client.responses import Item, ObjectList
     from pytest_kwait.errors import ApiError
 
 
@@ -101,6 +101,36 @@ def test_lists_then_watches_from_the_list() -> None:
     assert reflector.last_sync_resource_version == "20"
     assert reflector.last_error is None
     assert pauses(script) == []
+
+
+def test_a_list_of_a_part_precedes_the_watch_of_the_whole() -> None:
+    script, told = Script(), Told()
+    script.watches.append((event("ADDED", pod("c", 11)),))
+    limits: list[float] = []
+
+    def list_part(deadline: Deadline) -> ObjectList:
+        limits.append(deadline.remaining)
+        return listed(pod("a"), version=10)
+
+    reflector = reflector_of(script, told, send_list=list_part, list_timeout=11.0)
+    reflector.run()
+
+    assert told.calls == [("replace", (["a"], "10")), ("add", "c")]
+    assert [(call.verb, call.resource_version) for call in script.calls] == [
+        ("watch", "10"),
+        ("watch", "11"),
+    ]
+    assert limits == [11.0]
+
+
+def test_a_refreshed_reflector_lists_again() -> None:
+    script, told = Script(), Told()
+    script.lists += [listed(pod("a"), version=10), listed(pod("b"), version=12)]
+    reflector = reflector_of(script, told)
+    script.watches.append((reflector.refresh,))
+    reflector.run()
+    assert [call.verb for call in script.calls] == ["list", "watch", "list", "watch"]
+    assert [names for _, (names, _) in told.calls] == [["a"], ["b"]]
 
 
 def test_asks_for_what_the_list_watch_names() -> None:

@@ -325,6 +325,18 @@ def test_warnings_of_the_server_are_logged(
     ]
 
 
+def test_warnings_are_not_logged_where_they_concern_no_test(
+    soon: Deadline, caplog: pytest.LogCaptureFixture
+) -> None:
+    warning = '299 - "deprecated, in v2"'
+    with ScriptedServer(answer({}, Warning=warning)) as server, caplog.at_level(logging.WARNING):
+        session = Session.of(server.client())
+        session.logs_warnings = False
+        session.create(CONFIG_MAPS, {}, "a", deadline=soon)
+        session.close()
+    assert caplog.messages == []
+
+
 PATH = "/api/v1/namespaces/a/pods"
 GONE = {"kind": "Status", "status": "Failure", "message": "too old", "reason": "Expired"}
 

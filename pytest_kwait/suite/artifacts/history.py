@@ -98,6 +98,9 @@ _SYSTEM_NAMESPACES = ("kube-system", "kube-node-lease")
 """Namespaces that are busy on every cluster; the server leaves them out of watches."""
 
 _CONCURRENT_LISTS = 4
+_MAX_MISSES = 4
+"""Failures in a row after which a resource that is not found counts as removed."""
+
 _DISCOVERY_TIMEOUT = 10.0
 _SECRETS_TIMEOUT = 2.0
 _MAX_PAUSE = 30.0
@@ -375,8 +378,7 @@ class WatchedHistory:
             for each in self._list_journals(resource, namespaces):
                 for name, key in [*each.known]:
                     if name == resource.qualified and key not in listed:
-                        raw = each.read(name, key)
-                        self._write_line(each, "DELETED", name, key, revision, raw)
+                        self._write_line(each, "DELETED", name, key, revision, None)
 
     def write_event(
         self, resource: Resource, change: str, obj: Mapping[str, Any], raw: bytes
@@ -502,13 +504,15 @@ class WatchedHistory:
         resource: str,
         key: str,
         revision: int,
-        raw: bytes,
+        raw: bytes | None,
     ) -> None:
+        """Write a line; None for an object as it was last."""
         if self.trouble or self._stopped.is_set():
             return
         self._changed_at = self._clock.monotonic()
         at = each.journal.started if change == "STATE" else self._now()
         try:
+            raw = each.read(resource, key) if raw is None else raw
             each.write(at, change, resource, key, revision, raw)
         except OSError as error:
             self._fail(error)
@@ -745,7 +749,10 @@ class _Recorder:
 
     def _on_error(self, error: Exception) -> None:
         self._is_failing = True
-        if is_permanent(error, in_row=self._reflector.failures_in_row):
+        failures = self._reflector.failures_in_row
+        # A definition may be established a moment before its resource is served.
+        is_early = isinstance(error, ApiError) and error.status == 404 and failures < _MAX_MISSES
+        if is_permanent(error, in_row=failures) and not is_early:
             self._owner.give_up(self, error)
 
 

@@ -59,23 +59,16 @@ def thing(kind: str, name: str, version: int, namespace: str | None = "t-1", **m
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
 
 
-class Place:
-    """A watch of a resource in one namespace, or in all."""
-
-    def __init__(self, resource: Resource, namespace: str | None, fields: str | None) -> None:
-        self.resource = resource
-        self.namespace = namespace
-        self.fields = fields
-
-    def __str__(self) -> str:
-        return f"{self.resource.plural}@{self.namespace or 'all'}"
+def place_of(resource: Resource, namespace: str | None) -> str:
+    return f"{resource.plural}@{namespace or 'all'}"
 
 
 class Server(Session):
     """A session of a cluster that a test changes; it sends no request."""
 
     def __init__(self, *kinds: Resource) -> None:
-        self.clock = FakeClock(auto=False)
+        self.time = FakeClock(auto=False)
+        self.clock = self.time
         self.kinds = kinds
         self.objects: dict[str, list[dict[str, Any]]] = {}
         self.version = 10
@@ -95,7 +88,7 @@ class Server(Session):
         return self.kinds
 
     def list(self, resource: Resource, namespace: str | None = None, **more: Any) -> ObjectList:
-        self._answer(f"list {Place(resource, namespace, None)}")
+        self._answer(f"list {place_of(resource, namespace)}")
         shape, fields = more.get("type"), more.get("field_selector") or ""
         items = [
             Item(decode_object(raw(obj), shape), _without_kind(obj))
@@ -109,7 +102,7 @@ class Server(Session):
         return ObjectList(items, str(self.version))
 
     def watch(self, resource: Resource, namespace: str | None = None, **more: Any) -> Any:
-        place = str(Place(resource, namespace, None))
+        place = place_of(resource, namespace)
         self._answer(f"watch {place}")
         watch = LiveWatch(more.get("type"))
         self.fields[place] = more.get("field_selector")
@@ -199,9 +192,6 @@ def benches(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     yield make
     for bench in made:
         bench.history.stop()
-
-
-Benches = "Callable[..., Bench]"
 
 
 def test_a_watch_of_all_namespaces_records_those_of_the_tests(
@@ -377,14 +367,12 @@ def test_without_rights_for_all_namespaces_each_has_a_watch(
 
 
 def test_what_may_not_be_read_is_left_out(benches: Callable[..., Bench]) -> None:
-    bench = benches(CONFIG_MAPS, NODES, PODS)
+    bench = benches(CONFIG_MAPS, NODES)
     for place in ("configmaps@t-1", "nodes@all"):
         bench.server.refused[f"list {place}"] = refused()
-    bench.server.refused["list pods@t-1"] = refused(404, "NotFound")
     bench.history.enter("t-1", is_new=False)
     line = "configmaps, nodes left out: they cannot be listed and watched (forbidden)"
     bench.until(lambda: bench.history.problems() == [line])
-    bench.until(lambda: "list pods@t-1" in bench.server.requests)
     sent = len(bench.server.requests)
     bench.history.enter("t-2", is_new=False)
     assert len(bench.server.requests) == sent
@@ -442,6 +430,33 @@ def test_a_definition_of_the_test_is_watched_and_recorded(
         ("ADDED", "widgets.example.com/t-1/w"),
     ]
     assert bench.server.requests.count("watch widgets@all") == 1
+
+
+def test_a_resource_that_is_not_served_yet_is_tried_again(
+    benches: Callable[..., Bench],
+) -> None:
+    bench = benches(WIDGETS)
+    bench.server.refused["list widgets@t-1"] = refused(404, "NotFound")
+    bench.history.enter("t-1", is_new=True)
+    bench.server.time.until_blocked()
+    bench.server.refused.clear()
+    bench.server.time.advance(60)
+    bench.server.next_watch("widgets@all")
+
+
+def test_a_removed_resource_is_left_alone(benches: Callable[..., Bench]) -> None:
+    bench = benches(WIDGETS)
+    bench.server.refused["list widgets@t-1"] = refused(404, "NotFound")
+    bench.history.enter("t-1", is_new=True)
+    for sent in range(2, 5):
+        bench.until(lambda sent=sent: len(bench.server.requests) == sent)  # type: ignore[misc] # its own default
+        bench.server.time.until_blocked()
+        bench.server.time.advance(60)
+    bench.until(lambda: len(bench.server.requests) == 5)
+    bench.history.enter("t-1", is_new=False)
+    bench.history.settle(1.0)
+    assert bench.history.problems() == []
+    assert bench.server.requests == ["kinds", *["list widgets@t-1"] * 4]
 
 
 def test_the_namespace_itself_is_in_its_journal(benches: Callable[..., Bench]) -> None:

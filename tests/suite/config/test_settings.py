@@ -97,11 +97,12 @@ def test_properties_return_the_defaults() -> None:
         ({"artifacts": "art", "record": "always"}, "always"),
         ({"artifacts": "art", "record": "never"}, "never"),
         ({"record": "always"}, "never"),
-        ({"artifacts": "art", "record": "always", "cluster": "existing"}, "never"),
+        ({"artifacts": "art", "record": "always", "cluster": "existing"}, "always"),
+        ({"artifacts": "art", "cluster": "existing"}, "never"),
         ({"artifacts": "art", "context": "staging"}, "never"),
     ],
 )
-def test_failed_tests_are_recorded_on_an_embedded_cluster_with_a_folder(
+def test_failed_tests_are_recorded_on_an_embedded_cluster_and_elsewhere_if_asked(
     given: dict[str, str], recorded: str
 ) -> None:
     assert Settings().merged(given, lambda _: "env").recorded == recorded
