@@ -301,3 +301,58 @@ def test_collecting_writes_no_report(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test(): pass")
     pytester.runpytest("--collect-only", "--kwait-report=r.json")
     assert not list(pytester.path.glob("r.json*"))
+
+
+_LIMITS = """
+import pytest
+from pytest_kwait import wait_for_pod_running as wait_by_function
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running"}}
+
+@pytest.fixture(autouse=True)
+def pod(kwait):
+    kwait.create(POD)
+    kwait.wait_for_pod_running("p")
+
+def test_table(kwait):
+    kwait.wait_for_pod_running("p")
+
+def test_own(kwait):
+    kwait.wait_for_pod_running("p", timeout=5)
+
+@pytest.mark.kwait(timeout=6)
+def test_own_of_marker(kwait):
+    kwait.wait_for_pod_running("p")
+
+@pytest.mark.timeout(20)
+def test_table_cut(kwait):
+    kwait.wait_for_pod_running("p")
+
+def test_function(kwait, kwait_client):
+    wait_by_function(kwait_client, kwait.namespace, "p")
+"""
+
+
+def test_report_names_calls_and_the_origin_of_limits(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(test_it=_LIMITS)
+    result = pytester.runpytest("--kwait-report=r.json", "--kwait-timeout=pod=40s")
+    result.assert_outcomes(passed=5)
+    waits = [each for each in read(pytester.path / "r.json")["waits"] if each.get("name")]
+    assert {each["name"] for each in waits} == {"wait_for_pod_running"}
+    assert {each["first_look"] for each in waits} == {True}
+    calls = {
+        each["test"].rpartition("::")[2]: (each["site"], each["limit"], each.get("limit_name"))
+        for each in waits
+        if each["site"] != "test_it.py:9"
+    }
+    assert calls == {
+        "test_table": ("test_it.py:12", 40.0, "pod"),
+        "test_own": ("test_it.py:15", 5.0, None),
+        "test_own_of_marker": ("test_it.py:19", 6.0, None),
+        "test_table_cut": ("test_it.py:23", 40.0, "pod"),
+        "test_function": ("test_it.py:26", 40.0, "pod"),
+    }
+    assert sum(each["site"] == "test_it.py:9" for each in waits) == 5
+    assert not any("audit" in each for each in waits)
