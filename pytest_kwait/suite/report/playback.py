@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -75,7 +75,6 @@ _FIRST_KINDS = (
 )
 """The kinds of `kubectl get all`, in its order; custom kinds are next, then all others."""
 
-_Item = TypeVar("_Item")
 _Identity = tuple[str, str]
 """The resource and the key of an object."""
 
@@ -262,10 +261,10 @@ def _compose(recording: Recording, history: _History, divisor: int) -> Playback:
             for resource in resources
         ],
         objects=[(kinds[resource], key.removeprefix(f"{own}/")) for resource, key in ordered],
-        steps=_last(history.steps, _MAX_STEPS // divisor),
+        steps=history.steps[-(_MAX_STEPS // divisor) :],
         failure=history.failure,
-        events=_last(history.events, _MAX_EVENTS // divisor),
-        logs=_last(history.logs, _MAX_LOGS // divisor),
+        events=history.events[-(_MAX_EVENTS // divisor) :],
+        logs=history.logs[-(_MAX_LOGS // divisor) :],
     )
     playback.changes = [
         (
@@ -324,7 +323,3 @@ def _limit_changes(changes: list[_Change], limit: int) -> tuple[list[_Change], i
     first = [_Change(begin, identity, row) for identity, row in state.items() if row is not None]
     later = [change for change in moves if change.at > begin]
     return [*first, *later], len(moves) - len(later), begin
-
-
-def _last(items: list[_Item], limit: int) -> list[_Item]:
-    return items[-limit:]

@@ -63,14 +63,14 @@ class Playback {
     const { kind, name } = this.objects[number];
     const title = `${kind.resource.split('.')[0]}/${name}`;
     if (state.row === GONE) return `${title} deleted`;
-    const row = this.rows[state.row];
+    const cell = (row, at) => this.rows[row][at] || '';
     if (state.before === GONE) {
-      const cells = kind.columns.map((head, at) => row[at] && `${head} ${row[at]}`).filter(Boolean);
+      const cells = kind.columns.map((head, at) => cell(state.row, at) && `${head} ${cell(state.row, at)}`).filter(Boolean);
       return `${title} new${cells.length ? `: ${cells.join(', ')}` : ''}`;
     }
-    const before = this.rows[state.before];
-    return `${title} ${kind.columns.map((head, at) => (row[at] !== before[at] ? `${head} ${before[at]} → ${row[at]}` : ''))
-      .filter(Boolean).join(', ')}`;
+    const changed = kind.columns.map((head, at) => [head, cell(state.before, at), cell(state.row, at)])
+      .filter(([, before, now]) => before !== now);
+    return `${title} ${changed.map(([head, before, now]) => `${head} ${before} → ${now}`).join(', ')}`;
   }
 }
 
