@@ -667,13 +667,17 @@ class ClusterServer:
         with connection:
             try:
                 connection.settimeout(_REQUEST_TIMEOUT)
+                secret = self.secret.encode()
                 with connection.makefile("rb") as stream:
-                    greeting = stream.readline(_MAX_REQUEST_SIZE).split()
-                secret, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
-                if hmac.compare_digest(secret, self.secret.encode()):
-                    connection.settimeout(None)
-                    answer = self._replies[bytes(topic)](*words)
-                    connection.sendall(json.dumps(answer).encode() + b"\n")
+                    # No more is read of a connection without the secret.
+                    first = stream.readline(len(secret) + 1)
+                    if not hmac.compare_digest(first.rstrip(), secret):
+                        return
+                    request = b"" if first.endswith(b"\n") else stream.readline(_MAX_REQUEST_SIZE)
+                topic, *words = request.split() or [b""]
+                connection.settimeout(None)
+                answer = self._replies[topic](*words)
+                connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:
                 # The worker is gone.
                 return

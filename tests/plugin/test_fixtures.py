@@ -381,7 +381,7 @@ USED = []
 
 @pytest.fixture(scope="session", autouse=True)
 def record():
-    def wait(session, condition, settings, deadline=None):
+    def wait(session, condition, settings, deadline=None, name=""):
         USED.append(settings)
         return {}
 
