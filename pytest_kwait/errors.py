@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "PLAIN_TRACEBACKS",
     "ApiError",
     "ClusterError",
     "InvalidArgument",
@@ -16,6 +19,32 @@ __all__ = [
     "WaitTimeout",
     "describe_value",
 ]
+
+
+class _PlainTracebacks(logging.Filter):
+    """Formats the tracebacks of a logger without marks below their lines.
+
+    For loggers of threads. To place the marks, `traceback` parses code. Until Python 3.12 this
+    breaks another thread that parses at the same time, as pytest does to show a failure.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Format the traceback of a record, and let the record pass."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not record.exc_text:
+            frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+            record.exc_text = "".join(
+                [
+                    "Traceback (most recent call last):\n",
+                    *frames.format(),
+                    *traceback.format_exception_only(error),
+                ]
+            ).rstrip("\n")
+        return True
+
+
+PLAIN_TRACEBACKS = _PlainTracebacks()
+"""The filter of loggers that threads of the package use."""
 
 
 def describe_value(value: object, limit: int = 300) -> str:

@@ -22,7 +22,7 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
+from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument, KwaitError
 from pytest_kwait.wait.context import Context
 
 if TYPE_CHECKING:
@@ -215,6 +215,7 @@ class LeadershipContext(Context):
 
 
 _log = logging.getLogger(__name__)
+_log.addFilter(PLAIN_TRACEBACKS)
 
 
 class NewLeaderNotifier:

@@ -20,7 +20,7 @@ import msgspec
 
 from pytest_kwait.apimachinery.selectors import LabeledObject, compile_label_selector, get_labels
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
@@ -114,6 +114,7 @@ Indexers: TypeAlias = Mapping[str, IndexFunc]
 
 
 _logger = logging.getLogger("pytest_kwait.cache")
+_logger.addFilter(PLAIN_TRACEBACKS)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 _NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}

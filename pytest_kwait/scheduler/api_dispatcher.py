@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["APICall", "APIDispatcher"]
 
 _log = logging.getLogger(__name__)
+_log.addFilter(PLAIN_TRACEBACKS)
 
 _Item: TypeAlias = "tuple[str, APICall] | None"
 

@@ -23,6 +23,7 @@ from pytest_kwait.client.resource import (
     STATEFUL_SETS,
 )
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.errors import PLAIN_TRACEBACKS
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
 from pytest_kwait.scheduler.plugins.pod_topology_spread import (
     collect_spread_selectors,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["SchedulerCache", "SharedLister"]
 
 _log = logging.getLogger(__name__)
+_log.addFilter(PLAIN_TRACEBACKS)
 
 _Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pytest_kwait import wait
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.session import Session
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
 from pytest_kwait.scheduler.schedule_one import DefaultBinder
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RunningScheduler", "choose_algorithm"]
 
 _log = logging.getLogger(__name__)
+_log.addFilter(PLAIN_TRACEBACKS)
 
 # The API limits the reporting instance to 128 characters: name, hyphen, host name.
 _MAX_NAME_LENGTH = 63

@@ -305,6 +305,10 @@ def test_index_function_that_raises_is_logged_and_leaves_the_object_in_the_store
     assert store.list_index_func_values("label") == ()
     assert caplog.messages == ["Index function 'label' failed for default/a"]
     assert caplog.records[0].exc_info is not None
+    traceback = caplog.records[0].exc_text or ""
+    assert traceback.startswith("Traceback (most recent call last):\n  File ")
+    # Marks take a parser, which threads cannot use at the same time.
+    assert not set(traceback) & {"~", "^"}
 
 
 def test_index_function_cannot_change_the_object() -> None:
