@@ -52,7 +52,7 @@ def find_races(given: argparse.Namespace) -> bool:
         found += bool(verdict["failures"])
         print(f"{shorten(race)}: {describe(verdict)}", flush=True)
     print(f"{found} of {len(races)} races found in at most {given.runs} runs", flush=True)
-    return bool(found >= BAR * len(races))
+    return found >= BAR * len(races)
 
 
 def keep_correct(given: argparse.Namespace) -> bool:
@@ -61,7 +61,8 @@ def keep_correct(given: argparse.Namespace) -> bool:
     verdicts = explore(given, tests, given.correct_runs, "--kwait-explore-level=gentle")
     for test, verdict in verdicts.items():
         print(f"{shorten(test)}: {describe(verdict)}")
-    kept = sum(int(verdict["passed"]) == given.correct_runs for verdict in verdicts.values())
+    runs: int = given.correct_runs
+    kept = sum(int(verdict["passed"]) == runs for verdict in verdicts.values())
     print(f"{kept} of {len(tests)} correct tests passed {given.correct_runs} runs")
     return kept == len(tests)
 
