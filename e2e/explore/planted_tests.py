@@ -20,6 +20,7 @@ from e2e.explore.workloads import (
     pod,
     second_connection,
 )
+from pytest_kwait import at_least
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 def test_status_after_a_change(kwait: Kwait) -> None:
     """Reads the status once after the change; controllers write it later."""
     kwait.create_and_wait(deployment("web", 1))
-    kwait.scale("deployment/web", 2)
-    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)
+    kwait.patch("deployment/web", {"spec": {"replicas": 2}})
+    kwait.wait_for("pods", "condition=Ready", selector="app=web", count=at_least(2))
     look_around(kwait)
     assert kwait.get("deployment/web")["status"]["readyReplicas"] == 2
 

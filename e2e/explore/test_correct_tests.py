@@ -43,7 +43,7 @@ def test_rolling_update(kwait: Kwait) -> None:
 def test_scale_down(kwait: Kwait) -> None:
     """Awaits the number of pods, not of those that are ready alone."""
     kwait.create_and_wait(deployment("web", 3))
-    kwait.scale("deployment/web", 1)
+    kwait.patch("deployment/web", {"spec": {"replicas": 1}})
     kwait.wait_for_number_of_pods(1, selector="app=web")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def test_status_after_a_change(kwait: Kwait) -> None:
     """Awaits a status that has observed the change."""
     kwait.create_and_wait(deployment("web", 1))
-    kwait.scale("deployment/web", 2)
+    kwait.patch("deployment/web", {"spec": {"replicas": 2}})
     found = kwait.wait_for_deployment_complete("web")
     assert found["status"]["readyReplicas"] == 2
 

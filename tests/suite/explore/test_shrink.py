@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.suite.explore.shrink import MAX_RUNS, Budget, Shrunk, Trial, minimize, shrink
 from pytest_kwait.testing import FakeClock
 
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A machine may be busy."""
+
 ITEMS = [str(number) for number in range(24)]
 
 
+@_UNTIMED
 @given(st.sets(st.sampled_from(ITEMS), max_size=6))
 def test_what_a_failure_needs_is_found(needed: set[str]) -> None:
     def fails(part: list[str]) -> bool:
@@ -22,6 +26,7 @@ def test_what_a_failure_needs_is_found(needed: set[str]) -> None:
     assert found == sorted(found, key=ITEMS.index)
 
 
+@_UNTIMED
 @given(st.lists(st.booleans(), max_size=60))
 def test_the_result_has_failed_whatever_fails(outcomes: list[bool]) -> None:
     failed = [ITEMS]
@@ -35,6 +40,7 @@ def test_the_result_has_failed_whatever_fails(outcomes: list[bool]) -> None:
     assert minimize(ITEMS, record) == failed[-1]
 
 
+@_UNTIMED
 @given(st.integers(0, 30))
 def test_the_bound_holds(bound: int) -> None:
     tried: list[list[str]] = []

@@ -1,0 +1,85 @@
+"""Explored runs of a test of two seconds: bar 1.2 times that many plain runs, over the workers.
+
+Run it as `python -m benchmarks.explored_runs [RUNS] [WORKERS]`.
+
+Ours: RUNS explored runs (200) at the level `usual`, over WORKERS (2). Peer: the same test RUNS/10
+times in one process without exploring, on the same machine right before and after; the runs of a
+worker follow each other in both. 200 runs of 2 s over two workers take 200 s; the bar is 240 s.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.pairs import seconds
+
+BAR = 1.2
+_TEST = """
+import pytest
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
+    "terminationGracePeriodSeconds": 0,
+    "containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "300"]}]}}
+
+def check(kwait):
+    began = SYSTEM_CLOCK.monotonic()
+    kwait.create(POD)
+    kwait.wait_for_pod_ready("web")
+    kwait.delete_and_wait("pod/web")
+    SYSTEM_CLOCK.sleep(2 - (SYSTEM_CLOCK.monotonic() - began))
+"""
+_EXPLORED = "def test_pod(kwait): check(kwait)\n"
+_PLAIN = """
+@pytest.mark.parametrize("number", range({runs}))
+def test_pod(kwait, number): check(kwait)
+"""
+
+
+def main() -> int:
+    """Print the ratio; exit 1 above the bar."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    workers = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+    plain_runs = max(runs // 10, 1)
+    with TemporaryDirectory() as folder:
+        Path(folder, "pytest.ini").write_text("[pytest]\n")
+        Path(folder, "test_explored.py").write_text(_TEST + _EXPLORED)
+        Path(folder, "test_plain.py").write_text(_TEST + _PLAIN.format(runs=plain_runs))
+        explore = (f"-n={workers}", f"--kwait-explore={runs}", "--kwait-seed=1")
+
+        def plain() -> float:
+            return seconds(lambda: _run(folder, "test_plain.py", "-p", "no:xdist"))
+
+        before = plain()
+        ours = seconds(lambda: _run(folder, "test_explored.py", *explore))
+        peer = statistics.mean((before, plain())) / plain_runs
+    ratio = ours / (runs * peer / workers)
+    print(f"{runs} explored runs of a test of 2 s over {workers} workers")
+    print(f"  explored {ours:.0f} s, plain {peer:.2f} s a run")
+    print(f"  ratio to plain runs {ratio:.2f}, bar {BAR}")
+    return int(ratio > BAR)
+
+
+def _run(folder: str, *arguments: str) -> None:
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
+    done = subprocess.run(
+        [*command, "--kwait-cluster=embedded"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
