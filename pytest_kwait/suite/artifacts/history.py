@@ -378,7 +378,7 @@ class WatchedHistory:
             for each in self._list_journals(resource, namespaces):
                 for name, key in [*each.known]:
                     if name == resource.qualified and key not in listed:
-                        self._write_line(each, "DELETED", name, key, revision, None)
+                        self._write_line(each, self._now(), "DELETED", name, key, revision, None)
 
     def write_event(
         self, resource: Resource, change: str, obj: Mapping[str, Any], raw: bytes
@@ -482,6 +482,7 @@ class WatchedHistory:
                 return key
             revision = parse_resource_version(str(metadata.get("resourceVersion"))) or 0
             known = each.known.get((qualified, key))
+            at = self._now()
             if change == "DELETED":
                 if known is None:
                     return key
@@ -489,17 +490,28 @@ class WatchedHistory:
                 if revision <= known.revision:
                     return key
                 change = "MODIFIED"
-            elif not change and each.journal.started == self._begun and self._is_older(metadata):
-                change = "STATE"
             else:
-                change = "ADDED"
+                at, change = self._find_start(each, metadata, at) if not change else (at, "ADDED")
             raw = _complete(raw, resource, typed=bool(obj.get("kind")))
-            self._write_line(each, change, qualified, key, revision, raw)
+            self._write_line(each, at, change, qualified, key, revision, raw)
         return key
+
+    def _find_start(
+        self, each: _IndexedJournal, metadata: Mapping[str, Any], now: float
+    ) -> tuple[float, str]:
+        """Return when a listed object came to be as far as that is known, and its change."""
+        created = parse_time_or_none(metadata.get("creationTimestamp"))
+        if created is None:
+            return now, "ADDED"
+        # Times are in whole seconds.
+        if created < int(self._begun) and each.journal.started == self._begun:
+            return self._begun, "STATE"
+        return min(max(created, each.journal.started), now), "ADDED"
 
     def _write_line(
         self,
         each: _IndexedJournal,
+        at: float,
         change: str,
         resource: str,
         key: str,
@@ -510,17 +522,11 @@ class WatchedHistory:
         if self.trouble or self._stopped.is_set():
             return
         self._changed_at = self._clock.monotonic()
-        at = each.journal.started if change == "STATE" else self._now()
         try:
             raw = each.read(resource, key) if raw is None else raw
             each.write(at, change, resource, key, revision, raw)
         except OSError as error:
             self._fail(error)
-
-    def _is_older(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether an object was there before this run recorded; times are in seconds."""
-        created = parse_time_or_none(metadata.get("creationTimestamp"))
-        return created is not None and created < int(self._begun)
 
     def _now(self) -> float:
         # The clock may be set back.

@@ -230,15 +230,22 @@ def test_what_is_older_than_the_run_is_a_state(benches: Callable[..., Bench]) ->
     bench = benches(NODES, CONFIG_MAPS)
     old = {"creationTimestamp": OLD}
     bench.server.put(NODES, thing("Node", "n-1", 3, None, metadata=old))
-    bench.server.put(CONFIG_MAPS, thing("ConfigMap", "a", 4, metadata=old), thing("X", "b", 5))
+    young = {"creationTimestamp": "2026-01-01T00:00:04Z"}
+    bench.server.put(
+        CONFIG_MAPS,
+        thing("ConfigMap", "a", 4, metadata=old),
+        thing("ConfigMap", "b", 5),
+        thing("ConfigMap", "c", 6, metadata=young),
+    )
     bench.history.enter("t-1", is_new=False)
-    bench.until(bench.records("configmaps/t-1/b", "ADDED"))
+    bench.until(bench.records("configmaps/t-1/c", "ADDED"))
     bench.until(bench.records("nodes/n-1", "STATE"))
     lines = {line.key: line for line in bench.lines()}
     assert {key: (line.at, line.type) for key, line in lines.items()} == {
         "n-1": (BEGUN, "STATE"),
         "t-1/a": (BEGUN, "STATE"),
         "t-1/b": (BEGUN + 10, "ADDED"),
+        "t-1/c": (BEGUN + 4, "ADDED"),
     }
     # Items of lists have no kind.
     assert decode_object(lines["t-1/a"].object)["kind"] == "ConfigMap"
