@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
 
 from pytest_kwait.errors import ClusterError
 from pytest_kwait.plugin.cluster import serve_workers
-from pytest_kwait.plugin.explore.coordinator import CollectedTest
-from pytest_kwait.suite.explore.plan import Assignment
-from pytest_kwait.suite.explore.verdict import RunResult
+from pytest_kwait.plugin.explore.coordinator import CollectedTest  # noqa: TC001 - read by decoders
+from pytest_kwait.suite.explore.plan import Assignment  # noqa: TC001 - read by decoders
+from pytest_kwait.suite.explore.verdict import RunResult  # noqa: TC001 - read by decoders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,8 @@ class LocalQueue:
         self._coordinator.shrink("")
 
 
-class _Message(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class _Message:
     """A request of a worker; one of its fields is set, none to get an assignment."""
 
     worker: str
@@ -85,7 +86,8 @@ class _Message(msgspec.Struct, omit_defaults=True):
     shrinks: bool = False
 
 
-class _Answer(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class _Answer:
     """The answer of the controller."""
 
     problem: str = ""
@@ -93,8 +95,12 @@ class _Answer(msgspec.Struct, omit_defaults=True):
     goes_on: bool = True
 
 
-_message_decoder = msgspec.json.Decoder(_Message)
-_answer_decoder = msgspec.json.Decoder(_Answer)
+@cache
+def _get_decoder(shape: type) -> Any:
+    # Imported on use: runs that explore nothing load no JSON library for it.
+    from pytest_kwait.client.responses import make_decoder
+
+    return make_decoder(shape)
 
 
 class RemoteQueue:
@@ -129,7 +135,7 @@ class RemoteQueue:
             hook.pytest_report_to_serializable(config=self._config, report=report)
             for report in result.reports
         ]
-        sent = msgspec.structs.replace(result, reports=reports)
+        sent = replace(result, reports=reports)
         if len(_encode(sent)) > _MAX_RESULT_SIZE:
             sent.reports = []
         return self._send(_Message(self._worker, result=sent)).goes_on
@@ -144,10 +150,13 @@ class RemoteQueue:
             answer = self._connection.request(_TOPIC, data)
         except ClusterError:
             return _Answer(goes_on=False)
-        return _answer_decoder.decode(answer["answer"])
+        decoded: _Answer = _get_decoder(_Answer).decode(answer["answer"])
+        return decoded
 
 
 def _encode(value: object) -> bytes:
+    import msgspec
+
     # Properties that a test recorded may be of any type.
     return msgspec.json.encode(value, enc_hook=str)
 
@@ -156,9 +165,9 @@ def serve_coordinator(config: pytest.Config, coordinator: Coordinator) -> None:
     """Answer the requests of workers."""
 
     def reply(data: bytes) -> dict[str, Any]:
-        message = _message_decoder.decode(base64.b64decode(data))
+        message = _get_decoder(_Message).decode(base64.b64decode(data))
         answer = _answer(config, coordinator, message)
-        return {"answer": msgspec.json.encode(answer).decode()}
+        return {"answer": _encode(answer).decode()}
 
     serve_workers(config, _TOPIC, reply)
 

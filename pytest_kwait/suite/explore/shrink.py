@@ -6,9 +6,8 @@ fails twice in a row; else if one of two runs fails.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +38,8 @@ class Trial(NamedTuple):
     decisions: Sequence[str] = ()
 
 
-class Shrunk(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class Shrunk:
     """The result of shrinking.
 
     Args:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from pytest_kwait.suite.explore.shrink import Shrunk
+from pytest_kwait.suite.explore.shrink import Shrunk  # noqa: TC001 - read by decoders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,8 @@ _MAX_INLINE = 300
 """Characters of a list of perturbations in a command; a longer one is a file."""
 
 
-class ExploredFailure(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class ExploredFailure:
     """How a run failed.
 
     Args:
@@ -51,7 +51,8 @@ class ExploredFailure(msgspec.Struct, omit_defaults=True):
     folder: str = ""
 
 
-class RunResult(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class RunResult:
     """One run of a test.
 
     Args:
@@ -70,7 +71,7 @@ class RunResult(msgspec.Struct, omit_defaults=True):
     outcome: str
     is_explored: bool = True
     failure: ExploredFailure | None = None
-    reports: list[Any] = []
+    reports: list[Any] = field(default_factory=list)
 
 
 class DistinctFailure:
