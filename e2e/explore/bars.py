@@ -1,7 +1,7 @@
 """The bars of exploring: races that must be found, and correct tests that may never fail.
 
 Run it as `python -m e2e.explore.bars [--workers N] [--seed S] [--runs N] [--correct-runs N]`; it
-prints a line per race and per correct test. `--races` and `--correct` take one half alone, `-k` the
+prints the verdict of each race and correct test. `--races` and `--correct` take one half alone, `-k` the
 tests that match. Of each race the runs end with the first that fails.
 """
 
@@ -19,7 +19,6 @@ PLANTED = ("planted_tests.py", "planted_operator.py")
 CORRECT = ("test_repaired_tests.py", "test_repaired_operator.py", "test_correct_tests.py")
 BAR = 0.9
 """The share of the planted races that must be found: 18 of 20."""
-
 
 _VERDICT = re.compile(r"^(\S.*: (\d+) of (\d+) passed\n(?: +.*\n)*)", re.MULTILINE)
 

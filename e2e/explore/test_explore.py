@@ -108,7 +108,6 @@ def test_correct_tests_pass_until_the_time_is_up() -> None:
     """A line shows the progress meanwhile."""
     status, said = run_on_a_terminal("-n=2", "--kwait-explore=5s", "--kwait-seed=1", *CORRECT)
     outcomes = {test: passed == runs for test, passed, runs in OUTCOME.findall(said)}
-    print(said)
 
     assert status == 0, said
     assert "kwait: exploring [" in said
