@@ -1,8 +1,8 @@
 """The bars of exploring: races that must be found, and correct tests that may never fail.
 
 Run it as `python -m e2e.explore.bars [--workers N] [--seed S] [--runs N] [--correct-runs N]`; it
-prints the verdict of each race and correct test. `--races` and `--correct` take one half alone, `-k` the
-tests that match. Of each race the runs end with the first that fails.
+prints the verdict of each race and of each correct test. `--races` and `--correct` take one half
+alone, `-k` the tests that match. Of each race the runs end with the first that fails.
 """
 
 from __future__ import annotations
