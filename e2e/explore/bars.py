@@ -1,25 +1,34 @@
 """The bars of exploring: races that must be found, and correct tests that may never fail.
 
 Run it as `python -m e2e.explore.bars [--workers N] [--seed S] [--runs N] [--correct-runs N]`; it
-prints a line per race and per correct test. `--races` and `--correct` take one half alone, `-k` the
-tests that match. Of each race the runs end with the first that fails.
+prints the verdict of each race and of each correct test. `--races` and `--correct` take one half
+alone, `-k` the tests that match. Of each race the runs end with the first that fails.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 PLANTED = ("planted_tests.py", "planted_operator.py")
 CORRECT = ("test_repaired_tests.py", "test_repaired_operator.py", "test_correct_tests.py")
 BAR = 0.9
 """The share of the planted races that must be found: 18 of 20."""
+
+_VERDICT = re.compile(r"^(\S.*: (\d+) of (\d+) passed\n(?: +.*\n)*)", re.MULTILINE)
+
+
+class Verdict(NamedTuple):
+    """What exploring has found out about a test."""
+
+    text: str
+    passed: int
+    runs: int
 
 
 def main() -> int:
@@ -47,10 +56,9 @@ def find_races(given: argparse.Namespace) -> bool:
     races = collect(given, PLANTED)
     found = 0
     for race in races:
-        level = "--kwait-explore-level=usual"
-        (verdict,) = explore(given, [race], given.runs, level, "-x").values()
-        found += bool(verdict["failures"])
-        print(f"{shorten(race)}: {describe(verdict)}", flush=True)
+        (verdict,) = explore(given, [race], given.runs, "--kwait-explore-level=usual", "-x")
+        found += verdict.passed < verdict.runs
+        print(verdict.text, flush=True)
     print(f"{found} of {len(races)} races found in at most {given.runs} runs", flush=True)
     return found >= BAR * len(races)
 
@@ -58,11 +66,10 @@ def find_races(given: argparse.Namespace) -> bool:
 def keep_correct(given: argparse.Namespace) -> bool:
     """Explore the correct tests; return whether none has failed."""
     tests = collect(given, CORRECT)
-    verdicts = explore(given, tests, given.correct_runs, "--kwait-explore-level=gentle")
-    for test, verdict in verdicts.items():
-        print(f"{shorten(test)}: {describe(verdict)}")
-    runs: int = given.correct_runs
-    kept = sum(int(verdict["passed"]) == runs for verdict in verdicts.values())
+    kept = 0
+    for verdict in explore(given, tests, given.correct_runs, "--kwait-explore-level=gentle"):
+        kept += verdict.passed == given.correct_runs
+        print(verdict.text)
     print(f"{kept} of {len(tests)} correct tests passed {given.correct_runs} runs")
     return kept == len(tests)
 
@@ -78,32 +85,18 @@ def collect(given: argparse.Namespace, files: tuple[str, ...]) -> list[str]:
     return tests
 
 
-def explore(
-    given: argparse.Namespace, tests: list[str], runs: int, *options: str
-) -> dict[str, dict[str, Any]]:
-    """Explore tests; return the verdict of each by its id."""
-    with TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
-        command = [*_pytest(), f"-n={given.workers}", f"--kwait-explore={runs}"]
-        command += [f"--kwait-seed={given.seed}", f"--kwait-report={report}", *options, *tests]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode not in (0, 1) or not report.exists():
-            sys.exit(done.stdout + done.stderr)
-        document = json.loads(report.read_text(encoding="utf-8"))
-    return {test["id"]: test["explored"] for test in document["tests"]}
-
-
-def describe(verdict: dict[str, Any]) -> str:
-    """Return a verdict as text."""
-    lines = [f"{verdict['passed']} of {verdict['runs']} runs passed"]
-    for failure in verdict["failures"]:
-        lines += [f"  {failure['headline']}", f"  {failure['command']}"]
-    return "\n".join(lines)
-
-
-def shorten(test: str) -> str:
-    """Return the id of a test without its folder."""
-    return test.rpartition("/")[2]
+def explore(given: argparse.Namespace, tests: list[str], runs: int, *options: str) -> list[Verdict]:
+    """Explore tests; return the verdict of each."""
+    command = [*_pytest(), f"-n={given.workers}", f"--kwait-explore={runs}"]
+    command += [f"--kwait-seed={given.seed}", *options, *tests]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    verdicts = [
+        Verdict(text.strip(), int(passed), int(runs))
+        for text, passed, runs in _VERDICT.findall(done.stdout)
+    ]
+    if done.returncode not in (0, 1) or len(verdicts) != len(tests):
+        sys.exit(done.stdout + done.stderr)
+    return verdicts
 
 
 def _pytest() -> list[str]:

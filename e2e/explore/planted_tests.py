@@ -41,7 +41,6 @@ def test_readiness_of_a_running_pod(kwait: Kwait) -> None:
     kwait.create(pod("web", PROBED))
     kwait.wait_for_pod_running("web")
     SYSTEM_CLOCK.sleep(0.15)
-    look_around(kwait)
     assert is_ready(kwait.get("pod/web"))
 
 
