@@ -131,5 +131,22 @@ class ExploredWatch:
         if bookmark is not None and decide("bookmark-extra", event) is not None:
             self._enqueue(bookmark(revision), 0.0)
 
+    def send_initial(self, chunk: bytes, name: str) -> None:
+        """Send an event of the initial state, now or later.
+
+        No watch ends between such events: their revisions are in no order, so a client that went on
+        from the last one would miss objects.
+
+        Args:
+            chunk: the event.
+            name: the name of its object; empty for the bookmark at the end.
+        """
+        late = 0.0
+        if name and not self._is_exempt:
+            event = self.exploration.event(f"{self._label} ADDED {make_stable_name(name)}")
+            late = self.exploration.decide("watch-delay", event) or 0.0
+            self._has_sent = True
+        self._enqueue(chunk, late)
+
     def _enqueue(self, chunk: bytes, seconds: float) -> None:
         self._late.add(seconds, lambda: self._actions.send(chunk))

@@ -59,7 +59,7 @@ class RunReport(msgspec.Struct):
         kwait_report: the version of the format.
         runs: ordered by start.
         waits: ordered by start.
-        tests: those that waited, failed or were recorded, ordered by end.
+        tests: those that waited, failed, were recorded or explored, ordered by end.
     """
 
     kwait_report: int
@@ -346,6 +346,7 @@ def _report(
         for test in tests.values()
         if test.outcome in ("failed", "error", "crashed")
         or test.playback is not None
+        or test.explored is not None
         or (test.run, test.test) in waited
     ]
     # Keep failures first.

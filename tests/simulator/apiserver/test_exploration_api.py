@@ -284,6 +284,28 @@ def test_late_events_are_sent_when_the_exploration_ends(served: Served) -> None:
     assert found == ["b", "c"]
 
 
+def test_initial_events_of_a_watch_are_late_and_before_changes(served: Served) -> None:
+    seed = find_seed("harsh", [("watch-delay", "watch configmaps 1 ADDED a 1")])
+    create_map(served)
+    explore(served, seed, only=["watch-delay"])
+    hold_for(served.api.clock.exploration, 600)
+    events = served.watch(f"{MAPS}?watch=1&fieldSelector=metadata.name!=kube-root-ca.crt")
+    found: list[str] = []
+
+    def read() -> None:
+        found.extend(next(events)["object"]["metadata"]["name"] for _ in range(2))
+        events.close()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    wait_until_held(served)
+    create_map(served, "b")
+    assert found == []
+    served.send("DELETE", PATH)
+    reader.join(10)
+    assert found == ["a", "b"]
+
+
 class Follower(threading.Thread):
     """A client that lists and watches as client-go does, until it sees the map `stop`."""
 

@@ -96,6 +96,22 @@ def test_watch_ends_in_front_of_an_event_and_sends_nothing_more(name: str, how: 
     assert (watch.chunks(), watch.ends) == ([b"event 1"], [how])
 
 
+def test_initial_events_are_late_in_their_order_and_end_no_watch() -> None:
+    late = ("watch-delay", "watch pods 1 ADDED web 1")
+    watch = Watch(find_seed("harsh", [late]))
+    watch.explored.send_initial(b"first", "web")
+    watch.explored.send_initial(b"second", "web")
+    watch.explored.send_initial(b"bookmark", "")
+    assert (watch.sent, watch.explored.is_late) == ([], True)
+    watch.clock.advance(10)
+    assert watch.chunks() == [b"first", b"second", b"bookmark"]
+    for seed in range(200):
+        watch = Watch(seed, ["watch-cut", "watch-end"])
+        watch.explored.send_initial(b"first", "web")
+        watch.explored.send_initial(b"second", "db")
+        assert (watch.chunks(), watch.ends) == ([b"first", b"second"], [])
+
+
 def test_watch_does_not_end_cleanly_in_front_of_its_first_event() -> None:
     seed = find_seed("harsh", [("watch-end", FIRST)])
     watch = Watch(seed, [f"watch-end@{FIRST}"])

@@ -363,3 +363,9 @@ def test_audit_belongs_to_its_wait() -> None:
     assert [each.audit for each in found.waits] == [audit]
     merged = merge_reports([report(wait("a")), decode_report(encode_report(found), "FILE", "a")])
     assert [each.audit for each in merged.waits] == [audit]
+
+
+def test_explored_tests_are_kept_without_waits() -> None:
+    explored = TestRecord("r1.1", "r1", "t", "passed", 20.0, explored={"runs": 2, "passed": 2})
+    found = assemble_report([JournalEntry(run=run()), JournalEntry(test=explored)])
+    assert [each.explored for each in found.tests] == [{"runs": 2, "passed": 2}]

@@ -292,7 +292,7 @@ class WatchStream:
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
             entries = store.entries(self._kind.bucket, namespace)
-            buffer.begin(self._initial_chunks(entries, store.revision))
+            self._send_initial(entries, store.revision)
         elif self._revision:
             try:
                 buffer.begin(self._past_chunks(store.since(self._kind.bucket, self._revision)))
@@ -398,13 +398,24 @@ class WatchStream:
             return False
         return not self._options.is_selective or self._options.selects(entry)
 
-    def _initial_chunks(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
+    def _send_initial(self, entries: Iterable[Entry], revision: int) -> None:
+        chunks = self._initial_chunks(entries, revision)
+        if self._explored is None:
+            self._buffer.begin(chunk for chunk, _ in chunks)
+            return
+        for chunk, name in chunks:
+            self._explored.send_initial(chunk, name)
+
+    def _initial_chunks(
+        self, entries: Iterable[Entry], revision: int
+    ) -> Iterator[tuple[bytes, str]]:
+        """Yield each event with the name of its object, empty for a bookmark."""
         for one in entries:
             entry = self._entry_to_watched_version(one) if self._kind.custom else one
             if self._selects(entry):
-                yield self._chunk("ADDED", entry)
+                yield self._chunk("ADDED", entry), entry.obj["metadata"]["name"]
         if self._options.initial_events and self._options.bookmarks:
-            yield self._bookmark(revision, initial=True)
+            yield self._bookmark(revision, initial=True), ""
 
     def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
         return filter(None, map(self._change_chunk, changes))
@@ -547,7 +558,7 @@ class ConvertedWatchStream(WatchStream):
         if self._has_expired():
             return
         if self._initial is not None:
-            buffer.begin(self._initial_chunks(self._initial, self._initial_revision))
+            self._send_initial(self._initial, self._initial_revision)
         elif self._revision:
             try:
                 past = [*self._api.store.since(self._kind.bucket, self._revision)]
