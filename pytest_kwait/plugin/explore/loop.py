@@ -292,6 +292,9 @@ class Explorer:
         """Run the protocol of a test, and collect its reports."""
         properties = list(item.user_properties)
         item._report_sections.clear()
+        if isinstance(item.parent, pytest.Class) and vars(item).get("_instance", item) is None:
+            # pytest before 8.3 leaves the method of a TestCase without one after a run.
+            del vars(item)["_instance"]
         self.current = current
         try:
             with _collecting(item.session, current.reports):
@@ -451,9 +454,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> ExploringScheduler | N
     coordinator = config.stash.get(_coordinator_key, None)
     if coordinator is None:
         return None
-    from xdist.workermanage import parse_tx_spec_config
+    from xdist import workermanage
 
-    return ExploringScheduler(coordinator, len(parse_tx_spec_config(config)))
+    # Its name before pytest-xdist 3.7 is the second one.
+    parse = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
+    return ExploringScheduler(coordinator, len(parse(config)))
 
 
 @pytest.hookimpl(optionalhook=True)
