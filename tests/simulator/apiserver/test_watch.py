@@ -5,12 +5,10 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.apiserver.handlers.watch import StreamBuffer
-from tests.simulator.apiserver.conftest import ADMIN
+from tests.simulator.apiserver.conftest import ADMIN, Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-
-    from tests.simulator.apiserver.conftest import Served
 
 KB = 1024
 
@@ -147,6 +145,20 @@ def test_watch_from_a_revision_sends_later_changes(served: Served) -> None:
     create(served, "b")
     assert shown(events, 1) == [("ADDED", "b")]
     events.close()
+
+
+def test_watches_of_two_clusters_in_a_process_send_their_own_objects(served: Served) -> None:
+    other = Served()
+    try:
+        for cluster, name in ((served, "a"), (other, "b")):
+            revision = cluster.run(lambda cluster=cluster: cluster.api.store.revision)
+            path = "/api/v1/namespaces/default/configmaps"
+            cluster.json("POST", path, {"metadata": {"name": name}})
+            events = cluster.watch(f"{path}?watch=1&resourceVersion={revision}")
+            assert next(events)["object"]["metadata"]["name"] == name
+            events.close()
+    finally:
+        other.close()
 
 
 def test_watch_without_a_revision_starts_with_existing_objects(served: Served) -> None:

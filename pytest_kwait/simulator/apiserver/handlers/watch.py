@@ -193,10 +193,11 @@ def _no_op() -> None:
 
 
 class _LatestChunk:
-    """The latest change's chunk, shared by all watches of the same form."""
+    """The latest change's chunk, shared by all watches of one cluster of the same form."""
 
-    key: tuple[int, str, str] = (0, "", "")
-    chunk = b""
+    def __init__(self) -> None:
+        self.key: tuple[int, str, str] = (0, "", "")
+        self.chunk = b""
 
 
 async def serve_watch(
@@ -264,6 +265,7 @@ class WatchStream:
         revision: int,
     ) -> None:
         self._api = api
+        self._latest = api.clock.get_shared(_LatestChunk, _LatestChunk)
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
@@ -459,12 +461,12 @@ class WatchStream:
         if self._convert == "Table" and self._headed:
             return self._framed_object(event, entry.obj)
         key = (entry.revision, event, self._view + self._query.get("includeObject", ""))
-        if _LatestChunk.key == key:
-            return _LatestChunk.chunk
+        if self._latest.key == key:
+            return self._latest.chunk
         chunk = (
             _frame_event(event, entry.raw) if self._plain else self._framed_object(event, entry.obj)
         )
-        _LatestChunk.key, _LatestChunk.chunk = key, chunk
+        self._latest.key, self._latest.chunk = key, chunk
         return chunk
 
     def _framed_object(self, event: str, obj: Obj) -> bytes:
