@@ -191,7 +191,7 @@ class Player {
     clearInterval(this.timer);
     cancelAnimationFrame(this.frame);
     this.label('▶', 'Play');
-    this.now = Math.round(this.now);
+    this.seek(Math.round(this.now));
     this.status.removeAttribute('aria-live');
     this.speak();
   }
