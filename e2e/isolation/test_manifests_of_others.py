@@ -126,7 +126,7 @@ def test_namespaces_are_moved_one_by_one(kwait: Kwait) -> None:
 
 
 def test_one_object_of_the_cluster_is_not_of_two_tests(kwait: Kwait, tmp_path: Path) -> None:
-    """Of two tests that apply it at the same time, one is told that it is the other's."""
+    """Of two tests that apply it at the same time, one fails with the name of the other."""
     name = f"shared-{kwait.namespace}"
     options = ["-n", "2", "--kwait-no-session-waits"]
     if kwait.cluster.context:

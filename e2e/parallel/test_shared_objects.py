@@ -61,7 +61,7 @@ def test_it(kwait, addons, number):
         assert kwait.get("configmap/note", namespace=addons)["metadata"]["uid"]
         assert kwait.get(f"priorityclass/{NAME}")["value"] == 1
     elif "WAITS":
-        # A run that has not come to the cluster yet counts for nobody.
+        # Other runs do not count a run that has not come to the cluster yet.
         wait.poll_immediate("50ms", "2m", Path("other").exists)
 """
 

@@ -115,7 +115,7 @@ class Session:
     """The time of the cluster's controllers, as a fraction of a real cluster's."""
 
     logs_warnings: bool = True
-    """Whether the server's warnings, about deprecated versions for example, are logged."""
+    """True to log the server's warnings, about deprecated versions for example."""
 
     time_budget: Callable[[], TimeBudget | None] = staticmethod(lambda: None)
     """Returns the time that the running test leaves to its waits; None without a limit."""

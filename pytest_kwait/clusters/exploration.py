@@ -21,7 +21,7 @@ _REQUEST_TIMEOUT = 30.0
 
 
 class AppliedPerturbations(NamedTuple):
-    """What an exploration has perturbed.
+    """The perturbations of an exploration that has ended.
 
     Args:
         decisions: the first decisions, as `NAME@EVENT`.

@@ -61,7 +61,7 @@ _CLUSTER_SCOPED = (
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Where the objects of manifests are moved.
+    """The namespaces that objects of manifests are moved to.
 
     Args:
         target: the namespace of objects that name none; without `by_source`, of all.

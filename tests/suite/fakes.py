@@ -100,7 +100,7 @@ class FakeTransport:
         return Guard(deadline, inactivity, self.availability)
 
     def open(self, path: str, **options: Any) -> Any:
-        """Serve no watch: whoever asks for one tries again."""
+        """Serve no watch: clients retry."""
         raise ConnectionRefusedError(f"GET {path}")
 
     def close(self) -> None:

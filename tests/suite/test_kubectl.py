@@ -1,4 +1,4 @@
-"""kubectl: what it is given, what it returns, and how its failures are told."""
+"""kubectl: its arguments, its results, and the messages of its failures."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Coordinator:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is given out any more."""
+        """True once nothing is given out any more."""
         return bool(self._first) and self.plan.is_over
 
     def join(self, worker: str, tests: list[CollectedTest]) -> str:

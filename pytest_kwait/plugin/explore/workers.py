@@ -216,19 +216,19 @@ class ExploringScheduler:
 
     @property
     def collection_is_completed(self) -> bool:
-        """Whether all workers have collected their tests."""
+        """True once all workers have collected their tests."""
         return self._collected >= self._workers
 
     @property
     def tests_finished(self) -> bool:
-        """Whether nothing is given out any more, or no worker is left."""
+        """True once nothing is given out any more, or no worker is left."""
         if self._ended and not self._nodes:
             return True
         return self.collection_is_completed and self._coordinator.is_over
 
     @property
     def has_pending(self) -> bool:
-        """Whether tests are still given out."""
+        """True while tests are given out."""
         return not self._coordinator.is_over
 
     def add_node(self, node: Any) -> None:

@@ -152,7 +152,7 @@ class Exploration:
         self._refused: Counter[str] = Counter()
         self._held: dict[Held, None] = {}
         self.has_ended = False
-        """Whether nothing is perturbed any more."""
+        """True once nothing is perturbed any more."""
         self._chances = {
             name: perturbation.chance(level) for name, perturbation in PERTURBATIONS_BY_NAME.items()
         }

@@ -1,4 +1,4 @@
-"""What an exploration does to requests: refusals with Retry-After, and updates that come late.
+"""Explored requests: refusals with Retry-After, and late updates.
 
 A request is refused before anything of it is done. An update is held until another write of its
 object has landed; the conflict, if any, is the store's own.

@@ -1,4 +1,4 @@
-"""What an exploration does to one watch: late events, bookmarks, and early ends.
+"""Explored watches: late events, bookmarks, and early ends.
 
 The order of the events of one watch never changes: an event behind a late one waits, too. An event
 that is not sent ends the watch, so the client never misses one between two that it got.

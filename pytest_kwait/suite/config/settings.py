@@ -388,7 +388,7 @@ class Settings:
 
     @property
     def explore(self) -> Effort | None:
-        """How much is explored; None for a run that explores nothing."""
+        """The amount of exploring; None for a run that explores nothing."""
         return cast("Effort | None", self.setting("explore").value)
 
     @property
@@ -398,7 +398,7 @@ class Settings:
 
     @property
     def explore_level(self) -> Literal["gentle", "usual", "harsh"]:
-        """How often and how much the cluster is perturbed."""
+        """The level of perturbations: how often and how much."""
         return cast('Literal["gentle", "usual", "harsh"]', self.setting("explore_level").value)
 
     @property

@@ -34,7 +34,7 @@ _VALID_EFFORT = (
 
 
 class Effort(NamedTuple):
-    """How much is explored: a number of runs of each test, or a time.
+    """The amount of exploring: a number of runs of each test, or a time.
 
     Args:
         runs: the number of runs; 0 for a time.
@@ -191,13 +191,13 @@ class Plan:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is given out any more."""
+        """True once nothing is given out any more."""
         with self._lock:
             return self._peek() is None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it was stopped, or its time is up: tests that were given out are not run."""
+        """True once it was stopped or its time is up: tests that were given out are not run."""
         return self._stopped or (self._deadline is not None and self._deadline.expired)
 
     @property

@@ -59,7 +59,7 @@ class Shrunk:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether a further run has failed."""
+        """True if a further run has failed."""
         return self.failed > 0
 
     @property
@@ -184,7 +184,7 @@ class _Search:
         self._attempt = attempt
         self._budget = budget
         self.is_stable = False
-        """Whether all of the seed fails each time; its parts are to do so as well."""
+        """True if all of the seed fails each time; its parts are to do so as well."""
         self.applied: list[str] = []
         self._failing: list[list[str]] = []
         """The sets that failed, each smaller than the one before, or of single decisions."""

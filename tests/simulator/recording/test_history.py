@@ -40,10 +40,10 @@ class Wall:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
+        raise AssertionError("journals do not sleep")
 
     def wait(self, event: Any, timeout: float | None = None) -> bool:
-        raise NotImplementedError
+        raise AssertionError("journals do not wait")
 
 
 class Log:
