@@ -151,7 +151,7 @@ def test_watches_of_two_clusters_in_a_process_send_their_own_objects(served: Ser
     other = Served()
     try:
         for cluster, name in ((served, "a"), (other, "b")):
-            revision = cluster.run(lambda cluster=cluster: cluster.api.store.revision)
+            revision = cluster.api.store.revision
             path = "/api/v1/namespaces/default/configmaps"
             cluster.json("POST", path, {"metadata": {"name": name}})
             events = cluster.watch(f"{path}?watch=1&resourceVersion={revision}")
