@@ -24,7 +24,7 @@ NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 10
 def _last_line(kwait: Kwait) -> str:
     """The beginning of a message's last line: an embedded cluster ends with its run."""
     if kwait.cluster.provider == "embedded":
-        return "  look: the embedded cluster ends with the run; --kwait-artifacts=DIR keeps"
+        return "  look: the embedded cluster ends with the run; "
     return "  try: kubectl --kubeconfig "
 
 

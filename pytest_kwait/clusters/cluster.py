@@ -123,9 +123,7 @@ _REQUEST_TIMEOUT = 30.0
 """Seconds for an answer of the server: many runs may start at once."""
 
 
-_OUTLOOK = (
-    "the {} ends with the run; --kwait-artifacts=DIR keeps objects, events and logs of failed tests"
-)
+_OUTLOOK = "the {} ends with the run; {} objects, events and logs of failed tests"
 
 
 _TITLES = {"binaries": "control plane of binaries"}
@@ -161,6 +159,8 @@ class Cluster:
         self.has_controllers = has_controllers
         self.fault_place: Callable[[], FaultScope] | None = None
         """Returns the test for which faults are created; None outside of tests."""
+        self.artifacts: Path | None = None
+        """The folder that keeps what failed tests leave; None if nothing is kept."""
         self._target = target
         self._clock = clock
         self._loaded: tuple[tuple[int, int], Configuration] | None = None
@@ -172,8 +172,11 @@ class Cluster:
 
     @property
     def outlook(self) -> str:
-        """How to keep more of a cluster that ends with the run; empty for other clusters."""
-        return _OUTLOOK.format(self.title) if self.ends_with_run else ""
+        """Where more is kept of a cluster that ends with the run; empty for other clusters."""
+        if not self.ends_with_run:
+            return ""
+        kept = f"{self.artifacts} has" if self.artifacts else "--kwait-artifacts=DIR keeps"
+        return _OUTLOOK.format(self.title, kept)
 
     @property
     def kubeconfig(self) -> Path:

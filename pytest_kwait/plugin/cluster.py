@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "allow_egress",
     "allowed_egress",
+    "bind_to_tests",
     "check_rights",
     "cluster_of",
-    "end_faults_with_tests",
     "is_cluster_overridden",
     "map_images",
     "mapped_images",
@@ -432,9 +432,10 @@ def uses_cluster(item: pytest.Item) -> bool:
     )
 
 
-def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
-    """End the faults of `cluster` at the end of each test."""
+def bind_to_tests(config: pytest.Config, cluster: Cluster) -> None:
+    """End the faults of `cluster` with each test, and name its artifacts in failures."""
     if hasattr(cluster, "fault_place"):  # a conftest may return any object
+        cluster.artifacts = run_settings(config).artifacts
         cluster.fault_place = lambda: _fault_scope(config)
         config.stash[_faults_key] = cluster
 

@@ -118,8 +118,8 @@ def kwait_cluster(
     activate(request.config)
     from pytest_kwait.plugin.cluster import (
         allowed_egress,
+        bind_to_tests,
         cluster_of,
-        end_faults_with_tests,
         mapped_images,
     )
     from pytest_kwait.plugin.run import running_item
@@ -132,7 +132,7 @@ def kwait_cluster(
         # No collected test requested the cluster beforehand.
         item = running_item(request.config)
         check_ready(request.config, item.nodeid if item is not None else "")
-    end_faults_with_tests(request.config, cluster)
+    bind_to_tests(request.config, cluster)
     if run_settings(request.config).recorded != "never":
         from pytest_kwait.plugin.recording import record_cluster
 

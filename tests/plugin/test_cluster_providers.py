@@ -88,6 +88,28 @@ def test_a_plugin_offers_a_provider(lab: pytest.Pytester) -> None:
     assert "stopped" in shown
 
 
+def test_failures_name_the_artifacts_of_a_cluster_that_ends_with_the_run(
+    lab: pytest.Pytester,
+) -> None:
+    lab.makepyfile(
+        test_it="""
+        def test_it(kwait):
+            print(kwait.cluster.outlook)
+        """
+    )
+    options = ("-s", "-p", "lab_plugin", "--kwait-cluster=lab", *_ALONE)
+    shown = lab.runpytest(*options).stdout.str()
+    assert (
+        "the lab cluster ends with the run; --kwait-artifacts=DIR keeps objects, events and logs "
+        "of failed tests"
+    ) in shown
+    shown = lab.runpytest(*options, "--kwait-artifacts=art").stdout.str()
+    assert (
+        f"the lab cluster ends with the run; {lab.path / 'art'} has objects, events and logs of "
+        "failed tests"
+    ) in shown
+
+
 def test_an_unknown_provider_is_refused_with_those_of_plugins(lab: pytest.Pytester) -> None:
     lab.makepyfile(given_plugin="from lab_plugin import *")
     assert refused(lab, "--kwait-cluster=labb") == (

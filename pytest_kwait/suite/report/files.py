@@ -138,7 +138,7 @@ def _page_data(report: RunReport) -> dict[str, Any]:
     unplayed = sum(test.playback is not None for test in report.tests) - len(playbacks)
     if unplayed:
         notes.append(
-            f"{unplayed} recordings are left out of this page; kwait replay plays them, and the "
+            f"recordings left out of this page: {unplayed}; kwait replay plays them, and the "
             "JSON report has them"
         )
     return {

@@ -239,7 +239,7 @@ def list_omissions(report: RunReport) -> list[str]:
             notes.append(f"{name}: the evidence of {run.evidence_left_out} waits is left out")
         if run.playbacks_left_out:
             notes.append(
-                f"{name}: {run.playbacks_left_out} recordings are left out; kwait replay plays them"
+                f"{name}: recordings left out: {run.playbacks_left_out}; kwait replay plays them"
             )
     return notes
 

@@ -88,8 +88,7 @@ def test_playbacks_in_a_page_are_bounded(monkeypatch: Any) -> None:
     told = data(render_page(report))
     assert len(told["playbacks"]) == 2
     assert told["notes"] == [
-        "2 recordings are left out of this page; kwait replay plays them, and the JSON report "
-        "has them"
+        "recordings left out of this page: 2; kwait replay plays them, and the JSON report has them"
     ]
 
 

@@ -351,7 +351,7 @@ def test_playbacks_are_bounded_and_failures_come_first(monkeypatch: pytest.Monke
     found = assemble_report(entries)
     assert [each.playback is not None for each in found.tests] == [False, True, True]
     assert list_omissions(merge_reports([found, found])) == [
-        "run r1: 1 recordings are left out; kwait replay plays them"
+        "run r1: recordings left out: 1; kwait replay plays them"
     ]
 
 
