@@ -508,6 +508,29 @@ def test_workers_share_the_runs(
     assert seeds == sorted(derive_seed(7, run) for run in range(12))
 
 
+@_WORKERS
+def test_each_shard_explores_its_own_tests(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult], workers: list[str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(number, event):
+            event("watch pods ADDED web 1")
+        """
+    )
+    tests: list[str] = []
+    for shard in ("1/2", "2/2"):
+        result = explored("--kwait-explore=4", f"--kwait-shard={shard}", *workers)
+        assert result.ret == pytest.ExitCode.OK
+        found = re.findall(r"test_it\.py::test_it\[\d\]: 4 of 4 passed", result.stdout.str())
+        result.assert_outcomes(passed=len(found))
+        tests += found
+    assert sorted(tests) == [f"test_it.py::test_it[{n}]: 4 of 4 passed" for n in range(6)]
+
+
 def test_workers_with_other_tests_end_the_run(
     pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
 ) -> None:
