@@ -57,6 +57,11 @@ _PORTS = range(20000, 30000)
 _CONTROLLERS_COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator.remote")
 _READY_FILE = "controllers.ready"
 _EGRESS_FILE, _TUNNEL_SOCKET = "egress.json", "tunnel"
+_ETCD_CLIENT, _ETCD_PEER = "unix://etcd:1", "unix://etcd:2"
+"""Sockets in the private folder, in which both programs run; they start sooner than with TLS.
+
+etcd wants `host:port` for names.
+"""
 _NODE_ADDRESSES = ("172.30.0.2", "172.30.0.3")
 """The addresses of the embedded cluster's first nodes."""
 
@@ -231,7 +236,7 @@ class _ControlPlane:
         self.has_controllers = has_controllers
         self._folder = folder
         self._starter = os.getpid()
-        self._client, self._peer, self._port = _free_ports(3)
+        self._port = _free_port()
         self.server = f"https://127.0.0.1:{self._port}"
         self._write_certificates()
         commands = {
@@ -352,7 +357,6 @@ class _ControlPlane:
         self._write("ca.crt", authority.cert_pem.bytes())
         issued = {
             "server": authority.issue_cert(*_HOSTS, common_name="kube-apiserver"),
-            "etcd": authority.issue_cert("127.0.0.1", "localhost", common_name="etcd"),
             "tokens": authority.issue_cert("localhost", common_name="service-accounts"),
             # Go refuses a certificate whose critical list of names is empty.
             "admin": authority.issue_cert(
@@ -377,36 +381,22 @@ class _ControlPlane:
         )
 
     def _etcd_flags(self) -> list[str]:
-        client = f"https://127.0.0.1:{self._client}"
-        peer = f"https://127.0.0.1:{self._peer}"
-        pair = ("etcd.crt", "etcd.key")
-        flags = [
+        return [
             f"--data-dir={self._folder / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
+            f"--listen-client-urls={_ETCD_CLIENT}",
+            f"--advertise-client-urls={_ETCD_CLIENT}",
+            f"--listen-peer-urls={_ETCD_PEER}",
+            f"--initial-advertise-peer-urls={_ETCD_PEER}",
+            f"--initial-cluster=default={_ETCD_PEER}",
             "--unsafe-no-fsync",
             "--log-level=warn",
         ]
-        for prefix in ("", "peer-"):
-            flags += [
-                f"--{prefix}cert-file={self._folder / pair[0]}",
-                f"--{prefix}key-file={self._folder / pair[1]}",
-                f"--{prefix}trusted-ca-file={self._folder / 'ca.crt'}",
-                f"--{prefix}client-cert-auth",
-            ]
-        return flags
 
     def _server_flags(self) -> list[str]:
         """Source: controller-runtime pkg/internal/testing/controlplane/apiserver.go."""
         folder = self._folder
         return [
-            f"--etcd-servers=https://127.0.0.1:{self._client}",
-            f"--etcd-cafile={folder / 'ca.crt'}",
-            f"--etcd-certfile={folder / 'etcd.crt'}",
-            f"--etcd-keyfile={folder / 'etcd.key'}",
+            f"--etcd-servers={_ETCD_CLIENT}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             # It refuses to write a loopback address into the Service "kubernetes".
@@ -486,13 +476,10 @@ class _ControlPlane:
         path.write_bytes(data)
 
 
-def _free_ports(count: int) -> list[int]:
-    """Return ports of loopback on which nothing listens."""
-    found: list[int] = []
+def _free_port() -> int:
+    """Return a port of loopback on which nothing listens."""
     for port in random.sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            break
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            found.append(port)
-    return found
+            return port
+    raise ClusterError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -69,10 +70,11 @@ def test_cluster_has_its_own_files_and_certificates(tmp_path: Path, temporary: P
         assert folder.parent == temporary
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         private = [*folder.glob("*.key"), cluster.kubeconfig]
-        assert [stat.S_IMODE(each.stat().st_mode) for each in private] == [0o600] * 5
+        assert [stat.S_IMODE(each.stat().st_mode) for each in private] == [0o600] * 4
         etcd = (folder / "etcd.log").read_text()
         assert f"--data-dir={folder}/etcd " in etcd
-        assert etcd.count("client-cert-auth") == 2
+        urls = re.findall(r"--listen-(client|peer)-urls=(\S+)", etcd)
+        assert dict(urls) == {"client": "unix://etcd:1", "peer": "unix://etcd:2"}
         assert (
             "--disable-admission-plugins=ServiceAccount"
             in (folder / "kube-apiserver.log").read_text()
@@ -157,13 +159,24 @@ def test_what_is_not_ready_is_named(
         provider(write(tmp_path / "bin", server="unready"), clock).start()
 
 
+def test_no_free_port_is_an_error(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(binaries, "_PORTS", range(port, port + 1))
+        with pytest.raises(ClusterError, match=f"^no port of {port} to {port} is free$"):
+            provider(write(tmp_path / "bin")).start()
+    assert list(temporary.iterdir()) == []
+
+
 def test_the_end_of_a_program_is_reported_to_waits(tmp_path: Path, temporary: Path) -> None:
     cluster = provider(write(tmp_path / "bin")).start()
     try:
         availability = availability_of(cluster.server)
         assert availability.is_watched
         log = (cluster.kubeconfig.parent / "kube-apiserver.log").read_text()
-        assert log.startswith("--etcd-servers=https://127.0.0.1:")
+        assert log.startswith("--etcd-servers=unix://etcd:1 ")
         pid = int((cluster.kubeconfig.parent / "etcd.pid").read_text())
         os.kill(pid, signal.SIGKILL)
         assert availability.wait_for_change("") == (
