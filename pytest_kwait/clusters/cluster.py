@@ -159,8 +159,8 @@ class Cluster:
         self.has_controllers = has_controllers
         self.fault_place: Callable[[], FaultScope] | None = None
         """Returns the test for which faults are created; None outside of tests."""
-        self.artifacts: Path | None = None
-        """The folder that keeps what failed tests leave; None if nothing is kept."""
+        self.artifacts = ""
+        """The folder that keeps what failed tests leave; empty if nothing is kept."""
         self._target = target
         self._clock = clock
         self._loaded: tuple[tuple[int, int], Configuration] | None = None

@@ -432,10 +432,14 @@ def uses_cluster(item: pytest.Item) -> bool:
     )
 
 
-def bind_to_tests(config: pytest.Config, cluster: Cluster) -> None:
-    """End the faults of `cluster` with each test, and name its artifacts in failures."""
+def bind_to_tests(config: pytest.Config, cluster: Cluster, artifacts: str) -> None:
+    """End the faults of `cluster` with each test, and name its artifacts in failures.
+
+    Args:
+        artifacts: the folder for artifacts as messages show it; empty for none.
+    """
     if hasattr(cluster, "fault_place"):  # a conftest may return any object
-        cluster.artifacts = run_settings(config).artifacts
+        cluster.artifacts = artifacts
         cluster.fault_place = lambda: _fault_scope(config)
         config.stash[_faults_key] = cluster
 

@@ -132,7 +132,12 @@ def kwait_cluster(
         # No collected test requested the cluster beforehand.
         item = running_item(request.config)
         check_ready(request.config, item.nodeid if item is not None else "")
-    bind_to_tests(request.config, cluster)
+    shown = ""
+    if (artifacts := run_settings(request.config).artifacts) is not None:
+        from pytest_kwait.plugin.failures import relative_path
+
+        shown = relative_path(request.config, str(artifacts))
+    bind_to_tests(request.config, cluster, shown)
     if run_settings(request.config).recorded != "never":
         from pytest_kwait.plugin.recording import record_cluster
 

@@ -83,7 +83,7 @@ def test_cluster_has_its_own_files_and_certificates(tmp_path: Path, temporary: P
             "the control plane of binaries ends with the run; --kwait-artifacts=DIR keeps objects, "
             "events and logs of failed tests"
         )
-        cluster.artifacts = Path("out")
+        cluster.artifacts = "out"
         assert cluster.outlook == (
             "the control plane of binaries ends with the run; out has objects, events and logs of "
             "failed tests"
