@@ -50,6 +50,30 @@ def test_failures_come_first(visit: Visit, url: str) -> None:
     assert above
 
 
+def test_explored_tests_show_their_distinct_failures(visit: Visit, tmp_path: Path) -> None:
+    command = "pytest shop.py::test_sleepers --kwait-explore 1 --kwait-seed 12"
+    failure = {"headline": "assert 2 == 3", "runs": 9, "seed": 12, "command": command}
+    report = night(240)
+    for test in report.tests:
+        if test.outcome == "failed":
+            test.explored = {"runs": 1200, "passed": 1191, "failures": [failure]}
+    write_report(report, tmp_path / "report.html")
+    page = visit((tmp_path / "report.html").as_uri())
+    card = page.locator("#failures .card").first
+    assert "1,191 of 1,200 runs passed" in card.inner_text()
+    assert card.locator(".clues").first.inner_text().split("\n") == [
+        "9 runs", "assert 2 == 3", "again", command,
+    ]  # fmt: skip
+    card.locator("h3 .link").click()
+    assert (
+        page.locator(".facts", has_text="Explored")
+        .inner_text()
+        .endswith("1,191 of 1,200 runs passed")
+    )
+    failures = page.locator("section", has=page.get_by_role("heading", name="Distinct failures"))
+    assert failures.last.inner_text().split("\n")[1:] == ["9 runs assert 2 == 3", command]
+
+
 def test_recorded_tests_have_the_command_that_replays_them(visit: Visit, tmp_path: Path) -> None:
     report = night(240)
     for test in report.tests:

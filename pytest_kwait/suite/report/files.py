@@ -149,6 +149,11 @@ def _page_data(report: RunReport) -> dict[str, Any]:
         "tests": [_test_row(test, runs, texts) for test in report.tests],
         "evidence": evidence,
         "playbacks": playbacks,
+        "explored": {
+            number: test.explored
+            for number, test in enumerate(report.tests)
+            if test.explored is not None
+        },
         "texts": texts.texts,
     }
 

@@ -81,6 +81,14 @@ def test_a_page_has_the_playbacks_of_its_tests_by_number() -> None:
     assert data(render_page(night(20)))["playbacks"] == {}
 
 
+def test_a_page_has_explored_tests_by_number() -> None:
+    report = night(20)
+    assert data(render_page(report))["explored"] == {}
+    explored = {"runs": 200, "passed": 200, "failures": []}
+    report.tests[3].explored = explored
+    assert data(render_page(report))["explored"] == {"3": explored}
+
+
 def test_playbacks_in_a_page_are_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(files, "MAX_PAGE_PLAYBACKS", 9000)
     report = night(240)

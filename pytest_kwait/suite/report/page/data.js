@@ -40,6 +40,7 @@ function testOf(run, name) {
   if (!tests.has(key)) {
     tests.set(key, {
       run, name, worker: '', outcome: '', ms: 0, text: '', recording: '', playbacks: [], waited: 0, count: 0, waits: [], bad: false,
+      explored: null,
     });
   }
   return tests.get(key);
@@ -49,6 +50,7 @@ raw.tests.forEach(([run, worker, name, outcome, ms, text, recording], index) => 
   Object.assign(test, {
     worker: raw.texts[worker], outcome: raw.texts[outcome], ms: test.ms + ms, text: raw.texts[text],
     recording: raw.texts[recording || 0] || test.recording,
+    explored: raw.explored[index] || test.explored,
   });
   test.bad = BAD_TESTS.has(test.outcome);
   const played = raw.playbacks[index];
@@ -114,6 +116,11 @@ function dateTime(seconds) {
 
 function counted(count, one, many) {
   return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
+}
+
+// How an exploration went on the whole; empty for other tests.
+function exploredRuns({ explored }) {
+  return explored ? `${explored.passed.toLocaleString('en')} of ${counted(explored.runs, 'run', 'runs')} passed` : '';
 }
 
 function place(thing) {

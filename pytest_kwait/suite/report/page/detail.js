@@ -97,7 +97,10 @@ class Detail {
         ['Took', duration(test.ms)],
         ['See it again', this.again(test)],
         ['Of it, waiting', `${duration(test.waited)} in ${counted(test.count, 'wait', 'waits')}`],
+        ['Explored', exploredRuns(test)],
       ]),
+      section('Distinct failures', exploredFailures(test).map(([name, failure]) => h('li', {},
+        h('b', {}, name), ` ${failure.headline}`, h('div', {}, h('code', {}, failure.command))))),
       test.waits.length && h('section', {}, h('h3', {}, 'Its waits'), h('ol', { class: 'plain' }, test.waits.map((wait) => h('li', {},
         h('button', { type: 'button', class: 'entry', onclick: () => this.show(wait, test.waits) },
           badge(wait.outcome), h('span', { class: 'num' }, duration(wait.ms)),
@@ -117,6 +120,11 @@ function playLink(playback, play, text, time = null) {
     class: 'play', href: `#play-${playback.index}${time === null ? '' : `@${time / 1000}`}`,
     onclick: (event) => { event.preventDefault(); play(playback, time === null ? undefined : time); },
   }, h('span', { 'aria-hidden': 'true' }, '▶ '), text);
+}
+
+// The distinct failures of an explored test, each with its number of runs.
+function exploredFailures({ explored }) {
+  return explored ? explored.failures.map((failure) => [counted(failure.runs, 'run', 'runs'), failure]) : [];
 }
 
 // Without a link: a browser cannot open a recording, and the page may be elsewhere.

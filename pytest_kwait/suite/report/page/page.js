@@ -93,9 +93,11 @@ function card(test, list) {
   holder.addEventListener('toggle', () => { if (holder.children.length < 2) holder.append(block(test.text)); });
   return h('article', { class: 'card' },
     h('h3', {}, badge(test.outcome), ' ', h('button', { type: 'button', class: 'link', onclick: () => openThing(test, list) }, testName(test.name))),
-    h('p', { class: 'muted' }, [place(test), `took ${duration(test.ms)}, ${duration(test.waited)} of it waiting`].filter(Boolean).join(' · ')),
+    h('p', { class: 'muted' }, [place(test), `took ${duration(test.ms)}, ${duration(test.waited)} of it waiting`, exploredRuns(test)].filter(Boolean).join(' · ')),
     test.playbacks.length > 0 && h('p', { class: 'plays' }, test.playbacks.map((playback, at) => playLink(playback, play,
       test.playbacks.length > 1 ? `Play attempt ${at + 1} (${playback.outcome})` : 'Play the recording'))),
+    test.explored && h('dl', { class: 'clues' }, exploredFailures(test).map(([name, failure]) => [
+      h('dt', {}, name), h('dd', {}, failure.headline), h('dt', {}, 'again'), h('dd', {}, failure.command)])),
     bad.length > 0 && h('ul', { class: 'plain' }, bad.map((wait) => waitEntry(wait, bad))),
     test.text && !bad.length && h('pre', { tabindex: '0', class: 'short' }, test.text.split('\n').filter((line) => line.trim()).slice(-6).join('\n')),
     test.text && holder);
