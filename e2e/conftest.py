@@ -13,10 +13,8 @@ from tools.controlplane.cluster import FOLDER_VARIABLE
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
-EMBEDDED_LACKS = {
-    "images": "it runs no images",
-}
-"""Capabilities that tests can need, and why the embedded cluster lacks them."""
+IMAGES = "images"
+"""The capability of clusters whose nodes run images: the embedded cluster's nodes run none."""
 
 SERVICE_NETWORK = "service network"
 """The capability of clusters with a DNS server and a proxy for services."""
@@ -46,15 +44,16 @@ def _capable(request: pytest.FixtureRequest) -> None:
     needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
     if not needed:
         return
-    known = {*EMBEDDED_LACKS, MAPPINGS, PROGRAMS, PROVISIONER, SERVICE_NETWORK}
+    known = {IMAGES, MAPPINGS, PROGRAMS, PROVISIONER, SERVICE_NETWORK}
     unknown = sorted(set(needed) - known)
     if unknown:
         pytest.fail(f"needs {', '.join(unknown)}: known are {', '.join(sorted(known))}")
-    if request.getfixturevalue("kwait_cluster").provider == "embedded":
-        reasons = [EMBEDDED_LACKS[need] for need in needed if need in EMBEDDED_LACKS]
-        if reasons:
-            pytest.skip(f"on the embedded cluster: {'; '.join(reasons)}")
-    elif MAPPINGS in needed:
+    provider = request.getfixturevalue("kwait_cluster").provider
+    if IMAGES in needed and provider in ("embedded", "binaries"):
+        pytest.skip("the nodes of the embedded cluster run no images")
+    if provider == "embedded":
+        return
+    if MAPPINGS in needed:
         pytest.skip("about image mappings and events that only the embedded cluster has")
     elif PROGRAMS in needed and FOLDER_VARIABLE not in os.environ:
         pytest.skip("only `python -m tools.controlplane run` makes images of these programs")

@@ -22,9 +22,9 @@ NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 10
 
 
 def _last_line(kwait: Kwait) -> str:
-    """The beginning of a message's last line: an embedded cluster ends with its run."""
-    if kwait.cluster.provider == "embedded":
-        return "  look: the embedded cluster ends with the run; "
+    """The beginning of a message's last line: some clusters end with their run."""
+    if kwait.cluster.ends_with_run:
+        return f"  look: the {kwait.cluster.title} ends with the run; "
     return "  try: kubectl --kubeconfig "
 
 
@@ -52,7 +52,7 @@ def test_order_of_message_sections(kwait: Kwait) -> None:
     assert [part for part in parts if part not in text] == []
     assert sorted(parts, key=text.index) == list(parts)
     named = [line for line in text.splitlines() if kwait.namespace in line]
-    if kwait.cluster.provider == "embedded":
+    if kwait.cluster.ends_with_run:
         assert named == [f"  namespace {kwait.namespace}"]
     else:
         (command,) = named
