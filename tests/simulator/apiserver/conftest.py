@@ -86,9 +86,17 @@ class Served:
         finally:
             response.close()
 
+    async def _stop(self) -> None:
+        """Stop the server, and end what it has begun: a client may just have gone."""
+        await self._server.stop()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     def close(self) -> None:
         self.pool.clear()
-        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
