@@ -197,7 +197,7 @@ def test_nothing_outlives_a_killed_run(tmp_path: Path) -> None:
     with begin(tmp_path, WAITING, "--kwait-cluster=binaries") as process:
         supervisor, folder = cluster_of(process)
         process.kill()
-        wait.poll_immediate(0.05, 30, lambda: not supervisor.alive and not folder.exists())
+        wait.poll_immediate(0.05, 120, lambda: not supervisor.alive and not folder.exists())
 
 
 def test_a_dead_control_plane_ends_waits(tmp_path: Path) -> None:

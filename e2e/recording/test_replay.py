@@ -160,7 +160,7 @@ def test_a_recording_is_read_only_and_has_no_secrets(
 def test_a_recording_plays(recorded: Path, tmp_path: Path) -> None:
     """Watches see the changes, and followed logs their lines, as they happened."""
     with replay(recorded, tmp_path, "--play", "--speed=0.25") as kubeconfig:
-        poll_immediate(0.1, 30, lambda: ask(kubeconfig, "get", "pod", "teller").returncode == 0)
+        poll_immediate(0.1, 120, lambda: ask(kubeconfig, "get", "pod", "teller").returncode == 0)
         form = "jsonpath={.status.phase}{'\\n'}"
         command = [str(KUBECTL), f"--kubeconfig={kubeconfig}", "get", "pod", "teller", "-o", form]
         # It ends by itself only if the pod never fails.
@@ -213,7 +213,7 @@ def test_a_wait_runs_again_in_virtual_time(recorded: Path) -> None:
 def test_a_killed_run_leaves_its_history(tmp_path: Path) -> None:
     """Up to its last second, also where its cluster was killed with it."""
     with killed_run(tmp_path, None, '"text":"last') as history:
-        poll_immediate(0.1, 30, lambda: bool(list(history.glob("namespaces/*.jsonl"))))
+        poll_immediate(0.1, 120, lambda: bool(list(history.glob("namespaces/*.jsonl"))))
 
         with replay(history, tmp_path) as kubeconfig:
             assert ask(kubeconfig, "logs", "teller").stdout == "first\n(hidden)\nlast\n"
