@@ -256,7 +256,10 @@ class NamespaceController:
     def _empty(self, kind: Kind, namespace: str, errors: list[str]) -> list[Obj]:
         """Delete all objects of a kind; return the remaining ones."""
         resource = kind.qualified
-        for obj in self._api.list(resource, namespace):
+        found = self._api.list(resource, namespace)
+        if not found:
+            return found
+        for obj in found:
             if is_being_deleted(obj):
                 continue
             try:
@@ -281,11 +284,16 @@ class NamespaceController:
     def _write_conditions(self, namespace: Obj, wrong: dict[str, tuple[str, str]]) -> None:
         stamp = self._api.clock.stamp()
 
+        def conditions_of(obj: Obj) -> list[Obj]:
+            before = (obj.get("status") or {}).get("conditions") or ()
+            return make_deletion_conditions(before, wrong, stamp)
+
+        # A namespace that something holds is looked at again and again.
+        if conditions_of(namespace) == (namespace.get("status") or {}).get("conditions"):
+            return
+
         def write(changed: Obj) -> None:
-            status = changed.setdefault("status", {})
-            status["conditions"] = make_deletion_conditions(
-                status.get("conditions") or (), wrong, stamp
-            )
+            changed.setdefault("status", {})["conditions"] = conditions_of(changed)
 
         self._api.modify("namespaces", name_of(namespace), "", write, subresource="status")
 
