@@ -16,6 +16,8 @@ from pytest_kwait import ApiError, WaitFailed, WaitTimeout
 pytest.importorskip("kopf", reason="kopf is not installed")
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kwait import Kwait
 
 
@@ -47,11 +49,15 @@ def pick(manifests: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def operator(kwait: Kwait) -> str:
-    """The operator, ready; returns what its kind is called."""
+def operator(kwait: Kwait) -> Iterator[str]:
+    """The operator, ready; gives what its kind is called."""
     kwait.apply(*read_manifests(kwait))
     kwait.wait_for_deployment_complete("greeter")
-    return f"greetings.{kwait.namespace}.example.com"
+    kind = f"greetings.{kwait.namespace}.example.com"
+    yield kind
+    # The operator goes before what it holds if their namespace is deleted.
+    for left in kwait.list(kind):
+        kwait.delete_and_wait(left, timeout="1m")
 
 
 def test_it_reconciles(kwait: Kwait, operator: str) -> None:
@@ -118,6 +124,8 @@ def test_a_missing_right_is_in_the_message(kwait: Kwait) -> None:
         'cannot patch resource "configmaps"',
     ):
         kwait.wait_for(target, "jsonpath={.status.text}", timeout="2s")
+    kwait.scale("deployment/greeter", 0)
+    kwait.patch(target, {"metadata": {"finalizers": None}})
 
 
 def test_an_operator_that_crashes_explains_itself(kwait: Kwait) -> None:
