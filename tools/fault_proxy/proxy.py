@@ -46,6 +46,17 @@ class _ActiveFault:
         return True
 
 
+class _Protocol(asyncio.StreamReaderProtocol):
+    """The protocol of a stream, with its transport once the handshake is over."""
+
+    transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        super().connection_made(transport)
+
+
 class Proxy:
     """Forwards requests to an API server, each on its own connection, unless a fault is active.
 
@@ -213,13 +224,18 @@ class Proxy:
 
     async def _serve(self, connection: socket.socket) -> None:
         reader = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
+        protocol = _Protocol(reader)
         try:
             transport, _ = await self._loop.connect_accepted_socket(
                 lambda: protocol, connection, ssl=self._tls
             )
         except OSError:
             return
+        except asyncio.CancelledError:
+            # asyncio would wait for the client's end of TLS, on a socket that is closed by then.
+            if protocol.transport is not None:
+                protocol.transport.abort()
+            raise
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         try:
             while request := await read_request(reader):
