@@ -109,7 +109,7 @@ class Session:
     """The kubectl options that select this cluster, for commands in messages."""
 
     outlook: str = ""
-    """Where more is kept of a cluster that ends with the run, instead of commands in messages."""
+    """The place of more about a cluster that ends with the run, instead of commands in messages."""
 
     time_scale: float = 1.0
     """The time of the cluster's controllers, as a fraction of a real cluster's."""

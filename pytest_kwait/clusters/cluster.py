@@ -172,7 +172,7 @@ class Cluster:
 
     @property
     def outlook(self) -> str:
-        """Where more is kept of a cluster that ends with the run; empty for other clusters."""
+        """The place of more about a cluster that ends with the run; empty for other clusters."""
         if not self.ends_with_run:
             return ""
         kept = f"{self.artifacts} has" if self.artifacts else "--kwait-artifacts=DIR keeps"

@@ -316,7 +316,7 @@ class Evidence:
         errors: the parts that could not be gathered, with their errors.
         kubectl: the arguments that make kubectl use the same cluster.
         existing: the existing objects of the kind, if the awaited one is missing.
-        outlook: where more is kept of a cluster that ends with the run; empty for other clusters.
+        outlook: the place of more about a cluster that ends with the run; empty for other clusters.
         claims: the unbound claims that keep pods from being scheduled.
         refusals: requests that the API server refused to pods of the namespace, by their logs.
     """
