@@ -61,7 +61,8 @@ def test_a_pod_that_waits_for_a_missing_object(
     kwait: Kwait, manifest: dict[str, Any], reason: str, message: str
 ) -> None:
     kwait.create(manifest)
-    event = kwait.wait_for_event(reason, about="pod/p", timeout="1m")
+    # A kubelet that is busy may first say that it failed to sync its cache of these objects.
+    event = kwait.wait_for_event(reason, message, about="pod/p", timeout="2m")
     assert event["type"] == "Warning"
     assert event["message"].endswith(message)
 
