@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import ExitStack
 from importlib.machinery import PathFinder
 from itertools import pairwise
 from pathlib import Path
@@ -21,22 +22,46 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.run import (
-    activate,
-    is_active,
-    register,
-    register_fixtures,
-    register_fixtures_on_use,
-    uses_plugin,
-)
-from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
-
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     from pytest_kwait.suite.config.options import SettingDefinition
+
+
+class _PlainImports:
+    """Finds our modules before pytest does, which would rewrite their asserts.
+
+    pytest does that for all modules of a plugin's package: that costs a quarter of a second in a
+    run of one test, and much more where it cannot write its bytecode.
+    """
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *_error: object) -> None:
+        sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of ours; None for all others."""
+        if name.startswith("pytest_kwait."):
+            return PathFinder.find_spec(name, path, target)
+        return None
+
+
+with _PlainImports():
+    from pytest_kwait.plugin.run import (
+        activate,
+        is_active,
+        register,
+        register_fixtures,
+        register_fixtures_on_use,
+        uses_plugin,
+    )
+    from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
 
 
 _ENGINE = "pytest_kwait.engine"
@@ -88,23 +113,6 @@ class _Switch(argparse.Action):
     ) -> None:
         """Store the text that the environment and ini files take."""
         setattr(namespace, self.dest, "true" if flag == self.option_strings[0] else "false")
-
-
-class _PlainImports:
-    """Finds our modules before pytest does, which would rewrite their asserts.
-
-    pytest does that for all modules of a plugin's package: that costs a quarter of a second in a
-    run of one test, and much more where it cannot write its bytecode.
-    """
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec of a module of ours; None for all others."""
-        if name.startswith("pytest_kwait."):
-            return PathFinder.find_spec(name, path, target)
-        return None
 
 
 class KwaitHooks:
@@ -168,8 +176,9 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; activate the plugin if any setting is given."""
-    sys.meta_path.insert(0, _PlainImports)
-    config.add_cleanup(lambda: sys.meta_path.remove(_PlainImports))
+    plain_imports = ExitStack()
+    plain_imports.enter_context(_PlainImports())
+    config.add_cleanup(plain_imports.close)
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
     for line in (_KWAIT_MARKER, *_MARKERS, *_SKIP_MARKERS):
