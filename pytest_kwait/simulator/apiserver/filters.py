@@ -288,15 +288,12 @@ def explore_request(api: Cluster, request: ApiRequest, target: RequestInfo) -> N
         refuse_request(api.clock.exploration, request, target, target.subresource)
 
 
-async def explore_update(
-    api: Cluster, kind: Kind, request: ApiRequest, target: RequestInfo, version: object
-) -> None:
+async def explore_update(api: Cluster, kind: Kind, target: RequestInfo, version: object) -> None:
     """Hold an update until another write of its object, if an exploration decides so.
 
     Args:
         api: the cluster.
         kind: the kind of the object.
-        request: the update, of which nothing is done yet.
         target: the object.
         version: the resourceVersion in the update, if any.
     """
@@ -304,4 +301,4 @@ async def explore_update(
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import hold_update
 
-        await hold_update(api.clock.exploration, api.store, kind.bucket, request, target, version)
+        await hold_update(api.clock.exploration, api.store, kind.bucket, target, version)

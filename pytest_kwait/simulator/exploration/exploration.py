@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "HOUSEKEEPING_CLIENT",
     "MAX_SEED",
     "Decision",
     "Exploration",
@@ -28,9 +27,6 @@ __all__ = [
     "LateCalls",
     "make_stable_name",
 ]
-
-HOUSEKEEPING_CLIENT = "housekeeping"
-"""The name of clients whose requests are never perturbed."""
 
 MAX_SEED = 2**63 - 1
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.exploration.exploration import HOUSEKEEPING_CLIENT, make_stable_name
-from pytest_kwait.simulator.faults import CLIENT_HEADER, TOO_MANY_REQUESTS, get_request_verb
+from pytest_kwait.simulator.codec.json_yaml import read_json
+from pytest_kwait.simulator.exploration.exploration import make_stable_name
+from pytest_kwait.simulator.faults import TOO_MANY_REQUESTS, get_request_verb
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def refuse_request(
     Raises:
         StatusError: 429 or 503 with Retry-After.
     """
-    if request.header(CLIENT_HEADER) == HOUSEKEEPING_CLIENT or subresource in _CONNECTIONS:
+    if subresource in _CONNECTIONS:
         return
     if exploration.level == "gentle" and request.method not in _RETRIED_METHODS:
         return
@@ -63,7 +62,6 @@ async def hold_update(
     exploration: Exploration,
     store: Store,
     bucket: str,
-    request: FaultableRequest,
     target: RequestTarget,
     version: str,
 ) -> None:
@@ -73,15 +71,12 @@ async def hold_update(
         exploration: the exploration.
         store: the objects.
         bucket: the resource under which the store has the object.
-        request: the update.
         target: the object.
         version: the resourceVersion in the update; empty for none.
     """
     key = key_of(target.name, target.namespace or "")
     entry = store.get(bucket, key)
     if entry is None or version != str(entry.revision):
-        return
-    if request.header(CLIENT_HEADER) == HOUSEKEEPING_CLIENT:
         return
     event = exploration.event(f"write {target.resource} {_name(target)}")
     seconds = exploration.decide("update-conflict", event)
@@ -121,8 +116,8 @@ def find_patch_version(data: bytes) -> str:
     if b'"resourceVersion"' not in data:
         return ""
     try:
-        patch: Any = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+        patch: Any = read_json(data)
+    except ValueError:
         return ""  # the patch is refused later, with the server's own message
     metadata = patch.get("metadata") if isinstance(patch, dict) else None
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None

@@ -9,11 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.api_errors import expired
-from pytest_kwait.simulator.exploration.exploration import (
-    HOUSEKEEPING_CLIENT,
-    LateCalls,
-    make_stable_name,
-)
+from pytest_kwait.simulator.exploration.exploration import LateCalls, make_stable_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,26 +43,21 @@ class ExploredWatch:
         exploration: the exploration.
         resource: the plural name of the resource.
         namespace: the namespace; empty for all.
-        client: the name of the client, as its header has it.
         actions: what the watch offers.
     """
 
     def __init__(
-        self,
-        exploration: Exploration,
-        resource: str,
-        namespace: str,
-        client: str,
-        actions: WatchActions,
+        self, exploration: Exploration, resource: str, namespace: str, actions: WatchActions
     ) -> None:
         self.exploration = exploration
         self._subject = f"watch {namespace}/{resource}"
-        self._is_exempt = client == HOUSEKEEPING_CLIENT
-        self._label = "" if self._is_exempt else exploration.event(f"watch {resource}")
+        self._label = exploration.event(f"watch {resource}")
         self._actions = actions
         self._late = LateCalls(exploration)
         self._has_ended = False
         self._has_sent = False
+        self._held_initial = 0
+        """Initial events that are held back."""
 
     @property
     def is_late(self) -> bool:
@@ -80,7 +71,7 @@ class ExploredWatch:
             revision: the revision that the client has seen; 0 for any.
             latest: the latest revision of the cluster.
         """
-        if self._is_exempt or not 0 < revision < latest:
+        if not 0 < revision < latest:
             return None
         if not self.exploration.decide_refusal("watch-expired", self._label, self._subject):
             self.exploration.accept(self._subject)
@@ -89,8 +80,6 @@ class ExploredWatch:
 
     def skips_bookmark(self) -> bool:
         """Return whether a bookmark that is due is left out."""
-        if self._is_exempt:
-            return False
         event = self.exploration.event(f"{self._label} BOOKMARK")
         return self.exploration.decide("bookmark-skip", event) is not None
 
@@ -110,22 +99,19 @@ class ExploredWatch:
         """
         if self._has_ended:
             return
-        if self._is_exempt:
-            self._enqueue(chunk, 0.0)
-            return
         decide = self.exploration.decide
         event = self.exploration.event(f"{self._label} {change} {make_stable_name(name)}")
         stop = None
-        if decide("watch-cut", event) is not None:
-            stop = self._actions.cut
-        # No server ends a watch before its first event, which clients take for a failure.
-        elif self._has_sent and decide("watch-end", event) is not None:
-            stop = self._actions.end
+        if not self._held_initial:
+            if decide("watch-cut", event) is not None:
+                stop = self._actions.cut
+            # No server ends a watch before its first event, which clients take for a failure.
+            elif self._has_sent and decide("watch-end", event) is not None:
+                stop = self._actions.end
         if stop is not None:
             self.close()
             stop()
             return
-        self._has_sent = True
         self._enqueue(chunk, decide("watch-delay", event) or 0.0)
         bookmark = self._actions.bookmark
         if bookmark is not None and decide("bookmark-extra", event) is not None:
@@ -134,19 +120,25 @@ class ExploredWatch:
     def send_initial(self, chunk: bytes, name: str) -> None:
         """Send an event of the initial state, now or later.
 
-        No watch ends between such events: their revisions are in no order, so a client that went on
-        from the last one would miss objects.
+        No watch ends before all of them are sent: their revisions are in no order, so a client that
+        went on from the last one would miss objects.
 
         Args:
             chunk: the event.
             name: the name of its object; empty for the bookmark at the end.
         """
         late = 0.0
-        if name and not self._is_exempt:
+        if name:
             event = self.exploration.event(f"{self._label} ADDED {make_stable_name(name)}")
             late = self.exploration.decide("watch-delay", event) or 0.0
-            self._has_sent = True
-        self._enqueue(chunk, late)
+        self._enqueue(chunk, late, is_initial=True)
 
-    def _enqueue(self, chunk: bytes, seconds: float) -> None:
-        self._late.add(seconds, lambda: self._actions.send(chunk))
+    def _enqueue(self, chunk: bytes, seconds: float, *, is_initial: bool = False) -> None:
+        self._held_initial += is_initial
+
+        def send() -> None:
+            self._held_initial -= is_initial
+            self._has_sent = True
+            self._actions.send(chunk)
+
+        self._late.add(seconds, send)

@@ -125,13 +125,6 @@ def test_gentle_exploration_refuses_only_what_clients_repeat(served: Served) -> 
     assert served.send("GET", f"{MAPS}/a").status == 200
 
 
-def test_housekeeping_requests_are_not_refused(served: Served) -> None:
-    seed = find_seed("harsh", [("too-many-requests", "request list configmaps 1")])
-    explore(served, seed)
-    assert served.send("GET", MAPS, Kwait_Client="housekeeping").status == 200
-    assert served.send("GET", MAPS).status == 429
-
-
 def test_requests_outside_resources_are_not_refused(served: Served) -> None:
     explore(served, 3, only=["too-many-requests", "service-unavailable"])
     for path in ("/version", "/healthz", "/apis", "/openapi/v2"):

@@ -25,7 +25,6 @@ class Watch:
         only: Sequence[str] | None = None,
         *,
         level: str = "harsh",
-        client: str = "",
         bookmarks: bool = False,
     ) -> None:
         self.clock = ManualClock()
@@ -38,7 +37,7 @@ class Watch:
             lambda: self.ends.append("end"),
             lambda: self.ends.append("cut"),
         )
-        self.explored = ExploredWatch(self.exploration, "pods", "t", client, actions)
+        self.explored = ExploredWatch(self.exploration, "pods", "t", actions)
 
     def send(self, revision: int, name: str = "web") -> None:
         self.explored.send(b"event %d" % revision, "MODIFIED", name, revision)
@@ -120,14 +119,35 @@ def test_watch_does_not_end_cleanly_in_front_of_its_first_event() -> None:
 
 
 def test_late_events_of_an_ended_watch_are_dropped() -> None:
-    seed = find_seed(
-        "harsh", [("watch-delay", FIRST), ("watch-end", SECOND)], [("watch-end", FIRST)]
-    )
-    watch = Watch(seed, ["watch-delay", "watch-end"])
+    late, end = ("watch-delay", SECOND), ("watch-end", "watch pods 1 MODIFIED web 3")
+    seed = find_seed("harsh", [late, end])
+    watch = Watch(seed, ["watch-delay@" + SECOND, "@".join(end)])
+    for revision in (1, 2, 3):
+        watch.send(revision)
+    watch.clock.advance(10)
+    assert (watch.chunks(), watch.ends) == ([b"event 1"], ["end"])
+    assert not watch.explored.is_late
+
+
+def test_watch_does_not_end_cleanly_while_its_first_event_is_held_back() -> None:
+    seed = find_seed("harsh", [("watch-delay", FIRST), ("watch-end", SECOND)])
+    watch = Watch(seed, [f"watch-delay@{FIRST}", f"watch-end@{SECOND}"])
     watch.send(1)
     watch.send(2)
     watch.clock.advance(10)
-    assert (watch.sent, watch.ends, watch.explored.is_late) == ([], ["end"], False)
+    assert (watch.chunks(), watch.ends) == ([b"event 1", b"event 2"], [])
+
+
+@pytest.mark.parametrize("name", ["watch-end", "watch-cut"])
+def test_watch_does_not_end_while_initial_events_are_held_back(name: str) -> None:
+    late = ("watch-delay", "watch pods 1 ADDED web 2")
+    seed = find_seed("harsh", [late, (name, FIRST)])
+    watch = Watch(seed, ["@".join(late), f"{name}@{FIRST}"])
+    watch.explored.send_initial(b"first", "web")
+    watch.explored.send_initial(b"second", "web")
+    watch.send(1)
+    watch.clock.advance(10)
+    assert (watch.chunks(), watch.ends) == ([b"first", b"second", b"event 1"], [])
 
 
 def test_closed_watch_sends_nothing_later() -> None:
@@ -150,16 +170,6 @@ def test_end_of_the_exploration_sends_late_events_at_once_in_their_order() -> No
     assert watch.sent == []
     watch.clock.advance(0)
     assert watch.sent == [(0.0, b"event %d" % revision) for revision in (1, 2, 3)]
-
-
-def test_housekeeping_watch_is_not_perturbed() -> None:
-    watch = Watch(1, client="housekeeping", bookmarks=True)
-    for revision in range(1, 200):
-        watch.send(revision)
-    assert len(watch.sent) == 199
-    assert not watch.explored.skips_bookmark()
-    assert watch.explored.find_expiry(1, 9) is None
-    assert watch.exploration.applied == []
 
 
 def test_generated_names_do_not_change_decisions() -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import aiohttp
 import pytest
 
 from pytest_kwait.simulator.admission.webhooks import webhook_client
@@ -71,3 +73,30 @@ def test_webhook_without_a_decision_is_called_at_once() -> None:
     api.delete("configmaps", "a", "default")
     api.clock.exploration = Exploration(api.clock, seed, "harsh", ["webhook-delay"])
     assert call_webhook(api).delay is None
+
+
+def test_late_call_has_the_rest_of_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = SimulatedCluster(ManualClock())
+    api.bootstrap()
+    configure(api, timeoutSeconds=10, failurePolicy="Ignore")
+    call = replace(call_webhook(api), failure="")
+    times = iter((100.0, 104.0))
+    timeouts: list[aiohttp.ClientTimeout] = []
+
+    class Session:
+        def __init__(self, *, timeout: aiohttp.ClientTimeout, **_: object) -> None:
+            timeouts.append(timeout)
+            raise OSError("no route")
+
+    monkeypatch.setattr(aiohttp, "ClientSession", Session)
+
+    async def fetch() -> WebhookReply:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "time", lambda: next(times))
+        try:
+            return await webhook_client._fetch_reply(call)
+        finally:
+            monkeypatch.delattr(loop, "time")
+
+    assert "no route" in asyncio.run(fetch()).failure
+    assert [timeout.total for timeout in timeouts] == [6.0]

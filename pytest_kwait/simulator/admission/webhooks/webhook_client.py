@@ -180,6 +180,8 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
     uid = new_uid()
     if call.failure:
         return WebhookReply(uid, failure=call.failure)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + call.seconds
     if call.delay is not None:
         await call.delay()
     import aiohttp
@@ -196,7 +198,7 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
         connector = await _make_connector(call)
         async with (
             aiohttp.ClientSession(
-                connector=connector, timeout=aiohttp.ClientTimeout(total=call.seconds)
+                connector=connector, timeout=aiohttp.ClientTimeout(total=end - loop.time())
             ) as session,
             session.post(
                 url,

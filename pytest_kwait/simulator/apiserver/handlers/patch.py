@@ -147,7 +147,7 @@ async def patch_object(
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import find_patch_version
 
-        await explore_update(api, kind, request, target, find_patch_version(data))
+        await explore_update(api, kind, target, find_patch_version(data))
     stored = await run_write(
         api, lambda: _patch(api, kind, target, media, data, caller), retry=True
     )

@@ -419,7 +419,7 @@ class ResourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._api, kind, request, target, version)
+        await explore_update(self._api, kind, target, version)
         key = key_of(target.name, target.namespace or "")
         strategy = self._api.strategy(kind)
         if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:

@@ -371,10 +371,10 @@ class WatchStream:
             # Not at import: few clusters explore.
             from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
 
-            namespace, client, resource = self.place
+            namespace, _, resource = self.place
             bookmark = self._bookmark if self._options.bookmarks else None
             actions = WatchActions(self._buffer.send, bookmark, self.end, self.cut)
-            explored = ExploredWatch(exploration, resource, namespace, client, actions)
+            explored = ExploredWatch(exploration, resource, namespace, actions)
             self._explored = explored
         return explored
 

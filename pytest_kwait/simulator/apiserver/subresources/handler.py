@@ -423,7 +423,7 @@ class SubresourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._api, kind, request, target, version)
+        await explore_update(self._api, kind, target, version)
         stored = await run_write(
             self._api,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
