@@ -36,6 +36,8 @@ _ERROR_LINES = 12
 _MAX_LINE = 400
 _MAX_RUN_LENGTH = 20
 """Characters of the run in a cluster's name: k3d allows 32 in all."""
+_NAME_PREFIX = "kwait"
+"""The first part of the name of a cluster that was given none."""
 
 
 class Commands:
@@ -442,7 +444,7 @@ class LocalProvider:
         name = ""
         try:
             names = self._list_names(commands)
-            for left in _dead_records(self._state, self._tool.name):
+            for left in _dead_records(self._state, self._tool.name, self._request.cluster_name):
                 # One that cannot be deleted now stays recorded.
                 with suppress(ClusterError):
                     if left.name in names:
@@ -451,10 +453,11 @@ class LocalProvider:
                     left.remove()
                 left.release()
             name = self._request.cluster_name or self._new_name()
-            if name in names:
+            if name not in names:
+                record = self._record_new(commands, name)
+            if record is None:
                 self._tool.connect(commands, name)
             else:
-                record = _Record.create(self._state, self._tool.name, name)
                 self._tool.create(commands, name, self._request)
             if self._request.load_image:
                 self._tool.load(commands, name, self._request.load_image)
@@ -471,6 +474,26 @@ class LocalProvider:
             folder.remove()
             raise
 
+    def _record_new(self, commands: Commands, name: str) -> _Record | None:
+        """Return the record of a cluster to create; None if another run has created and kept it.
+
+        That run has the record until its end, so the names are listed again.
+        """
+        record = _Record.create(self._state, self._tool.name, name)
+        is_left = record.is_left
+        try:
+            exists = name == self._request.cluster_name and name in self._tool.list_names(commands)
+            if exists and is_left:
+                self._tool.delete(commands, name)
+        except BaseException:  # on an interrupt too
+            # That of a killed run stays for a later one.
+            (record.release if is_left else record.remove)()
+            raise
+        if exists and not is_left:
+            record.remove()
+            return None
+        return record
+
     def _list_names(self, commands: Commands) -> list[str]:
         """Return the names of the tool's clusters; the first command, so it finds what is missing.
 
@@ -486,15 +509,21 @@ class LocalProvider:
     def _new_name(self) -> str:
         """Return a name of the run that no other process of it has taken."""
         run = self._request.run[:_MAX_RUN_LENGTH].strip("-")
-        return "-".join(filter(None, ("kwait", run, os.urandom(2).hex())))
+        return "-".join(filter(None, (_NAME_PREFIX, run, os.urandom(2).hex())))
 
 
 class _Record:
-    """A file that says which cluster a run has created; locked as long as the run lives."""
+    """A file that says which cluster a run has created; locked as long as the run lives.
+
+    Args:
+        file: the file, which has text once a run has taken it.
+    """
 
     def __init__(self, path: Path, file: IO[str]) -> None:
         self._path = path
         self._file = file
+        self.is_left = os.fstat(file.fileno()).st_size > 0
+        """Whether it is that of a killed run."""
 
     @property
     def name(self) -> str:
@@ -508,26 +537,32 @@ class _Record:
         path = folder / f"{tool}.{name}"
         while True:
             # Another run that creates a cluster of this name has it until its end.
-            record = cls._locked(path, fcntl.LOCK_EX)
-            if path.exists():
+            record = cls._locked(path, "a", fcntl.LOCK_EX)
+            if record is not None:
+                record._file.write(f"{os.getpid()}\n")
+                record._file.flush()
                 return record
-            record.release()
 
     @classmethod
-    def _locked(cls, path: Path, operation: int) -> _Record:
-        file = path.open("a")
+    def _locked(cls, path: Path, mode: str, operation: int) -> _Record | None:
+        """Return the record once it is locked; None if its run has removed it meanwhile."""
+        file: IO[str] = path.open(mode)
         try:
             fcntl.flock(file, operation)
-        except OSError:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return cls(path, file)
+        except BaseException:  # on an interrupt too
             file.close()
             raise
-        return cls(path, file)
+        file.close()
+        return None
 
     @classmethod
     def adopt(cls, path: Path) -> _Record | None:
         """Return the record of a run that is dead; None while it lives."""
         try:
-            return cls._locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cls._locked(path, "r+", fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return None
 
@@ -541,9 +576,17 @@ class _Record:
         self._file.close()
 
 
-def _dead_records(folder: Path, tool: str) -> Iterator[_Record]:
-    """Yield the records of a tool's clusters whose runs were killed."""
+def _dead_records(folder: Path, tool: str, name: str | None) -> Iterator[_Record]:
+    """Yield the records of a tool's clusters whose runs were killed.
+
+    Args:
+        name: the name that was given to the run's cluster. A cluster of another given name may be
+            its user's own by now.
+    """
     for path in sorted(folder.glob(f"{tool}.*")):
+        recorded = path.name.partition(".")[2]
+        if recorded != name and not recorded.startswith(f"{_NAME_PREFIX}-"):
+            continue
         if (record := _Record.adopt(path)) is not None:
             yield record
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import fcntl
 import re
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from pytest_kwait.errors import ClusterError, InvalidArgument
 from tests.clusters.fake_tool import install, log
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 # Recorded of kind v0.30.0, k3d v5.8.3 and Docker's client 28.2.2 without a running Docker; what
@@ -332,6 +334,99 @@ def test_clusters_of_killed_runs_are_deleted(machine: Machine) -> None:
     assert deleted[0] == "kwait-dead"
     assert len(deleted) == 2, "and the run's own"
     assert sorted(machine.records) == ["k3d.kwait-dead", "kind.kwait-alive"]
+
+
+def test_a_named_cluster_of_a_killed_run_is_deleted_by_a_run_of_that_name(machine: Machine) -> None:
+    machine.state.mkdir()
+    (machine.state / "kind.dev").write_text("1\n")
+    machine.answer("kind", **{"get clusters": ("dev\n", "", 0)})
+    machine.start(KIND, cluster_name="other").stop()
+    assert not any("--name dev" in line for line in machine.log("kind"))
+    assert machine.records == ["kind.dev"]
+    machine.start(KIND, cluster_name="dev").stop()
+    of_dev = [line for line in machine.log("kind") if "--name dev" in line]
+    assert of_dev[0].startswith("delete cluster ")
+    assert machine.records == []
+
+
+def _while_waiting(monkeypatch: pytest.MonkeyPatch, end: Callable[[], object]) -> None:
+    """Call `end` once a record is to be locked: another run has it until then."""
+    pending = [end]
+
+    def flock(file: IO[str], operation: int) -> None:
+        while pending:
+            pending.pop()()
+        fcntl.flock(file, operation)
+
+    waiting = SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)
+    monkeypatch.setattr("pytest_kwait.clusters.local_clusters.fcntl", waiting)
+
+
+def test_a_cluster_that_another_run_keeps_meanwhile_is_used_and_left(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machine.start(KIND, cluster_name="dev", keep_cluster="always")
+    first.keep()
+
+    def end() -> None:
+        first.stop()
+        machine.answer("kind", **{"get clusters": ("dev\n", "", 0)})
+
+    _while_waiting(monkeypatch, end)
+    second = machine.start(KIND, cluster_name="dev", keep_cluster="always")
+    second.stop()
+    lines = [line.partition(" --")[0] for line in machine.log("kind")]
+    listed = ["get clusters", "get clusters"]
+    assert lines == [*listed, "create cluster", *listed, "export kubeconfig"]
+    assert machine.records == []
+
+
+def test_a_cluster_whose_run_is_killed_meanwhile_is_replaced(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.state.mkdir()
+    killed = (machine.state / "kind.dev").open("a")
+
+    def end() -> None:
+        killed.write("1\n")
+        killed.close()
+        machine.answer("kind", **{"get clusters": ("dev\n", "", 0)})
+
+    _while_waiting(monkeypatch, end)
+    record = machine.state / "kind.dev"
+    monkeypatch.setattr(
+        "pytest_kwait.clusters.local_clusters._dead_records", lambda *arguments: iter(())
+    )
+    cluster = machine.start(KIND, cluster_name="dev")
+    lines = [line.partition(" --")[0] for line in machine.log("kind")]
+    assert lines == ["get clusters", "get clusters", "delete cluster", "create cluster"]
+    assert record.exists()
+    cluster.stop()
+
+
+def test_a_cluster_is_left_if_the_names_cannot_be_listed_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end() -> None:
+        machine.answer("kind", **{"get clusters": ("", f"ERROR: {_NO_DOCKER}\n", 1)})
+
+    _while_waiting(monkeypatch, end)
+    with pytest.raises(ClusterError):
+        machine.start(KIND, cluster_name="dev")
+    assert machine.log("kind") == ["get clusters", "get clusters"]
+    assert machine.records == []
+
+
+def test_a_record_that_its_run_removes_meanwhile_is_not_adopted(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.state.mkdir()
+    record = machine.state / "kind.kwait-ended"
+    record.write_text("1\n")
+    machine.answer("kind", **{"get clusters": ("kwait-ended\n", "", 0)})
+    _while_waiting(monkeypatch, record.unlink)
+    machine.start(KIND).stop()
+    assert not any("kwait-ended" in line for line in machine.log("kind"))
 
 
 def test_output_that_is_no_json_is_an_error(machine: Machine) -> None:
