@@ -269,6 +269,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             config.stash[run_key].end()
         except KwaitError as error:
             sys.stderr.write(f"kwait: {error}\n")
+        except Exception as error:  # of a plugin's cluster, or of the system
+            problem = f"{type(error).__name__}: {error}"
+            sys.stderr.write(f"kwait: the cluster could not be stopped: {problem}\n")
 
 
 def cluster_of(config: pytest.Config) -> Cluster:

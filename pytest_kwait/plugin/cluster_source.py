@@ -41,6 +41,7 @@ __all__ = [
     "RemoteSource",
     "check_context",
     "cluster_request",
+    "describe_error",
     "missing_rights",
     "plugin_providers",
 ]
@@ -158,13 +159,18 @@ def plugin_providers(config: pytest.Config) -> dict[str, ProviderFactory]:
     return found
 
 
+def describe_error(error: Exception) -> str:
+    """Return the text of an error, with the type of one that is not this package's own."""
+    return str(error) if isinstance(error, KwaitError) else f"{type(error).__name__}: {error}"
+
+
 def _run_plugin_code(call: Callable[[], _Result], place: str) -> _Result:
     try:
         return call()
     except KwaitError:
         raise
     except Exception as error:
-        raise ClusterError(f"{place} raised {type(error).__name__}: {error}") from error
+        raise ClusterError(f"{place} raised {describe_error(error)}") from error
 
 
 def _guard_factory(name: str, make: ProviderFactory, owner: str) -> ProviderFactory:
@@ -345,6 +351,9 @@ class OwnedSource:
                 except KwaitError as error:
                     self._failure = error
                     raise
+                except OSError as error:
+                    self._failure = ClusterError(f"the cluster could not be started: {error}")
+                    raise self._failure from error
             return self._cluster
 
     def missing(self, cluster: Cluster) -> str:
@@ -396,8 +405,15 @@ class OwnedSource:
         """Return lines about missing rights and about readiness, and added ones."""
         lost = [] if self._lack is None else self._lack.losses
         readiness = [] if self._readiness is None else self._readiness.notes
-        about = [] if self._cluster is None else self._cluster.notes()
-        return [*lost, *readiness, *self._notes, *about]
+        return [*lost, *readiness, *self._notes, *self._describe_cluster()]
+
+    def _describe_cluster(self) -> list[str]:
+        if self._cluster is None:
+            return []
+        try:
+            return self._cluster.notes()
+        except Exception as error:
+            return [f"no notes on the {self._cluster.title}: {describe_error(error)}"]
 
     def finish(self, *, failed: bool) -> None:
         """Keep the cluster if the settings say so; export its logs if a test failed."""
@@ -407,11 +423,17 @@ class OwnedSource:
             return
         keep = self._settings.keep_cluster
         if keep == "always" or (failed and keep == "failed"):
-            cluster.keep()
+            try:
+                cluster.keep()
+            except Exception as error:
+                self.add_note(f"the {cluster.title} cannot be kept: {describe_error(error)}")
         folder = self._settings.artifacts
         if not failed or folder is None:
             return
-        problem = cluster.export_logs(folder / "cluster")
+        try:
+            problem = cluster.export_logs(folder / "cluster")
+        except Exception as error:
+            problem = describe_error(error)
         if problem:
             self.add_note(f"logs of the {cluster.title} were not exported: {problem}")
 
@@ -674,30 +696,30 @@ class ClusterServer:
                     if not hmac.compare_digest(first.rstrip(), secret):
                         return
                     request = b"" if first.endswith(b"\n") else stream.readline(_MAX_REQUEST_SIZE)
-                topic, *words = request.split() or [b""]
                 connection.settimeout(None)
-                answer = self._replies[topic](*words)
+                answer = self._reply(*(request.split() or [b""]))
                 connection.sendall(json.dumps(answer).encode() + b"\n")
             except OSError:
                 # The worker is gone.
                 return
 
-    def _register(self, *kinds: bytes) -> dict[str, Any]:
+    def _reply(self, topic: bytes, *words: bytes) -> dict[str, Any]:
+        # A failed wait is a TimeoutError too, which must not pass for one of the connection.
         try:
-            registration = self._registration(self._source.cluster())
-            if registration is None:
-                return {"place": ""}
-            for kind in kinds:
-                registration.record(kind.decode())
-            return {"place": registration.place()}
-        except KwaitError as error:
-            return {"error": str(error)}
+            return self._replies[topic](*words)
+        except Exception as error:
+            return {"error": describe_error(error)}
+
+    def _register(self, *kinds: bytes) -> dict[str, Any]:
+        registration = self._registration(self._source.cluster())
+        if registration is None:
+            return {"place": ""}
+        for kind in kinds:
+            registration.record(kind.decode())
+        return {"place": registration.place()}
 
     def _acquire_quota(self, name: bytes, seconds: bytes) -> dict[str, Any]:
-        try:
-            registration = self._registration(self._source.cluster())
-        except KwaitError as error:
-            return {"error": str(error)}
+        registration = self._registration(self._source.cluster())
         return {
             "reason": registration.acquire_namespace_quota(name.decode(), float(seconds))
             if registration
@@ -719,10 +741,7 @@ class ClusterServer:
         return {}
 
     def _cluster_facts(self) -> dict[str, Any]:
-        try:
-            cluster = self._source.cluster()
-        except KwaitError as error:
-            return {"error": str(error)}
+        cluster = self._source.cluster()
         if outage := self._source.outage():
             return {"error": outage}
         return {

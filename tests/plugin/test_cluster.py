@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.client import availability
-from pytest_kwait.errors import ClusterError
+from pytest_kwait.errors import ClusterError, WaitTimeout
 from pytest_kwait.plugin.cluster import (
     allow_egress,
     allowed_egress,
@@ -18,12 +18,20 @@ from pytest_kwait.plugin.cluster import (
     pytest_report_header,
     uses_cluster,
 )
-from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
+from pytest_kwait.plugin.cluster_source import (
+    ClusterServer,
+    ControllerConnection,
+    OwnedSource,
+    RemoteRegistration,
+    RemoteSource,
+)
 from pytest_kwait.plugin.run import run_key
 from pytest_kwait.plugin.settings import run_settings_key
 from pytest_kwait.simulator.container_runtime import runtime
 from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.wait import DeadlineExceeded
+from tests.suite.fakes import FakeCluster
 
 _PROVIDER = """
 __name__ = "pytest_kwait.pretended"  # its frames count as ours
@@ -36,7 +44,7 @@ sys.path.append(os.environ["FAKE_PATH"])
 
 import pytest_kwait.clusters.provider as provider
 from pytest_kwait.client import availability
-from pytest_kwait.errors import ClusterError
+from pytest_kwait.errors import ClusterError, WaitTimeout
 from tests.suite.fakes import FakeCluster
 
 
@@ -59,6 +67,8 @@ class Provider:
         log("start")
         if os.environ.get("FAKE_TROUBLE"):
             raise ClusterError(os.environ["FAKE_TROUBLE"])
+        if os.environ.get("FAKE_OS_TROUBLE"):
+            raise OSError(os.environ["FAKE_OS_TROUBLE"])
         return Cluster(time_scale=0.1)
 
 
@@ -184,6 +194,22 @@ def test_failed_start_is_tried_once_and_fails_each_test(
     result.assert_outcomes(errors=4)
     assert result.stdout.str().splitlines().count("no room for a cluster") == 4
     assert "INTERNALERROR" not in result.stdout.str()
+    assert provider() == ["start"]
+
+
+@pytest.mark.parametrize("args", [[], ["-n1"]], ids=["alone", "workers"])
+def test_start_that_the_system_refuses_is_tried_once_and_fails_each_test(
+    pytester: pytest.Pytester,
+    provider: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+) -> None:
+    monkeypatch.setenv("FAKE_OS_TROUBLE", "no space left on device")
+    pytester.makepyfile(test_it=_USERS)
+    result = pytester.runpytest(*args)
+    result.assert_outcomes(errors=4)
+    line = "the cluster could not be started: no space left on device"
+    assert result.stdout.str().splitlines().count(line) == 4
     assert provider() == ["start"]
 
 
@@ -343,6 +369,60 @@ def test_trouble_of_the_controller_is_trouble_of_the_worker() -> None:
             RemoteSource(desk.port, desk.secret).cluster()
     finally:
         desk.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (WaitTimeout("the node is not ready"), "the node is not ready"),
+        (DeadlineExceeded("10s are over"), "10s are over"),
+        (OSError("no space left"), "OSError: no space left"),
+        (ValueError("no number"), "ValueError: no number"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_of_an_answer_are_errors_of_the_worker(error: Exception, message: str) -> None:
+    def fail(cluster: object) -> None:
+        raise error
+
+    desk = ClusterServer(Source(), fail)
+    try:
+        with pytest.raises(ClusterError) as caught:
+            RemoteRegistration(ControllerConnection(desk.port, desk.secret).request).place()
+    finally:
+        desk.close()
+    assert str(caught.value) == message
+
+
+class _BrokenCluster(FakeCluster):
+    """A cluster of a plugin, none of whose methods works."""
+
+    title = "lab cluster"
+
+    def keep(self) -> None:
+        raise TypeError("no such flag")
+
+    def export_logs(self, folder: Path) -> str:
+        raise PermissionError(f"{folder} is read-only")
+
+    def notes(self) -> list[str]:
+        raise ClusterError("it does not answer")
+
+
+def test_errors_of_a_cluster_are_lines_at_the_end_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {"keep_cluster": "always", "artifacts": "art"}
+    source = OwnedSource(Settings().merged(given, lambda definition: definition.flag))
+    cluster = _BrokenCluster()
+    monkeypatch.setattr(source, "provider", lambda: SimpleNamespace(start=lambda: cluster))
+    source.cluster()
+    source.finish(failed=True)
+    assert source.notes() == [
+        "the lab cluster cannot be kept: TypeError: no such flag",
+        "logs of the lab cluster were not exported: PermissionError: art/cluster is read-only",
+        "no notes on the lab cluster: it does not answer",
+    ]
 
 
 def test_sources_reach_the_provider() -> None:

@@ -224,6 +224,8 @@ class Kept(Lab):
         return os.environ.get("LAB_PROBLEM", "")
 
     def stop(self):
+        if "LAB_FAILS" in os.environ:
+            raise TypeError("no such flag")
         if "LAB_STAYS" in os.environ:
             from pytest_kwait.errors import ClusterError
 
@@ -292,4 +294,16 @@ def test_a_cluster_that_cannot_be_deleted_is_reported(
     result = lab.runpytest(*_RUN)
     assert result.ret == pytest.ExitCode.OK
     assert "kwait: lab was not deleted: it is busy" in result.stderr.str().splitlines()
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_an_error_of_a_plugin_at_the_end_of_a_cluster_is_reported(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_FAILS", "1")
+    lab.makepyfile(given_plugin=_KEPT, test_it=_FAILING.format(results=[True]))
+    result = lab.runpytest(*_RUN)
+    assert result.ret == pytest.ExitCode.OK
+    line = "kwait: the cluster could not be stopped: TypeError: no such flag"
+    assert line in result.stderr.str().splitlines()
     assert "Traceback" not in result.stderr.str()
