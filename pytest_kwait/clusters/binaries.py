@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeconfig
-from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.clusters.kubeconfig import expand_home, read_kubeconfig
 from pytest_kwait.clusters.simulator_process import (
     ProcessMonitor,
     describe_exit,
@@ -105,7 +105,7 @@ def find_assets(
         variable = "TEST_ASSET_" + name.upper().replace("-", "_")
         if request.assets is None and environ.get(variable):
             path, origin = Path(environ[variable]), f"env {variable}"
-        path = path.expanduser().absolute()
+        path = expand_home(path, f"{name} {path} (from {origin})").absolute()
         if not path.is_file() or not os.access(path, os.X_OK):
             problem = "is not there" if not path.exists() else "is not a program"
             raise ClusterError(

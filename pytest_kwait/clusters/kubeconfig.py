@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Kubeconfig",
     "Target",
+    "expand_home",
+    "home_folder",
     "in_cluster",
     "merge",
     "read_kubeconfig",
@@ -156,7 +158,7 @@ def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
     Raises:
         ClusterError: it is missing, unreadable, or no kubeconfig.
     """
-    path = path.expanduser().absolute()
+    path = expand_home(path, _format_place(path, source)).absolute()
     where = _format_place(path, source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -169,15 +171,47 @@ def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
     return Kubeconfig(path, source, _parse(text, where))
 
 
+def home_folder() -> Path:
+    """Return the user's home folder.
+
+    Raises:
+        ClusterError: the user has none.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ClusterError("this user has no home folder; set HOME") from None
+
+
+def expand_home(path: Path, place: str) -> Path:
+    """Return a path with `~` and `~user` at its start expanded.
+
+    Args:
+        place: the path and its source, for messages.
+
+    Raises:
+        ClusterError: there is no such user.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ClusterError(f"{place} is not valid: there is no such user") from None
+
+
 def standard_paths(environ: Mapping[str, str], home: Path) -> tuple[list[Path], str]:
     """Return the files of the standard loading rules, and their source.
+
+    Raises:
+        ClusterError: one is in the home folder of a user that does not exist.
 
     Source: client-go tools/clientcmd/loader.go NewDefaultClientConfigLoadingRules.
     """
     listed = environ.get("KUBECONFIG", "")
     if listed:
-        paths = (Path(part).expanduser() for part in listed.split(os.pathsep) if part)
-        return list(dict.fromkeys(paths)), "env KUBECONFIG"
+        source = "env KUBECONFIG"
+        parts = (Path(part) for part in listed.split(os.pathsep) if part)
+        paths = (expand_home(part, _format_place(part, source)) for part in parts)
+        return list(dict.fromkeys(paths)), source
     return [home / ".kube" / "config"], "the standard place"
 
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeconfig
-from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.clusters.kubeconfig import home_folder, read_kubeconfig
 from pytest_kwait.errors import ClusterError
 from pytest_kwait.temp_dir import TempDir
 
@@ -592,9 +592,15 @@ def _dead_records(folder: Path, tool: str, name: str | None) -> Iterator[_Record
 
 
 def _state_folder(environ: Mapping[str, str]) -> Path:
-    """Source: XDG Base Directory Specification, $XDG_STATE_HOME."""
+    """Return the folder of records.
+
+    Raises:
+        ClusterError: the user has no home folder.
+
+    Source: XDG Base Directory Specification, $XDG_STATE_HOME.
+    """
     given = environ.get("XDG_STATE_HOME")
-    home = Path(given) if given else Path.home() / ".local" / "state"
+    home = Path(given) if given else home_folder() / ".local" / "state"
     return home / "pytest-kwait" / "clusters"
 
 

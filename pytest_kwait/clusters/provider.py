@@ -22,6 +22,7 @@ from pytest_kwait.clusters.cluster import TIME_SCALES, Cluster, ClusterRequest, 
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
+    home_folder,
     in_cluster,
     merge,
     read_kubeconfig,
@@ -108,7 +109,7 @@ class ExistingProvider:
         else:
             kubeconfig = self._standard(
                 os.environ if environ is None else environ,
-                Path.home() if home is None else home,
+                home_folder() if home is None else home,
                 service_account,
                 request.source("kubeconfig"),
             )

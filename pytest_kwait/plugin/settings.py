@@ -16,7 +16,12 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.config.options import OPTIONS, TIMEOUTS, SettingDefinition
-from pytest_kwait.suite.config.settings import Settings, suggest_name
+from pytest_kwait.suite.config.settings import (
+    SETTING_DEFINITIONS,
+    Settings,
+    expand_home,
+    suggest_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,24 +166,26 @@ def ignores_kubeconfig(settings: Settings) -> bool:
 
 def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
+
+    def source(definition: SettingDefinition) -> str:
+        return _format_source(definition, kind, given[definition.name])
+
+    def expand(path: str, name: str) -> Path:
+        return folder / expand_home(path, name, source(SETTING_DEFINITIONS[name]))
+
     for name in ("artifacts", "kubeconfig", "assets", "cluster_config"):
         if values.get(name):
-            values[name] = folder / Path(values[name]).expanduser()
+            values[name] = expand(values[name], name)
     if str(values.get("perturbations") or "").startswith("@"):
-        file = Path(values["perturbations"][1:].strip()).expanduser()
-        values["perturbations"] = f"@{folder / file}"
+        values["perturbations"] = f"@{expand(values['perturbations'][1:].strip(), 'perturbations')}"
     if values.get("report"):
         several = values["report"]
         files = several if isinstance(several, list) else several.split(",")
         # An empty name is kept, to be refused.
         values["report"] = [
-            str(folder / Path(file.strip()).expanduser()) if file.strip() else "" for file in files
+            str(expand(file.strip(), "report")) if file.strip() else "" for file in files
         ]
-    return settings.merged(
-        values,
-        lambda definition: _format_source(definition, kind, given[definition.name]),
-        given[TIMEOUTS.name],
-    )
+    return settings.merged(values, source, given[TIMEOUTS.name])
 
 
 def _format_source(definition: SettingDefinition, kind: str, value: object) -> str:

@@ -8,6 +8,7 @@ import pytest
 from pytest_kwait.clusters.kubeconfig import (
     Kubeconfig,
     Target,
+    home_folder,
     in_cluster,
     merge,
     read_kubeconfig,
@@ -75,6 +76,26 @@ def test_home_is_expanded_and_the_path_absolute(
     monkeypatch.chdir(tmp_path)
     assert read_kubeconfig(Path("~/config")).path == file
     assert read_kubeconfig(Path("config")).path == file
+
+
+def test_the_home_of_a_missing_user_is_an_error() -> None:
+    with pytest.raises(ClusterError) as caught:
+        read_kubeconfig(Path("~nobody-here/config"), SOURCE)
+    problem = "is not valid: there is no such user"
+    assert str(caught.value) == f"kubeconfig ~nobody-here/config (from {SOURCE}) {problem}"
+    with pytest.raises(ClusterError) as caught:
+        standard_paths({"KUBECONFIG": "a:~nobody-here/b"}, Path("/home"))
+    assert str(caught.value) == f"kubeconfig ~nobody-here/b (from env KUBECONFIG) {problem}"
+
+
+def test_a_user_without_a_home_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(cls: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", classmethod(fail))
+    with pytest.raises(ClusterError) as caught:
+        home_folder()
+    assert str(caught.value) == "this user has no home folder; set HOME"
 
 
 def test_a_missing_file_is_named_with_its_source(file: Path) -> None:

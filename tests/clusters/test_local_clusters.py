@@ -439,6 +439,18 @@ def test_output_that_is_no_json_is_an_error(machine: Machine) -> None:
     ]
 
 
+def test_a_user_without_a_home_has_no_records(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(cls: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", classmethod(fail))
+    with pytest.raises(ClusterError, match=r"^this user has no home folder; set HOME$"):
+        LocalProvider(KIND, ClusterRequest(), environ={})
+    LocalProvider(KIND, ClusterRequest(), environ={"XDG_STATE_HOME": str(machine.state)})
+
+
 def test_settings_are_checked_before_anything_is_run(machine: Machine, tmp_path: Path) -> None:
     missing = tmp_path / "none.yaml"
     sources = {"cluster_config": "ini kwait_cluster_config"}

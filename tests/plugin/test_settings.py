@@ -472,3 +472,26 @@ def test_an_option_of_another_plugin_is_refused_where_settings_are_lost(
     assert refused in result.stderr.str().splitlines()
     (guarded / "tox.ini").write_text("[pytest]\n")
     assert pytester.runpytest(*args, "--collect-only").ret == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("assets", "~nobody-here/bin"),
+        ("artifacts", "~nobody-here/bin"),
+        ("kubeconfig", "~nobody-here/bin"),
+        ("cluster_config", "~nobody-here/bin"),
+        ("report", "~nobody-here/bin"),
+        ("perturbations", "@~nobody-here/bin"),
+    ],
+)
+def test_home_of_a_missing_user_is_a_usage_error(
+    pytester: pytest.Pytester, name: str, value: str
+) -> None:
+    flag = SETTING_DEFINITIONS[name].flag
+    result = pytester.runpytest(f"{flag}={value}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    line = (
+        f"ERROR: {name}='~nobody-here/bin' (from option {flag}) is not valid: there is no such user"
+    )
+    assert line in result.stderr.str().splitlines()

@@ -40,6 +40,7 @@ __all__ = [
     "SettingDefinition",
     "Settings",
     "complete_timeouts",
+    "expand_home",
     "parse_pod_security",
     "read_bool",
     "read_choice",
@@ -670,7 +671,19 @@ def read_path(value: Any, what: str, source: str | None) -> Path:
     """Parse a path; its existence is checked where it is used."""
     if not isinstance(value, (str, Path)) or not str(value):
         raise InvalidArgument(what, value, "use the path of a file", source)
-    return Path(value).expanduser()
+    return expand_home(value, what, source)
+
+
+def expand_home(path: str | Path, what: str, source: str | None) -> Path:
+    """Return a path with `~` and `~user` at its start expanded.
+
+    Raises:
+        InvalidArgument: there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidArgument(what, str(path), "there is no such user", source) from None
 
 
 def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:

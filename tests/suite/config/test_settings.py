@@ -224,6 +224,11 @@ def test_valid_values_are_parsed(read: Reader, value: Any, expected: Any) -> Non
             "and '-', with a letter or digit at both ends",
         ),
         (read_path, "", "x='' (from env KWAIT_X) is not valid: use the path of a file"),
+        (
+            read_path,
+            "~nobody-here/x",
+            "x='~nobody-here/x' (from env KWAIT_X) is not valid: there is no such user",
+        ),
         (read_text, " ", "x=' ' (from env KWAIT_X) is not valid: use a text that is not empty"),
         (
             read_timeouts,
