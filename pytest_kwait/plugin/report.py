@@ -229,6 +229,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     stop_recording(config)
 
 
+def pause_recording(config: pytest.Config) -> None:
+    """Record no waits for now, if there is a report."""
+    recorder = config.stash.get(_recorder_key, None)
+    if recorder is not None:
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        ACTIVE_WAITS.remove(recorder)
+
+
 def resume_recording(config: pytest.Config) -> None:
     """Record waits again, if there is a report."""
     recorder = config.stash.get(_recorder_key, None)
@@ -327,11 +336,10 @@ def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
 
 def stop_recording(config: pytest.Config) -> None:
     """Record no waits; the outcomes of tests are still recorded."""
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
+    pause_recording(config)
+    if _recorder_key in config.stash:
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-        ACTIVE_WAITS.remove(recorder)
         ACTIVE_WAITS.locate_call = None
 
 

@@ -420,6 +420,128 @@ def test_an_interrupt_prints_the_verdict_so_far(
     assert section(result)[1] == "test_it.py::test_it: 2 of 2 passed"
 
 
+def test_an_interrupt_of_shrinking_keeps_the_failure(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        runs = []
+
+        def test_it(event):
+            runs.append(1)
+            if len(runs) == 2:
+                raise KeyboardInterrupt
+            assert not runs
+        """
+    )
+    result = explored("--kwait-explore=20", own_process=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert section(result)[1:4] == [
+        "test_it.py::test_it: 0 of 1 passed",
+        "  1 run: AssertionError: assert not [1]",
+        "    not shrunk: 0 perturbations in this run",
+    ]
+
+
+@_WORKERS
+def test_a_failure_before_the_cluster_is_used_is_a_failed_run(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult], workers: list[str]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        from pathlib import Path
+
+        import pytest
+
+        @pytest.fixture
+        def flaky():
+            Path("runs").touch()
+            runs = Path("runs").read_text()
+            Path("runs").write_text(runs + ".")
+            if runs in ("..", "...."):
+                raise ValueError("flaky")
+
+        def test_it(flaky, event): pass
+
+        def test_plain(): raise ValueError("plain")
+        """
+    )
+    result = explored("--kwait-explore=7", *workers[:1] and ["-n1"])
+    result.assert_outcomes(failed=1, errors=1)
+    lines = section(result)
+    assert lines[1:3] == ["test_it.py::test_it: 5 of 7 passed", "  2 runs: ValueError: flaky"]
+    assert lines[5:7] == [
+        "test_it.py::test_plain: not explored: it does not use the cluster",
+        "  1 run: ValueError: plain",
+    ]
+
+
+def test_a_test_with_a_skipped_subtest_is_explored(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytest.importorskip("_pytest.subtests")
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_it(event, subtests):
+            with subtests.test("part"):
+                pytest.skip("not here")
+        """
+    )
+    result = explored("--kwait-explore=3")
+    assert section(result)[1:] == ["test_it.py::test_it: 3 of 3 passed"]
+
+
+def test_a_passed_test_with_much_output_is_reported(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_it(event):
+            print("x" * 5_000_000)
+
+        @pytest.mark.xfail
+        def test_expected(event):
+            print("x" * 5_000_000)
+            raise ValueError
+        """
+    )
+    result = explored("--kwait-explore=2", "-n1", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, xfailed=1)
+    case = ElementTree.parse(pytester.path / "junit.xml").find(".//testcase")
+    assert case is not None
+    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    assert properties["kwait_explored"] == "2 of 2 passed"
+
+
+def test_waits_of_the_first_round_are_recorded_and_no_others(
+    pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        from pathlib import Path
+
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        def test_it(event):
+            assert ACTIVE_WAITS.locate_call is not None
+            recorders = sum("Recorder" in type(o).__name__ for o in ACTIVE_WAITS._observers)
+            with Path("recorders").open("a") as file:
+                file.write(str(recorders))
+            raise ValueError
+
+        def test_other(event):
+            test_it(event)
+        """
+    )
+    explored("--kwait-explore=2", "--kwait-report=report.json")
+    # Each test: a run, one without perturbations, three that confirm it; then the second round.
+    assert (pytester.path / "recorders").read_text() == "100001000000"
+
+
 def test_a_crashed_worker_is_a_failed_run(
     pytester: pytest.Pytester, explored: Callable[..., pytest.RunResult]
 ) -> None:

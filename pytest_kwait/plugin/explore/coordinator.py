@@ -63,7 +63,7 @@ class Coordinator:
     ) -> None:
         self.plan = plan
         self.tests: list[CollectedTest] = []
-        self.verdict = Verdict([])
+        self.verdict = Verdict(0)
         self._config = config
         self._maxfail = maxfail
         self._remove = remove
@@ -96,7 +96,7 @@ class Coordinator:
                 self._first = worker or "main"
                 self._started = self._shown = self._clock.monotonic()
                 self.tests = tests
-                self.verdict = Verdict([test.id for test in tests])
+                self.verdict = Verdict(len(tests))
                 units: dict[int, list[int]] = {}
                 for index, test in enumerate(tests):
                     units.setdefault(test.unit, []).append(index)
@@ -128,8 +128,9 @@ class Coordinator:
             if running is not None:
                 tests = [test for test in running.tests if test != result.test]
                 self._running[worker] = running._replace(tests=tests)
-            unneeded = self.verdict.tests[result.test].add(result)
-            if not result.is_explored and result.failure is None:
+            test = self.verdict.tests[result.test]
+            unneeded = test.add(result)
+            if not test.is_explored:
                 self.plan.leave_out(result.test)
             if 0 < self._maxfail <= self.verdict.distinct:
                 self.plan.stop()
@@ -154,7 +155,7 @@ class Coordinator:
         crashed, *rest = running.tests
         self.plan.give_back(running._replace(tests=rest))
         failure = ExploredFailure("crashed", "the worker crashed while it ran this test")
-        result = RunResult(crashed, running.run, running.seed, "failed", failure=failure)
+        result = RunResult(crashed, running.seed, "failed", failure=failure)
         self.add(worker, result)
 
     def finish(self) -> None:

@@ -30,7 +30,7 @@ from pytest_kwait.plugin.explore.workers import (
     serve_coordinator,
 )
 from pytest_kwait.plugin.failures import failure_of, headline_of
-from pytest_kwait.plugin.report import resume_recording, stop_recording
+from pytest_kwait.plugin.report import pause_recording, resume_recording
 from pytest_kwait.plugin.run import record_ending, run_of
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.explore.plan import Plan, derive_seed
@@ -89,7 +89,8 @@ class _Current:
         if any(report.failed for report in self.reports):
             return "failed"
         for report in self.reports:
-            if report.skipped:
+            # A skipped subtest, which has a context, skips not the test.
+            if report.skipped and not hasattr(report, "context"):
                 return "xfailed" if hasattr(report, "wasxfail") else "skipped"
         return "passed"
 
@@ -183,8 +184,7 @@ class Explorer:
                     break
                 last = session.items[index]
                 nextitem = end if after is None else session.items[after]
-                result = self._run_test(last, nextitem, end, seed, limit)
-                result.test, result.run = index, assignment.run
+                result = self._run_test(index, last, nextitem, end, seed, limit)
                 if not self._queue.add(result):
                     break
         if last is not None:
@@ -202,8 +202,7 @@ class Explorer:
     def record_failure(self, item: pytest.Item, error: BaseException) -> None:
         """Record the first failure of the current run."""
         if self.current is not None and self.current.failure is None:
-            place = _place_of(item, error)
-            self.current.failure = ExploredFailure(_signature_of(item, error), "", place)
+            self.current.failure = ExploredFailure(_signature_of(item, error), "")
 
     def perturb(self) -> None:
         """Let the cluster perturb what the current test does from now on."""
@@ -231,6 +230,7 @@ class Explorer:
 
     def _run_test(
         self,
+        index: int,
         item: pytest.Item,
         nextitem: pytest.Item,
         end: pytest.Item,
@@ -238,13 +238,17 @@ class Explorer:
         limit: Deadline | None,
     ) -> RunResult:
         current = self._run(item, nextitem, _Current(seed, self._only))
-        result = RunResult(0, 0, seed, current.outcome, is_explored=current.is_explored)
+        # A test may fail before it uses the cluster, or skip itself once it has.
+        explored = current.is_explored
+        if current.outcome == "failed":
+            explored = explored or uses_cluster(item)
+        elif current.outcome == "skipped":
+            explored = False
+        result = RunResult(index, seed, current.outcome, is_explored=explored)
         if current.outcome != "failed":
             if item.nodeid not in self._passed:
                 self._passed.add(item.nodeid)
                 result.reports = current.reports
-            # Nothing is learned from further runs.
-            result.is_explored = current.is_explored and current.outcome != "skipped"
             return result
         failed = next(report for report in current.reports if report.failed)
         facts = failure_of(failed)
@@ -257,7 +261,11 @@ class Explorer:
             known.add(failure.signature)
             result.reports = current.reports
             if self._shrinks and current.is_explored and len(known) <= _MAX_SHRUNK:
-                failure.shrunk = self._shrink(item, end, current, failure, limit)
+                try:
+                    failure.shrunk = self._shrink(item, end, current, failure, limit)
+                except _ENDS:
+                    self._queue.add(result)
+                    raise
         return result
 
     def _shrink(
@@ -286,7 +294,12 @@ class Explorer:
             found = current.failure is not None and current.failure.signature == failure.signature
             return Trial(found, current.decisions)
 
-        return shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)))
+        recorded = self._records_waits
+        self._record_waits(False)
+        try:
+            return shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)))
+        finally:
+            self._record_waits(recorded)
 
     def _run(self, item: pytest.Item, nextitem: pytest.Item, current: _Current) -> _Current:
         """Run the protocol of a test, and collect its reports."""
@@ -306,10 +319,10 @@ class Explorer:
         return current
 
     def _record_waits(self, wanted: bool) -> None:
-        """Record the waits of the first round alone for a report: it would not end otherwise."""
+        """Record waits for a report, or not: it has those of the first round, not of its trials."""
         if wanted != self._records_waits:
             self._records_waits = wanted
-            (resume_recording if wanted else stop_recording)(self._config)
+            (resume_recording if wanted else pause_recording)(self._config)
 
     def _end_session(self, session: pytest.Session, item: pytest.Item, seed: int) -> None:
         """Tear down the fixtures of the session; an error is a failure of the last test."""
@@ -324,7 +337,9 @@ class Explorer:
             index = session.items.index(item)
             failure = current.failure or ExploredFailure("teardown", "")
             failure.headline = failure_of(report).headline
-            result = RunResult(index, 0, seed, "failed", failure=failure, reports=[report])
+            result = RunResult(
+                index, seed, "failed", is_explored=False, failure=failure, reports=[report]
+            )
             self._queue.add(result)
 
 

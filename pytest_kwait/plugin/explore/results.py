@@ -156,8 +156,11 @@ class ExplorationReport:
         reports = [report for each in failures[:1] for report in each.result.reports]
         if failures and not any(report.failed for report in reports):
             # Of a crashed worker, or too large.
-            reports = [_bare_report(test, failures[0].failure.headline)]
+            reports = _make_bare_reports(test, "failed", failures[0].failure.headline)
         reports = reports or verdict.reports
+        if not reports:
+            # They were too large.
+            reports = _make_bare_reports(test, verdict.outcome)
         if failures:
             failed = next(report for report in reports if report.failed)
             original = _copy(failed)
@@ -258,15 +261,22 @@ def _copy(report: pytest.TestReport) -> pytest.TestReport:
     return copied
 
 
-def _bare_report(test: CollectedTest, text: str) -> pytest.TestReport:
-    return pytest.TestReport(
-        nodeid=test.id,
-        location=test.location,
-        keywords={},
-        outcome="failed",
-        longrepr=text,
-        when="call",
+def _make_bare_reports(
+    test: CollectedTest, outcome: str, headline: str = ""
+) -> list[pytest.TestReport]:
+    """Return the reports of a test of which only the outcome and the failure are known."""
+    skipped = outcome in ("skipped", "xfailed")
+    call = pytest.TestReport(
+        test.id,
+        test.location,
+        {},
+        "skipped" if skipped else "failed" if outcome == "failed" else "passed",
+        (test.location[0], (test.location[1] or 0) + 1, "Skipped") if skipped else headline,
+        "call",
     )
+    if outcome == "xfailed":
+        vars(call)["wasxfail"] = ""
+    return [call, pytest.TestReport(test.id, test.location, {}, "passed", None, "teardown")]
 
 
 def _list_options(config: pytest.Config) -> list[str]:

@@ -47,14 +47,12 @@ class Shrunk:
             for all of the seed.
         failed: the number of runs that failed with them.
         runs: the number of runs with them.
-        trials: the number of runs that shrinking took.
         is_complete: whether it ended before its bounds.
     """
 
     only: list[str] | None = None
     failed: int = 0
     runs: int = 0
-    trials: int = 0
     is_complete: bool = True
 
     @property
@@ -154,8 +152,13 @@ def shrink(
         budget: the runs and the time that this may take.
     """
     search = _Search(attempt, budget)
-    if search.run([]) or search.run([]):
-        return search.result([], search.count([], _CONFIRMATIONS))
+    bare = search.count([], 1, _RESERVE)
+    if not bare.failed:
+        bare = bare.plus(search.count([], 1, _RESERVE))
+    if bare.failed:
+        again = search.count([], _CONFIRMATIONS)
+        # If it fails no more, the run that failed is still true.
+        return search.result([], again if again.failed else bare.plus(again))
     whole = search.count(None, 2, _RESERVE)
     if not whole.failed:
         whole = whole.plus(search.count(None, 1, _RESERVE))
@@ -232,9 +235,7 @@ class _Search:
 
     def result(self, only: list[str] | None, counts: _Count) -> Shrunk:
         """Return the result."""
-        return Shrunk(
-            only, counts.failed, counts.runs, self._budget.used, not self._budget.is_exhausted
-        )
+        return Shrunk(only, counts.failed, counts.runs, not self._budget.is_exhausted)
 
 
 def _names_of(decisions: Sequence[str]) -> list[str]:

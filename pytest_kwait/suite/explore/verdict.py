@@ -37,7 +37,6 @@ class ExploredFailure:
     Args:
         signature: equal for failures that are the same.
         headline: the failure in one line.
-        place: the failing line, for example `test_shop.py:31`; empty if unknown.
         applied: the number of perturbations in the run; None if it is not known.
         shrunk: the perturbations that still fail; None if that was not tried.
         folder: the folder of its artifacts; empty for none.
@@ -45,7 +44,6 @@ class ExploredFailure:
 
     signature: str
     headline: str
-    place: str = ""
     applied: int | None = None
     shrunk: Shrunk | None = None
     folder: str = ""
@@ -57,7 +55,6 @@ class RunResult:
 
     Args:
         test: the index of the test.
-        run: the number of the run, from 0.
         seed: its seed.
         outcome: `passed`, `failed`, `skipped` or `xfailed`.
         is_explored: whether it used the cluster, so that it can be perturbed.
@@ -66,7 +63,6 @@ class RunResult:
     """
 
     test: int
-    run: int
     seed: int
     outcome: str
     is_explored: bool = True
@@ -109,19 +105,14 @@ class DistinctFailure:
 
 
 class TestVerdict:
-    """The runs of one test, and its distinct failures.
-
-    Args:
-        id: the test's node id.
-    """
+    """The runs of one test, and its distinct failures."""
 
     __test__ = False
 
-    def __init__(self, id: str) -> None:
-        self.id = id
+    def __init__(self) -> None:
         self.runs = 0
         self.failed = 0
-        self.is_explored = True
+        self.is_explored = False
         self.outcome = ""
         """The outcome of the runs that did not fail."""
         self.reports: list[Any] = []
@@ -145,8 +136,7 @@ class TestVerdict:
             the folder of artifacts that is needed no more; empty for none.
         """
         self.runs += 1
-        if not result.is_explored:
-            self.is_explored = False
+        self.is_explored = self.is_explored or result.is_explored
         if result.failure is None:
             self.outcome = self.outcome or result.outcome
             self.reports = self.reports or result.reports
@@ -170,11 +160,11 @@ class Verdict:
     """The runs of all tests.
 
     Args:
-        tests: the node ids, in their order.
+        tests: the number of tests.
     """
 
-    def __init__(self, tests: Sequence[str]) -> None:
-        self.tests = [TestVerdict(test) for test in tests]
+    def __init__(self, tests: int) -> None:
+        self.tests = [TestVerdict() for _ in range(tests)]
 
     @property
     def runs(self) -> int:
@@ -213,6 +203,9 @@ def describe_cause(failure: ExploredFailure) -> list[str]:
     if shrunk.only is None:
         if shrunk.is_confirmed:
             return [f"all {_count_perturbations(failure.applied)} of the seed ({again})"]
+        if not shrunk.runs:
+            what = f"not shrunk: {_count_perturbations(failure.applied)} in this run"
+            return [f"{what}; the time was up"]
         what = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
         return [f"{what}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
     confirmed = again if shrunk.runs else "not confirmed: the time was up"

@@ -22,22 +22,26 @@ def failed(
     shrunk: Shrunk | None = None,
     folder: str = "",
     reports: tuple[object, ...] = ("report",),
+    *,
+    is_explored: bool = True,
 ) -> RunResult:
     failure = ExploredFailure(signature, f"it failed {signature}", shrunk=shrunk, folder=folder)
-    return RunResult(0, 0, seed, "failed", failure=failure, reports=list(reports))
+    return RunResult(
+        0, seed, "failed", is_explored=is_explored, failure=failure, reports=list(reports)
+    )
 
 
 def passed(outcome: str = "passed", *, is_explored: bool = True) -> RunResult:
-    return RunResult(0, 0, 1, outcome, is_explored=is_explored, reports=["passed"])
+    return RunResult(0, 1, outcome, is_explored=is_explored, reports=["passed"])
 
 
 def test_equal_failures_are_counted_together() -> None:
-    test = TestVerdict("test_it")
+    test = TestVerdict()
     for result in (passed(), failed("a"), failed("b"), failed("b"), passed()):
         test.add(result)
     assert str(test) == "2 of 5 passed"
     assert [(each.failure.signature, each.runs) for each in test.failures] == [("b", 2), ("a", 1)]
-    verdict = Verdict(["test_it"])
+    verdict = Verdict(1)
     verdict.tests[0] = test
     assert (verdict.runs, verdict.failed, verdict.distinct) == (5, 3, 2)
 
@@ -52,13 +56,20 @@ def test_equal_failures_are_counted_together() -> None:
     ],
 )
 def test_a_verdict_says_what_happened(result: RunResult, text: str) -> None:
-    test = TestVerdict("test_it")
+    test = TestVerdict()
     test.add(result)
     assert str(test) == text
 
 
+def test_a_run_that_does_not_reach_the_cluster_is_one_of_many() -> None:
+    test = TestVerdict()
+    for result in (passed(), failed(is_explored=False), passed("skipped", is_explored=False)):
+        test.add(result)
+    assert str(test) == "2 of 3 passed"
+
+
 def test_the_smallest_confirmed_set_stands_for_a_failure() -> None:
-    test = TestVerdict("test_it")
+    test = TestVerdict()
     results = [
         failed(seed=1, shrunk=Shrunk(["x", "y"], 3, 3), folder="one"),
         failed(seed=2, shrunk=Shrunk([DECISION], 1, 3), folder="two"),
@@ -86,6 +97,7 @@ def test_the_smallest_confirmed_set_stands_for_a_failure() -> None:
                 "same seed"
             ],
         ),
+        (Shrunk(None, 0, 0), ["not shrunk: 4 perturbations in this run; the time was up"]),
         (Shrunk([DECISION], 2, 3), ["1 perturbation (failed in 2 of 3 runs):", f"  {DECISION}"]),
         (
             Shrunk(["work-order"], 1, 3, is_complete=False),
