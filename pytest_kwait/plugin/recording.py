@@ -263,13 +263,16 @@ def record_test(
         recorded.phase, recorded.headline = failure.phase, failure.headline
         recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
     history = config.stash.get(_history_key, None)
+    left = time_left(item)
+    limit = _READ_SECONDS if left is None else min(left * _TIME_PART, _READ_SECONDS)
     if history is None:
         path = _write(
-            config, folder, recorded, lambda: _read_embedded(config, cluster, folder, recorded)
+            config,
+            folder,
+            recorded,
+            lambda: _read_embedded(config, cluster, recorded, folder, limit),
         )
     else:
-        left = time_left(item)
-        limit = _READ_SECONDS if left is None else left * _TIME_PART
         history.settle(min(limit, _SETTLE_SECONDS))
         for problem in history.problems():
             folder.problem(f"recording: {problem}")
@@ -278,9 +281,7 @@ def record_test(
             config,
             folder,
             recorded,
-            lambda: _read_watched(
-                config, recorded, history.session, folder, min(limit, _READ_SECONDS)
-            ),
+            lambda: _read_watched(config, recorded, history.session, folder, limit),
         )
     item.stash[_written_key] = path
     return path
@@ -331,7 +332,7 @@ def record_crashed_test(
         config,
         folder,
         recorded,
-        lambda: _read_embedded(config, run_of(config).source.cluster(), folder, recorded),
+        lambda: _read_embedded(config, run_of(config).source.cluster(), recorded, folder),
     )
 
 
@@ -362,10 +363,17 @@ def _write(
 
 
 def _read_embedded(
-    config: pytest.Config, cluster: Any, folder: ArtifactFolder, recorded: RecordedTest
+    config: pytest.Config,
+    cluster: Any,
+    recorded: RecordedTest,
+    folder: ArtifactFolder,
+    seconds: float = _READ_SECONDS,
 ) -> list[RawLine]:
     """Return the history that an embedded cluster writes; empty if it writes none."""
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
     from pytest_kwait.simulator.recording.files import merge_journals
+    from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
 
     journals = _journals_folder(config)
     history = cluster.record_history(journals)
@@ -374,7 +382,20 @@ def _read_embedded(
     if history.trouble:
         folder.problem(f"recording: {history.trouble}")
     recorded.version, recorded.time_scale = history.version, cluster.time_scale
-    return merge_journals(journals, recorded.namespaces, 0.0)
+    lines = merge_journals(journals, recorded.namespaces, 0.0)
+    client = cluster.client()
+    try:
+        # The cluster has hidden them in texts from after their creation.
+        mask = learn_secret_values(
+            Session.of(client),
+            recorded.namespaces,
+            Deadline.after(seconds),
+            lambda text: folder.problem(f"recording: {text}"),
+        )
+    finally:
+        client.close()
+    hide_secret_values(lines, mask)
+    return lines
 
 
 def _read_crashed(

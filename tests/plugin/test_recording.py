@@ -96,6 +96,35 @@ def test_all_tests_with_a_namespace_are_recorded_if_asked(pytester: pytest.Pytes
     assert "failure" not in good["playback"]
 
 
+def test_values_are_hidden_in_texts_that_were_written_before_their_secret(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        from pathlib import Path
+
+        def test_bad(kwait, kwait_cluster):
+            def create(kind, name, **values):
+                metadata = {"name": name}
+                kwait.apply({"apiVersion": "v1", "kind": kind, "metadata": metadata, **values})
+
+            create("ConfigMap", "mine", data={"a": "say open-sesame"})
+            (journals,) = Path("art").glob("history-*")
+            kwait_cluster.record_history(journals.absolute())
+            assert "open-sesame" in next(journals.glob("namespaces/*.jsonl")).read_text()
+            create("Secret", "mine", stringData={"a": "open-sesame"})
+            assert False
+        """
+    )
+    pytester.runpytest_subprocess("--kwait-artifacts=art").assert_outcomes(failed=1)
+    found = read_recording(recordings(pytester)["test_bad"])
+    (mine,) = [
+        line.object for line in found.lines
+        if line.resource == "configmaps" and line.key.endswith("/mine")
+    ]  # fmt: skip
+    assert mine["data"] == {"a": "say (hidden)"}
+
+
 def test_nothing_is_recorded_if_asked(pytester: pytest.Pytester) -> None:
     run(pytester, "--kwait-record=never").assert_outcomes(passed=1, failed=2)
     assert recordings(pytester) == {}

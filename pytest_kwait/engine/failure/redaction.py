@@ -7,22 +7,19 @@ of the run itself and the values of the Secrets in its namespaces (`SECRET_VALUE
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import re
-import threading
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
 from weakref import WeakKeyDictionary
 
+from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask
 from pytest_kwait.client.resource import SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.client.session import Session
 
@@ -34,8 +31,6 @@ __all__ = [
     "make_redactor",
     "redact_object",
 ]
-
-HIDDEN = "(hidden)"
 
 _KEYS = (
     r"(?:[\w-]*(?:token|password|passwd|secret[_-]?key|api[_-]?key|client-key-data|private[_-]?key)"
@@ -111,29 +106,8 @@ _VARIABLE = re.compile(rf"{_KEYS}|pgpass|\S*(?:passw|secret|credential|token)\S*
 _SHORTEST = 8
 """The minimum length of a credential; a shorter one may be an ordinary word."""
 
-_SHORTEST_VALUE = 6
-"""The minimum length of a Secret's value; values are looked up by their first characters."""
-
-_MAX_VALUE = 32 * 1024
-"""Bytes of a value that are masked, from its start."""
-
-_MAX_SIZE = 16 * 1024 * 1024
-"""Characters of all masked texts; further values are not masked."""
-
-_MAX_SHIFTED = 4096
-"""The longest value that is also masked within longer texts in base64."""
-
-_LINE = 1024
-_BASE64_LINE = 76
-"""Longer texts are masked in parts; `base64` wraps its lines."""
-
 _LIST_TIMEOUT = 2.0
 """Maximum seconds of a list of Secrets."""
-
-_PUBLIC_KEYS = {"kubernetes.io/service-account-token": frozenset({"namespace", "ca.crt"})}
-"""Data of Secrets that is public, by the type of the Secret."""
-
-_ESCAPE = re.compile(r"%[0-9A-F]{2}")
 
 _LOGGERS = (
     "pytest_kwait.cache",
@@ -146,34 +120,19 @@ _LOGGERS = (
 _log = logging.getLogger("pytest_kwait.wait")
 
 
-class SecretValues:
-    """The values of the Secrets that this process has seen; safe to use from any thread.
+class SecretValues(SecretMask):
+    """The values of the Secrets that this process has seen, hidden in names of objects too."""
 
-    Masked are values of 6 characters and more, each line of a value with several lines, and their
-    base64, URL-encoded and JSON-escaped forms, in names of objects too.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Read without the lock, also by signal handlers.
-        self._parts: dict[str, tuple[str, ...]] = {}
-        self._values: set[bytes] = set()
-        self._size = 0
+    def __init__(self, max_size: int = MAX_SIZE) -> None:
+        super().__init__(max_size)
         self._listed: WeakKeyDictionary[Session, dict[str, float]] = WeakKeyDictionary()
         self._warnings: set[str] = set()
 
     def learn(self, secret: Mapping[str, Any]) -> None:
-        """Mask the values of a Secret from now on, those of `data` and of `stringData`.
-
-        Args:
-            secret: the Secret as a manifest or the API has it; invalid data is left out.
-        """
-        public = _PUBLIC_KEYS.get(str(secret.get("type")), frozenset())
-        for field in ("data", "stringData"):
-            values = secret.get(field)
-            for key, value in values.items() if isinstance(values, dict) else ():
-                if isinstance(value, str) and key not in public:
-                    self._learn_value(_decode(value) if field == "data" else _encode(value))
+        """Hide the values of a Secret from now on; log once if there are too many."""
+        super().learn(secret)
+        if self.is_full:
+            self.warn_once("values of further Secrets are not masked: there are too many")
 
     def mark_listed(self, session: Session, namespace: str, max_age: float | None) -> bool:
         """Mark the Secrets of a namespace as listed; return whether they were to be listed.
@@ -199,32 +158,6 @@ class SecretValues:
         if not known:
             _log.warning("%s", text)
 
-    def mask(self, text: str) -> str:
-        """Return a text with every known value hidden."""
-        parts = self._parts
-        if not parts:
-            return text
-        spans: list[list[int]] = []
-        for start in range(len(text) - _SHORTEST_VALUE + 1):
-            found = parts.get(text[start : start + _SHORTEST_VALUE])
-            if found is None:
-                continue
-            end = next((start + len(part) for part in found if text.startswith(part, start)), 0)
-            if not end:
-                continue
-            if spans and start <= spans[-1][1]:
-                spans[-1][1] = max(spans[-1][1], end)
-            else:
-                spans.append([start, end])
-        if not spans:
-            return text
-        shown: list[str] = []
-        last = 0
-        for start, end in spans:
-            shown += (text[last:start], HIDDEN)
-            last = end
-        return "".join((*shown, text[last:]))
-
     def mask_record(self, record: logging.LogRecord) -> bool:
         """Mask the message of a log record, as a filter of a logger."""
         if self._parts:
@@ -233,25 +166,6 @@ class SecretValues:
             if masked != message:
                 record.msg, record.args = masked, ()
         return True
-
-    def _learn_value(self, value: bytes) -> None:
-        value = value[:_MAX_VALUE]
-        with self._lock:
-            if value in self._values:
-                return
-            parts = {part for part in _make_forms(value) if len(part) >= _SHORTEST_VALUE}
-            size = sum(map(len, parts))
-            full = self._size + size > _MAX_SIZE
-            if not full:
-                self._values.add(value)
-                self._size += size
-                for part in parts:
-                    head = part[:_SHORTEST_VALUE]
-                    found = {*self._parts.get(head, ()), part}
-                    # The longest first: the first that matches is hidden.
-                    self._parts[head] = tuple(sorted(found, key=len, reverse=True))
-        if full:
-            self.warn_once("values of further Secrets are not masked: there are too many")
 
 
 SECRET_VALUES = SecretValues()
@@ -296,59 +210,6 @@ def learn_secrets(
         else:
             for item in listed.items:
                 SECRET_VALUES.learn(item.object)
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "ignore")
-
-
-def _decode(text: str) -> bytes:
-    try:
-        return base64.b64decode(text)
-    except ValueError:
-        return b""
-
-
-def _make_forms(value: bytes) -> Iterator[str]:
-    """Yield the texts in which a value may be printed."""
-    text = value.decode("utf-8", "ignore").strip()
-    printed = _encode(text)
-    if len(printed) < _SHORTEST_VALUE:
-        # Not a text, or too short.
-        if printed != value.strip():
-            yield from _encode_base64(value)
-        return
-    lines = text.splitlines()
-    for line in lines if len(lines) < 2 else (text, *map(str.strip, lines)):
-        for part in _split(line, _LINE):
-            yield part
-            yield repr(part)[1:-1]
-            yield json.dumps(part)[1:-1]
-            yield json.dumps(part, ensure_ascii=False)[1:-1]
-            for encoded in (quote(part), quote(part, safe=""), quote_plus(part)):
-                yield encoded
-                yield _ESCAPE.sub(lambda escape: escape[0].lower(), encoded)
-    for raw in {value, printed}:
-        yield from _encode_base64(raw)
-
-
-def _encode_base64(value: bytes) -> Iterator[str]:
-    """Yield a value in base64, also as it stands within a longer text."""
-    forms = [base64.b64encode(value).decode()]
-    for before in range(3) if len(value) <= _MAX_SHIFTED else ():
-        encoded = base64.b64encode(bytes(before) + value).decode()
-        # The characters at either end may also depend on the neighbouring bytes.
-        forms.append(encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6])
-    for form in forms:
-        yield from _split(form, _BASE64_LINE)
-        yield from _split(form.replace("+", "-").replace("/", "_"), _BASE64_LINE)
-
-
-def _split(text: str, length: int) -> Iterator[str]:
-    """Yield the parts of a text, and its end, which may be too short as a part."""
-    for start in range(0, len(text), length):
-        yield text[start : start + length]
-    yield text[-length:]
 
 
 def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:

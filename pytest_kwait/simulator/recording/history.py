@@ -8,17 +8,24 @@ flush, and what lived shorter is never encoded.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pytest_kwait.apimachinery.secret_mask import SecretMask
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, async_sleep
 from pytest_kwait.simulator.recording.files import (
     CLUSTER_JOURNAL,
     NAMESPACE_JOURNALS,
     RecordedLine,
 )
-from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, Journal, without_data
+from pytest_kwait.simulator.recording.journal import (
+    KEPT_SECONDS,
+    Journal,
+    hide_values,
+    without_data,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,10 +63,15 @@ class HistoryJournals:
         self._latest = clock.time()
         self._cluster = Journal(folder / CLUSTER_JOURNAL, None)
         self._journals: dict[str, Journal] = {}
+        self._masks: dict[str | None, SecretMask] = defaultdict(SecretMask)
+        """By namespace of a journal: the values of its Secrets, hidden in its texts."""
+        self._new_secrets: list[Entry] = []
         self._log_positions: dict[str, dict[str, int]] = {}
         """By namespace and container id: the number of lines that are written."""
         self._task: asyncio.Task[None] | None = None
         self._stop_listening = api.store.listen(self._on_change)
+        for entry in api.store.entries("secrets"):
+            self._learn(entry)
         try:
             self._cluster.open(self._latest)
             self._write_state(self._cluster)
@@ -90,6 +102,8 @@ class HistoryJournals:
 
     def _on_change(self, resource: str, change: Change) -> None:
         self._pending.append((self._clock.time(), resource, change))
+        if resource == "secrets":
+            self._new_secrets.append(change.new)
 
     async def _run(self) -> None:
         while not self.trouble:
@@ -101,23 +115,36 @@ class HistoryJournals:
 
     def _flush_batch(self) -> None:
         batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
-        lines: dict[Journal, list[bytes]] = {}
+        # First: texts from before a Secret may have its values.
+        for entry in self._new_secrets:
+            self._learn(entry)
+        self._new_secrets.clear()
+        found: list[tuple[Journal, float, str, Change]] = []
         try:
             for at, resource, change in batch:
                 # The clock may be set back.
                 self._latest = max(self._latest, at)
                 key = change.new.key
                 if resource == "namespaces" and key not in _SYSTEM_NAMESPACES:
+                    if change.type == "ADDED" and key in self._journals:
+                        # Changes before it belong to the part that is about to end.
+                        self._write_changes(found)
+                        found.clear()
                     self._on_namespace(change.type, key)
                 journal = self._journal_for(key)
-                if journal is None:
-                    continue
-                line = self._encode(journal, self._latest, change.type, resource, change.new)
-                lines.setdefault(journal, []).append(line)
-            for journal, parts in lines.items():
-                journal.write(b"".join(parts))
+                if journal is not None:
+                    found.append((journal, self._latest, resource, change))
+            self._write_changes(found)
         except OSError as error:
             self._fail(error)
+
+    def _write_changes(self, changes: list[tuple[Journal, float, str, Change]]) -> None:
+        lines: dict[Journal, list[bytes]] = {}
+        for journal, at, resource, change in changes:
+            line = self._encode(journal, at, change.type, resource, change.new)
+            lines.setdefault(journal, []).append(line)
+        for journal, parts in lines.items():
+            journal.write(b"".join(parts))
 
     def _finish_flush(self) -> None:
         """Write logs, divide large journals, and remove those of ended namespaces."""
@@ -135,6 +162,7 @@ class HistoryJournals:
                 if ended is not None and self._clock.time() - ended >= KEPT_SECONDS:
                     journal.remove()
                     del self._journals[name]
+                    self._masks.pop(name, None)
                     self._log_positions.pop(name, None)
         except OSError as error:
             self._fail(error)
@@ -174,13 +202,18 @@ class HistoryJournals:
         self, journal: Journal, at: float, change: str, resource: str, entry: Entry
     ) -> bytes:
         if resource == "secrets":
-            journal.hidden.learn(entry.obj)
             raw = _encoder.encode(without_data(entry.obj))
         else:
-            raw = journal.hidden.hide_in_object(entry.raw)
+            raw = hide_values(entry.raw, self._masks[journal.namespace])
             if self._api.store.get(resource, entry.key) is not entry:
                 entry.forget_raw()
         return journal.encode_change(at, change, resource, entry.key, entry.revision, raw)
+
+    def _learn(self, secret: Entry) -> None:
+        """Hide the values of a Secret in texts of its namespace from now on."""
+        namespace = secret.key.partition("/")[0]
+        place = None if namespace in _SYSTEM_NAMESPACES else namespace
+        self._masks[place].learn(secret.obj)
 
     def _write_logs(self) -> None:
         """Write the lines that containers have logged since the last flush."""
@@ -197,8 +230,9 @@ class HistoryJournals:
                 positions = self._log_positions.setdefault(place.namespace, {})
                 position = positions.get(place.instance, 0)
                 positions[place.instance], new = log.read_from(position)
+                mask = self._masks[journal.namespace]
                 lines.setdefault(journal, []).extend(
-                    _encode_log(journal, place, stamp - ahead, text) for stamp, text in new
+                    _encode_log(journal, place, stamp - ahead, text, mask) for stamp, text in new
                 )
         for journal, parts in lines.items():
             journal.write(b"".join(parts))
@@ -210,7 +244,9 @@ class HistoryJournals:
         self._pending.clear()
 
 
-def _encode_log(journal: Journal, place: LogPlace, at: float, text: bytes) -> bytes:
+def _encode_log(
+    journal: Journal, place: LogPlace, at: float, text: bytes, mask: SecretMask
+) -> bytes:
     line = RecordedLine(
         at=round(at - journal.started, 6),
         type="LOG",
@@ -218,7 +254,7 @@ def _encode_log(journal: Journal, place: LogPlace, at: float, text: bytes) -> by
         pod=place.pod,
         container=place.container,
         instance=place.instance,
-        text=journal.hidden.hide(text.decode("utf-8", "replace")),
+        text=mask.mask(text.decode("utf-8", "replace")),
     )
     return _encoder.encode(line) + b"\n"
 

@@ -8,7 +8,6 @@ commands, logs. Names and selectors stay, or objects would no longer refer to ea
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 from typing import TYPE_CHECKING, Any
@@ -25,9 +24,10 @@ from pytest_kwait.simulator.recording.files import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_kwait.apimachinery.secret_mask import SecretMask
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KEPT_SECONDS", "HiddenValues", "Journal", "without_data"]
+__all__ = ["KEPT_SECONDS", "Journal", "hide_values", "without_data"]
 
 _MAX_PART = 32 * 1024 * 1024
 """Bytes from which a journal is divided; its parts are at most two."""
@@ -35,10 +35,6 @@ _MAX_PART = 32 * 1024 * 1024
 KEPT_SECONDS = 60.0
 """How long the journal of a removed namespace stays, for tests that fail in their teardown."""
 
-_SHORTEST_VALUE = 6
-"""The minimum length of a Secret's value that is hidden in texts, as in failure messages."""
-
-_HIDDEN = "(hidden)"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _IDENTITIES = frozenset(
     {
@@ -62,54 +58,6 @@ _IDENTITIES = frozenset(
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
-_GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-"""Characters that Go's encoder escapes within JSON."""
-
-
-class HiddenValues:
-    """The values of a namespace's Secrets, which its texts do not show."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._escaped: list[bytes] = []
-
-    def learn(self, secret: Obj) -> None:
-        """Hide the values of a Secret from now on."""
-        for value in (secret.get("data") or {}).values():
-            with contextlib.suppress(ValueError):
-                text = base64.b64decode(value).decode("utf-8", "ignore").strip()
-                for part in (text, *text.splitlines(), str(value)):
-                    if len(part) >= _SHORTEST_VALUE and part not in self._texts:
-                        self._texts.append(part)
-                        escaped = _encoder.encode(part).decode()[1:-1]
-                        forms = dict.fromkeys((escaped, escaped.translate(_GO_ESCAPES)))
-                        self._escaped += [form.encode() for form in forms]
-
-    def hide(self, text: str) -> str:
-        """Return a text without the values."""
-        for value in self._texts:
-            if value in text:
-                text = text.replace(value, _HIDDEN)
-        return text
-
-    def hide_in_object(self, raw: bytes) -> bytes:
-        """Return an object's JSON without the values, but for texts that identify objects."""
-        if any(escaped in raw for escaped in self._escaped):
-            return _encoder.encode(self._hide_values(_decoder.decode(raw)))
-        return raw
-
-    def _hide_values(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.hide(value)
-        if isinstance(value, list):
-            return [self._hide_values(each) for each in value]
-        if isinstance(value, dict):
-            return {
-                key: each if key in _IDENTITIES else self._hide_values(each)
-                for key, each in value.items()
-            }
-        return value
-
 
 class Journal:
     """One journal file.
@@ -124,7 +72,6 @@ class Journal:
         self.namespace = namespace
         self.started = 0.0
         self.ended_at: float | None = None
-        self.hidden = HiddenValues()
         self._older = stem.with_name(stem.name + OLDER_SUFFIX)
         self._size = 0
         self._max_size = 0
@@ -136,8 +83,8 @@ class Journal:
         return self._size >= self._max_size
 
     def open(self, started: float) -> None:
-        """Create the file, with a header; a file that is open becomes the older part."""
-        if self._file >= 0:
+        """Create the file, with a header; what is written becomes the older part."""
+        if self._size:
             self.close()
             self.path.replace(self._older)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,3 +162,25 @@ def without_data(secret: Obj) -> Obj:
             key: value for key, value in annotations.items() if key != _LAST_APPLIED
         }
     return shown
+
+
+def hide_values(raw: bytes, mask: SecretMask) -> bytes:
+    """Return an object's JSON with values of Secrets hidden; fields that identify objects stay."""
+    if not mask.may_match(raw):
+        return raw
+    obj = _decoder.decode(raw)
+    shown = _mask_texts(obj, mask)
+    return raw if shown == obj else _encoder.encode(shown)
+
+
+def _mask_texts(value: Any, mask: SecretMask) -> Any:
+    if isinstance(value, str):
+        return mask.mask(value)
+    if isinstance(value, list):
+        return [_mask_texts(each, mask) for each in value]
+    if isinstance(value, dict):
+        return {
+            key: each if key in _IDENTITIES else _mask_texts(each, mask)
+            for key, each in value.items()
+        }
+    return value

@@ -46,12 +46,7 @@ from pytest_kwait.simulator.recording.files import (
     find_instance,
     merge_journals,
 )
-from pytest_kwait.simulator.recording.journal import (
-    KEPT_SECONDS,
-    HiddenValues,
-    Journal,
-    without_data,
-)
+from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, Journal, without_data
 from pytest_kwait.suite.artifacts.dump import (
     MAX_LOGS,
     WORKERS,
@@ -59,6 +54,7 @@ from pytest_kwait.suite.artifacts.dump import (
     list_container_runs,
     read_log,
 )
+from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +98,6 @@ _MAX_MISSES = 4
 """Failures in a row after which a resource that is not found counts as removed."""
 
 _DISCOVERY_TIMEOUT = 10.0
-_SECRETS_TIMEOUT = 2.0
 _MAX_PAUSE = 30.0
 _QUIET_SECONDS = 0.2
 """Seconds without a change after which everything before counts as reported."""
@@ -858,37 +853,17 @@ def read_history(
         InvalidArgument: a journal is corrupted.
     """
     lines = merge_journals(folder, namespaces, 0.0)
-    hidden = HiddenValues()
+    mask = None
     if session is not None:
-        for name in namespaces:
-            _learn_secrets(session, name, hidden, deadline, report)
+        mask = learn_secret_values(session, namespaces, deadline, report)
         lines += _read_logs(session, lines, namespaces, deadline, report)
         lines.sort(key=lambda line: (line.at, line.revision))
     used = {line.resource for line in lines}
     definitions = CUSTOM_RESOURCE_DEFINITIONS.qualified
     lines = [line for line in lines if line.resource != definitions or line.key in used]
-    for line in lines:
-        if line.type == "LOG":
-            line.text = hidden.hide(line.text)
-        else:
-            line.object = msgspec.Raw(hidden.hide_in_object(bytes(line.object)))
+    if mask is not None:
+        hide_secret_values(lines, mask)
     return lines
-
-
-def _learn_secrets(
-    session: Session,
-    namespace: str,
-    hidden: HiddenValues,
-    deadline: Deadline,
-    report: Callable[[str], object],
-) -> None:
-    try:
-        listed = session.list(SECRETS, namespace, deadline=deadline.at_most(_SECRETS_TIMEOUT))
-    except KwaitError as error:
-        report(f"values of Secrets in {namespace} are not hidden: {error}")
-    else:
-        for item in listed.items:
-            hidden.learn(item.object)
 
 
 def _read_logs(

@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from pytest_kwait.apimachinery.secret_mask import SecretMask
+from pytest_kwait.client.resource import SECRETS
+from pytest_kwait.errors import KwaitError
 from pytest_kwait.simulator.recording.files import (
     VERSION,
     RawLine,
@@ -16,16 +21,28 @@ from pytest_kwait.simulator.recording.files import (
     encode_recording,
     fold,
 )
+from pytest_kwait.simulator.recording.journal import hide_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.report.records import WaitRecord, WaitStarted
 
-__all__ = ["FILE_NAME", "RecordedTest", "make_recording"]
+__all__ = [
+    "FILE_NAME",
+    "RecordedTest",
+    "hide_secret_values",
+    "learn_secret_values",
+    "make_recording",
+]
 
 FILE_NAME = "recording.jsonl.gz"
 """The name of the file in the folder of a test's artifacts."""
+
+_SECRETS_TIMEOUT = 2.0
+"""Maximum seconds of a list of Secrets."""
 
 
 @dataclass
@@ -61,6 +78,43 @@ class RecordedTest:
     steps: list[tuple[float, str]] = field(default_factory=list)
     waits: list[WaitRecord] = field(default_factory=list)
     begun: list[WaitStarted] = field(default_factory=list)
+
+
+def learn_secret_values(
+    session: Session,
+    namespaces: Iterable[str],
+    deadline: Deadline,
+    report: Callable[[str], object],
+) -> SecretMask:
+    """Return the mask of the present values of Secrets, from a list for each namespace.
+
+    Args:
+        session: the session of the cluster.
+        namespaces: the namespaces.
+        deadline: when all lists end.
+        report: called with each problem.
+    """
+    mask = SecretMask()
+    for name in namespaces:
+        try:
+            listed = session.list(SECRETS, name, deadline=deadline.at_most(_SECRETS_TIMEOUT))
+        except KwaitError as error:
+            report(f"values of Secrets in {name} are not hidden: {error}")
+        else:
+            for item in listed.items:
+                mask.learn(item.object)
+    if mask.is_full:
+        report("values of further Secrets are not hidden: there are too many")
+    return mask
+
+
+def hide_secret_values(lines: Iterable[RawLine], mask: SecretMask) -> None:
+    """Hide values of Secrets in objects and logs; names, labels and selectors stay."""
+    for line in lines:
+        if line.type == "LOG":
+            line.text = mask.mask(line.text)
+        else:
+            line.object = msgspec.Raw(hide_values(bytes(line.object), mask))
 
 
 def make_recording(

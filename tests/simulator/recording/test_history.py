@@ -168,6 +168,60 @@ def test_data_and_values_of_secrets_are_left_out(
     assert lines["LOG"].text == "(hidden)\n"
 
 
+def test_values_are_hidden_in_texts_from_before_their_secret(
+    api: SimulatedCluster, journals: HistoryJournals
+) -> None:
+    namespace(api)
+    metadata = {"name": "db"}
+    api.create("configmaps", config_map(a="say open-sesame"), "t-1")
+    for number in range(300):  # more than a batch
+        api.create("configmaps", config_map(f"b-{number}"), "t-1")
+    api.create("secrets", {"metadata": metadata, "stringData": {"a": "open-sesame"}}, "t-1")
+    journals.flush()
+    lines = {line.key: line for line in read_recording(journals.folder).lines}
+    assert lines["t-1/a"].object["data"] == {"a": "say (hidden)"}
+
+
+def test_values_of_secrets_from_before_are_hidden(
+    api: SimulatedCluster, wall: Wall, tmp_path: Path
+) -> None:
+    namespace(api)
+    api.create("configmaps", config_map(a="say open-sesame"), "t-1")
+    metadata = {"name": "db"}
+    api.create("secrets", {"metadata": metadata, "stringData": {"a": "open-sesame"}}, "t-1")
+    HistoryJournals(api, tmp_path, wall).stop()
+    lines = {line.key: line for line in read_recording(tmp_path).lines}
+    assert lines["t-1/a"].object["data"] == {"a": "say (hidden)"}
+
+
+@pytest.mark.parametrize("flushed", [False, True], ids=["at once", "after a flush"])
+def test_a_namespace_that_is_made_again_keeps_its_earlier_part(
+    api: SimulatedCluster, wall: Wall, journals: HistoryJournals, flushed: bool
+) -> None:
+    namespace(api)
+    wall.now += 1
+    api.create("configmaps", config_map(a="1"), "t-1")
+    if flushed:
+        journals.flush()
+    wall.now += 1
+    api.store.remove("serviceaccounts", "t-1/default")
+    api.store.remove("configmaps", "t-1/a")
+    api.store.remove("namespaces", "t-1")
+    if flushed:
+        journals.flush()
+    wall.now += 5
+    namespace(api)
+    api.create("configmaps", config_map(a="2"), "t-1")
+    journals.flush()
+
+    found = [line for line in read_recording(journals.folder).lines if line.key == "t-1/a"]
+    assert [(line.at, line.type, line.object["data"]["a"]) for line in found] == [
+        (1.0, "ADDED", "1"),
+        (2.0, "DELETED", "1"),
+        (7.0, "ADDED", "2"),
+    ]
+
+
 def test_logs_are_written_once_at_the_time_of_the_wall_clock(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals
 ) -> None:

@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pytest_kwait.client.resource import SECRETS
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
 from pytest_kwait.simulator.recording.files import (
     VERSION,
     RawLine,
@@ -12,8 +15,15 @@ from pytest_kwait.simulator.recording.files import (
     merge_journals,
     read_recording,
 )
-from pytest_kwait.suite.artifacts.recording import FILE_NAME, RecordedTest, make_recording
+from pytest_kwait.suite.artifacts.recording import (
+    FILE_NAME,
+    RecordedTest,
+    hide_secret_values,
+    learn_secret_values,
+    make_recording,
+)
 from pytest_kwait.suite.report.records import VerdictChange, WaitRecord, WaitStarted
+from tests.engine.fake_session import FakeSession
 from tests.simulator.recording.lines import STARTED, change, log, node, pod
 
 if TYPE_CHECKING:
@@ -85,3 +95,25 @@ def test_a_recording_without_a_start_begins_with_its_namespaces(tmp_path: Path) 
     path.write_bytes(make_recording(merged(tmp_path / "j"), test, STARTED + 6, hide))
     found = read_recording(path)
     assert (found.header.started, found.end, found.failure) == (STARTED + 1, 5.0, None)
+
+
+def test_values_of_present_secrets_are_hidden_in_earlier_lines() -> None:
+    session = FakeSession()
+    session.fail("list", SECRETS, ApiError("no", status=403, reason="Forbidden"))
+    values = {"user": "postgres", "url": "postgres://postgres:pa55@db"}
+    session.put(SECRETS, {"metadata": {"name": "db"}, "stringData": values})
+    problems: list[str] = []
+    mask = learn_secret_values(session, ["t-0", "t-1"], Deadline.after(9), problems.append)
+    text = "dial postgres://postgres:pa55@db failed"
+    lines = [
+        change(1.0, "ADDED", 2, pod(2, message=text, name="postgres")),
+        log(2.0, text),
+        RawLine(3.0, "STEP", text="open"),
+    ]
+    hide_secret_values(lines, mask)
+    shown = msgspec.json.decode(lines[0].object)
+    assert shown["status"]["message"] == lines[1].text == "dial (hidden) failed"
+    assert shown["metadata"]["name"] == "postgres"
+    assert [text.partition(":")[0] for text in problems] == [
+        "values of Secrets in t-0 are not hidden"
+    ]

@@ -1,0 +1,220 @@
+"""A mask for values of Secrets: hide them in other texts, in every form that they are printed in.
+
+Written once for all texts that the package shows, and for the recordings of clusters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+import threading
+from array import array
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["HIDDEN", "MAX_SIZE", "SecretMask"]
+
+HIDDEN = "(hidden)"
+
+MAX_SIZE = 16 * 1024 * 1024
+"""Characters of all masked texts; further values are not masked."""
+
+_SHORTEST = 6
+"""The minimum length of a masked text; texts are looked up by their first characters."""
+
+_MAX_VALUE = 32 * 1024
+"""Bytes of a value that are masked, from its start."""
+
+_MAX_SHIFTED = 4096
+"""The longest value that is also masked within longer texts in base64."""
+
+_LINE = 1024
+_BASE64_LINE = 76
+"""Longer texts are masked in parts; `base64` wraps its lines."""
+
+_PUBLIC_KEYS = {"kubernetes.io/service-account-token": frozenset({"namespace", "ca.crt"})}
+"""Data of Secrets that is public, by the type of the Secret."""
+
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""Characters that Go's encoder escapes within JSON."""
+
+_FEW = 24
+"""Texts that are searched for one by one; it takes as long as a look at all words."""
+
+_WORD = 4
+"""Bytes of a word, as `array("I")` reads them."""
+
+_ANCHOR = 2 * _WORD - 1
+"""The length from which a text has a whole word wherever it stands."""
+
+_UNESCAPED = re.compile(r"[ !#-%'-;=?-\[\]-~]+")
+"""Characters that stay as they are in JSON, also within JSON in a JSON string."""
+
+
+class SecretMask:
+    """Hides the values of Secrets in texts; safe to use from any thread.
+
+    Hidden are values of 6 characters and more, each line of a value with several lines, and their
+    base64, URL-encoded and JSON-escaped forms.
+
+    Args:
+        max_size: characters of all hidden forms; values beyond are not hidden.
+    """
+
+    def __init__(self, max_size: int = MAX_SIZE) -> None:
+        self.is_full = False
+        """Whether values were left out, since there are too many."""
+        self._max_size = max_size
+        self._lock = threading.Lock()
+        # Read without the lock, also by signal handlers.
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._anchors: list[bytes] = []
+        self._words: set[int] = set()
+        self._values: set[bytes] = set()
+        self._size = 0
+
+    def learn(self, secret: Mapping[str, Any]) -> None:
+        """Hide the values of a Secret from now on, those of `data` and of `stringData`.
+
+        Args:
+            secret: the Secret as a manifest or the API has it; invalid data is left out.
+        """
+        public = _PUBLIC_KEYS.get(str(secret.get("type")), frozenset())
+        for field in ("data", "stringData"):
+            values = secret.get(field)
+            for key, value in values.items() if isinstance(values, dict) else ():
+                if isinstance(value, str) and key not in public:
+                    self._learn_value(_decode(value) if field == "data" else _encode(value))
+
+    def may_match(self, data: bytes) -> bool:
+        """Return False if a text, or JSON with such texts, certainly has no value.
+
+        The time hardly depends on the number of values.
+        """
+        if any(anchor in data for anchor in self._anchors):
+            return True
+        if not self._words:
+            return False
+        return not self._words.isdisjoint(array("I", data[: len(data) // _WORD * _WORD]))
+
+    def mask(self, text: str) -> str:
+        """Return a text with every known value hidden."""
+        if not self.may_match(text.encode("utf-8", "surrogatepass")):
+            return text
+        parts = self._parts
+        spans: list[list[int]] = []
+        for start in range(len(text) - _SHORTEST + 1):
+            found = parts.get(text[start : start + _SHORTEST])
+            if found is None:
+                continue
+            end = next((start + len(part) for part in found if text.startswith(part, start)), 0)
+            if not end:
+                continue
+            if spans and start <= spans[-1][1]:
+                spans[-1][1] = max(spans[-1][1], end)
+            else:
+                spans.append([start, end])
+        if not spans:
+            return text
+        shown: list[str] = []
+        last = 0
+        for start, end in spans:
+            shown += (text[last:start], HIDDEN)
+            last = end
+        return "".join((*shown, text[last:]))
+
+    def _learn_value(self, value: bytes) -> None:
+        value = value[:_MAX_VALUE]
+        with self._lock:
+            if value in self._values:
+                return
+            parts = {part for part in _make_forms(value) if len(part) >= _SHORTEST}
+            size = sum(map(len, parts))
+            if self._size + size > self._max_size:
+                self.is_full = True
+                return
+            self._values.add(value)
+            self._size += size
+            heads: dict[str, set[str]] = {}
+            for anchor in {_find_anchor(part) for part in parts}:
+                self._add_anchor(anchor)
+            for part in parts:
+                head = part[:_SHORTEST]
+                heads.setdefault(head, set(self._parts.get(head, ()))).add(part)
+            for head, found in heads.items():
+                # The longest first: the first that matches is hidden.
+                self._parts[head] = tuple(sorted(found, key=len, reverse=True))
+
+    def _add_anchor(self, anchor: bytes) -> None:
+        if len(anchor) < _ANCHOR or len(self._anchors) < _FEW:
+            self._anchors.append(anchor)
+            return
+        # From the middle: many values begin alike. One of four words is read, wherever it stands.
+        middle = (len(anchor) - _ANCHOR) // 2
+        for start in range(middle, middle + _WORD):
+            self._words.add(int.from_bytes(anchor[start : start + _WORD], sys.byteorder))
+
+
+def _find_anchor(text: str) -> bytes:
+    """Return a part of a text that no encoder escapes; empty without one."""
+    return max(_UNESCAPED.findall(text), key=len, default="").encode()
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "ignore")
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return b""
+
+
+def _make_forms(value: bytes) -> Iterator[str]:
+    """Yield the texts in which a value may be printed."""
+    text = value.decode("utf-8", "ignore").strip()
+    printed = _encode(text)
+    if len(printed) < _SHORTEST:
+        # Not a text, or too short.
+        if printed != value.strip():
+            yield from _encode_base64(value)
+        return
+    lines = text.splitlines()
+    for line in lines if len(lines) < 2 else (text, *map(str.strip, lines)):
+        for part in _split(line, _LINE):
+            yield part
+            yield repr(part)[1:-1]
+            for quoted in (json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]):
+                yield quoted
+                yield quoted.translate(_GO_ESCAPES)
+            for encoded in (quote(part), quote(part, safe=""), quote_plus(part)):
+                yield encoded
+                yield _ESCAPE.sub(lambda escape: escape[0].lower(), encoded)
+    for raw in {value, printed}:
+        yield from _encode_base64(raw)
+
+
+def _encode_base64(value: bytes) -> Iterator[str]:
+    """Yield a value in base64, also as it stands within a longer text."""
+    forms = [base64.b64encode(value).decode()]
+    for before in range(3) if len(value) <= _MAX_SHIFTED else ():
+        encoded = base64.b64encode(bytes(before) + value).decode()
+        # The characters at either end may also depend on the neighbouring bytes.
+        forms.append(encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6])
+    for form in forms:
+        yield from _split(form, _BASE64_LINE)
+        yield from _split(form.replace("+", "-").replace("/", "_"), _BASE64_LINE)
+
+
+def _split(text: str, length: int) -> Iterator[str]:
+    """Yield the parts of a text, and its end, which may be too short as a part."""
+    for start in range(0, len(text), length):
+        yield text[start : start + length]
+    yield text[-length:]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kwait.apimachinery.secret_mask import SecretMask
+
+
+def secret(**data: str) -> dict[str, Any]:
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"kind": "Secret", "type": "Opaque", "data": encoded}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("gr8-p@ss", "login with gr8-p@ss failed", "login with (hidden) failed"),
+        ("gr8-p@ss\n", "gr8-p@ss", "(hidden)"),
+        ("gr8-p@ss", "http://db?a=gr8-p%40ss&b=1", "http://db?a=(hidden)&b=1"),
+        ("gr8/p ss", "a=gr8%2fp+ss a=gr8%2Fp%20ss", "a=(hidden) a=(hidden)"),
+        ("gr8-p@ss", "Z3I4LXBAc3M=", "(hidden)"),
+        # `echo $PW | base64`, and user:password.
+        ("gr8-p@ss", base64.b64encode(b"gr8-p@ss\n").decode(), "(hidden)MK"),
+        ("gr8-p@ss", base64.b64encode(b"me:gr8-p@ss").decode(), "bWU6(hidden)"),
+        ("gr8-p@ss", base64.b64encode(b"you:gr8-p@ss").decode(), "eW91Om(hidden)"),
+        ("??>>??>>", "Pz8-Pj8_Pj4= Pz8+Pj8/Pj4=", "(hidden) (hidden)"),
+        ('say "gr8"', r'{"a": "say \"gr8\""}', '{"a": "(hidden)"}'),
+        ("gr8-one\ngr8-two\n", "> gr8-two\n> gr8-one", "> (hidden)\n> (hidden)"),
+        ("overlapping", "overlappingoverlapping.", "(hidden)."),
+        ("short", "a short one", "a short one"),
+        ("x" * 3000, f"<{'x' * 3000}>", "<(hidden)>"),
+        # As Go prints JSON within JSON.
+        ("p&ss<wörd>", r'{"a":"p\u0026ss\u003cwörd\u003e"}', '{"a":"(hidden)"}'),
+        ("kurzwörter", "das kurzwörter: kurzw%C3%B6rter", "das (hidden): (hidden)"),
+    ],
+)
+def test_values_of_secrets_are_masked(value: str, text: str, shown: str) -> None:
+    known = SecretMask()
+    known.learn(secret(key=value))
+    assert known.mask(text) == shown
+
+
+def test_a_wrapped_base64_text_is_masked() -> None:
+    value = "".join(f"{number:x}" for number in range(100))
+    known = SecretMask()
+    known.learn(secret(key=value))
+    assert known.mask(base64.encodebytes(value.encode()).decode()) == "(hidden)\n" * 4
+
+
+def test_data_that_is_no_text_is_masked_in_base64() -> None:
+    known = SecretMask()
+    known.learn({"data": {"key": "/////////w=="}})
+    assert known.mask("got /////////w==") == "got (hidden)"
+
+
+def test_string_data_is_masked_and_invalid_data_is_left_out() -> None:
+    known = SecretMask()
+    known.learn({"stringData": {"a": "gr8-p@ss", "b": 5}, "data": {"c": "no base64!", "d": None}})
+    known.learn({"data": "text"})
+    assert known.mask("gr8-p@ss no base64!") == "(hidden) no base64!"
+
+
+def test_public_data_of_service_account_tokens_is_shown() -> None:
+    known = SecretMask()
+    token = secret(token="opaque-token", namespace="team-blue")
+    known.learn({**token, "type": "kubernetes.io/service-account-token"})
+    assert known.mask("team-blue uses opaque-token") == "team-blue uses (hidden)"
+
+
+def test_large_logs_are_masked_in_one_pass() -> None:
+    known = SecretMask()
+    for number in range(300):
+        known.learn(secret(key=f"value-{number:04}-of-a-secret"))
+    text = "an ordinary line of a log\n" * 20_000 + "value-0299-of-a-secret"
+    assert known.mask(text) == "an ordinary line of a log\n" * 20_000 + "(hidden)"
+
+
+def test_a_value_within_another_leaves_nothing_of_it() -> None:
+    known = SecretMask()
+    known.learn(secret(user="postgres", url="postgres://postgres:pa55@db"))
+    assert known.mask("dial postgres://postgres:pa55@db failed") == "dial (hidden) failed"
+    assert known.mask("user postgres") == "user (hidden)"
+
+
+def test_values_beyond_the_bound_are_left_out() -> None:
+    known = SecretMask(max_size=1000)
+    full: list[bool] = []
+    for each in (secret(a="gr8-p@ss"), secret(b="b" * 1000)):
+        known.learn(each)
+        full.append(known.is_full)
+    assert full == [False, True]
+    assert known.mask("gr8-p@ss " + "b" * 1000) == "(hidden) " + "b" * 1000
+
+
+def test_texts_without_a_value_are_passed_over() -> None:
+    known = SecretMask()
+    assert not known.may_match(b"anything")
+    known.learn(secret(a="gr8-p@ss", b="short1"))
+    assert not known.may_match(b"")
+    assert not known.may_match(b'{"metadata":{"name":"web","namespace":"t-1"}}' * 100)
+    assert known.may_match(b"a short1 one")
+
+
+@given(
+    st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6),
+    st.text(max_size=9),
+    st.text(max_size=9),
+)
+def test_a_value_is_found_in_json_wherever_it_stands(value: str, before: str, after: str) -> None:
+    few, many = SecretMask(), SecretMask()
+    many.learn({"stringData": {str(number): f"other-value-{number}" for number in range(9)}})
+    for known in (few, many):
+        known.learn({"stringData": {"a": value}})
+    text = f"{before}{value.encode('utf-8', 'ignore').decode().strip()}{after}"
+    for encoded in (json.dumps(text, ensure_ascii=False), json.dumps(json.dumps(text))):
+        data = encoded.encode("utf-8", "surrogatepass")
+        assert (few.may_match(data), many.may_match(data)) == (True, True)
