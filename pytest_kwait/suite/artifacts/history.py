@@ -11,6 +11,7 @@ from one list of them, which is sent when the recording is made.
 
 from __future__ import annotations
 
+import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -318,13 +319,16 @@ class WatchedHistory:
             return [f"nothing is recorded yet: {self._start_error}"]
         reasons: dict[str, list[str]] = {}
         with self._lock:
+            if self._thread is not None and self._session is None:
+                return ["nothing is recorded yet: the cluster has not answered"]
             watches = list(self._watches.values())
             for name in self._unwatched:
                 text = f"there are more than {MAX_CUSTOM_RESOURCES} custom resources"
                 reasons.setdefault(text, []).append(name)
         for watch in watches:
-            if watch.problem:
-                reasons.setdefault(watch.problem, []).append(watch.resource.qualified)
+            why = watch.problem or watch.describe_missing_list()
+            if why:
+                reasons.setdefault(why, []).append(watch.resource.qualified)
         lines = [f"{', '.join(sorted(names))} left out: {why}" for why, names in reasons.items()]
         return [*lines, *([self.trouble] if self.trouble else [])]
 
@@ -429,13 +433,18 @@ class WatchedHistory:
         with self._lock:
             if self._stopped.is_set():
                 return
-            custom = sum(not _is_built_in(each.resource) for each in self._watches.values())
+            custom = sum(
+                not _is_built_in(each.resource) and not each.is_removed
+                for each in self._watches.values()
+            )
             for resource in resources:
                 custom += not _is_built_in(resource)
                 if not _is_built_in(resource) and custom > MAX_CUSTOM_RESOURCES:
                     if resource.qualified not in self._unwatched:
                         self._unwatched.append(resource.qualified)
                     continue
+                if resource.qualified in self._unwatched:
+                    self._unwatched.remove(resource.qualified)
                 watch = self._watches[resource.qualified] = _ResourceWatch(self, session, resource)
                 started.append(watch)
         for watch in started:
@@ -568,9 +577,16 @@ class _ResourceWatch:
     @property
     def is_settled(self) -> bool:
         """True if all its objects are listed, or cannot be."""
+        return bool(self.problem) or all(each.is_settled for each in self._recorders())
+
+    def describe_missing_list(self) -> str:
+        """Return why its objects are not listed yet; empty if they are, or are not there."""
+        missing = [] if self.is_removed else [r for r in self._recorders() if not r.is_listed]
+        return _describe_missing_list(missing[0].last_error) if missing else ""
+
+    def _recorders(self) -> list[_Recorder]:
         with self._lock:
-            recorders = [*([self._shared] if self._shared else []), *self._own.values()]
-        return bool(self.problem) or all(each.is_settled for each in recorders)
+            return [*([self._shared] if self._shared else []), *self._own.values()]
 
     def start(self) -> None:
         """Watch all namespaces."""
@@ -604,8 +620,7 @@ class _ResourceWatch:
         """End all watches."""
         with self._lock:
             self._is_stopped = True
-            recorders = [*([self._shared] if self._shared else []), *self._own.values()]
-        for each in recorders:
+        for each in self._recorders():
             each.stop()
 
     def give_up(self, recorder: _Recorder, error: Exception) -> None:
@@ -672,8 +687,17 @@ class _Recorder:
     @property
     def is_settled(self) -> bool:
         """True if all objects are listed, or cannot be."""
-        is_listed = bool(self._reflector.last_sync_resource_version)
-        return is_listed or self._is_failing or self._reflector.stopped
+        return self.is_listed or self._is_failing or self._reflector.stopped
+
+    @property
+    def is_listed(self) -> bool:
+        """True once all objects were listed."""
+        return bool(self._reflector.last_sync_resource_version)
+
+    @property
+    def last_error(self) -> Exception | None:
+        """The error of the latest list or watch; None after success, and while it is pending."""
+        return self._reflector.last_error
 
     def start(self) -> None:
         """List and watch in a thread."""
@@ -827,6 +851,17 @@ def _describe(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def _describe_missing_list(error: Exception | None) -> str:
+    if error is None:
+        why = "the cluster has not answered"
+    elif isinstance(error, ApiError):
+        # Without the path, which differs for each resource.
+        why = ": ".join(filter(None, (f"{error.status or ''} {error.reason}", error.message)))
+    else:
+        why = str(error)
+    return " ".join(f"not listed yet: {why}".split())
+
+
 def read_history(
     folder: Path,
     namespaces: Sequence[str],
@@ -906,7 +941,8 @@ def _read_log(
     namespace = str(pod["metadata"]["namespace"])
     text = read_log(session, namespace, run, deadline, timestamps=True)
     instance = find_instance(pod, run.container, previous=run.previous)
-    for line in text.splitlines(keepends=True):
+    # A log is divided at line feeds alone: progress bars have carriage returns.
+    for line in io.StringIO(text):
         stamp, _, rest = line.partition(" ")
         at = parse_time_or_none(stamp)
         if at is not None:

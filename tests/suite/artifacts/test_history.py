@@ -337,6 +337,20 @@ def test_a_recording_has_logs_and_hides_values_of_secrets(benches: Callable[...,
     assert decode_object(shown.object)["spec"] == {"text": "say (hidden)"}
 
 
+def test_a_log_is_divided_at_line_feeds_alone(benches: Callable[..., Bench]) -> None:
+    bench = benches(PODS)
+    state = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    bench.history.enter("t-1", is_new=True)
+    pod = raw(thing("Pod", "web", 12, status=state))
+    bench.server.next_watch("pods@all").put(WatchEvent("ADDED", {}, pod))
+    bench.until(lambda: bench.has("pods/t-1/web"))
+    stamp = "2026-01-01T00:00:12Z"
+    bar = "10%\r\x0b\x0c\x85\u2028100%\r\n"
+    bench.server.texts = {("web", False): f"{stamp} {bar}{stamp} done"}
+    logs = [line.text for line in bench.lines(session=bench.server) if line.type == "LOG"]
+    assert logs == [bar, "done"]
+
+
 def test_what_cannot_be_read_for_a_recording_is_a_problem(benches: Callable[..., Bench]) -> None:
     bench = benches(PODS)
     state = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
@@ -401,6 +415,26 @@ def test_custom_resources_are_watched_up_to_a_number(
     ]
     watches = sorted(each for each in bench.server.requests if each.startswith("watch"))
     assert watches == [f"watch {name}@all" for name in ("configmaps", "events", "gears", "nuts")]
+
+
+def test_removed_custom_resources_take_no_place(
+    benches: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "MAX_CUSTOM_RESOURCES", 1)
+    gears = Resource("gears.example", "v1", "gears", "Gear", True)
+    bench = benches(gears, CUSTOM_RESOURCE_DEFINITIONS)
+    bench.server.refused["list gears@t-1"] = refused(404, "NotFound")
+    bench.history.enter("t-1", is_new=True)
+    for sent in range(1, 5):
+        bench.until(lambda sent=sent: bench.server.requests.count("list gears@t-1") == sent)  # type: ignore[misc] # its own default
+        if sent < 4:
+            bench.server.time.until_blocked()
+            bench.server.time.advance(60)
+    crds = bench.server.next_watch("customresourcedefinitions@all")
+    bench.history.settle(1.0)
+    crds.put(WatchEvent("ADDED", {}, raw(definition(12, established=True))))
+    bench.server.next_watch("widgets@all")
+    assert bench.history.problems() == []
 
 
 def definition(version: int, *, established: bool) -> dict[str, Any]:
@@ -564,6 +598,60 @@ def test_a_failing_test_waits_until_its_changes_are_written(
     bench.history.enter("t-1", is_new=True)
     text = "nothing is recorded yet: GET /: ConnectionRefused: no"
     bench.until(lambda: bench.history.problems() == [text])
+
+
+def test_resources_that_were_never_listed_are_named(benches: Callable[..., Bench]) -> None:
+    bench = benches(PODS, NODES, CONFIG_MAPS)
+    for path in ("pods@t-1", "nodes@all"):
+        bench.server.refused[f"list {path}"] = ApiError(
+            "try again", status=503, reason="ServiceUnavailable", method="GET", path=f"/{path}"
+        )
+    bench.history.enter("t-1", is_new=True)
+    bench.server.next_watch("configmaps@all")
+    line = "nodes, pods left out: not listed yet: 503 ServiceUnavailable: try again"
+    bench.until(lambda: bench.history.problems() == [line])
+
+
+def test_lists_that_hang_are_named(
+    benches: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = benches(PODS)
+    asked, hung = threading.Event(), threading.Event()
+    original = bench.server.list
+
+    def hang(*given: Any, **more: Any) -> ObjectList:
+        asked.set()
+        assert hung.wait(PATIENCE)
+        return original(*given, **more)
+
+    monkeypatch.setattr(bench.server, "list", hang)
+    bench.history.enter("t-1", is_new=True)
+    assert asked.wait(PATIENCE)
+    line = "pods left out: not listed yet: the cluster has not answered"
+    assert bench.history.problems() == [line]
+    hung.set()
+    bench.server.next_watch("pods@all")
+    assert bench.history.problems() == []
+
+
+def test_a_cluster_that_hangs_at_first_is_named(
+    benches: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = benches(PODS)
+    asked, hung = threading.Event(), threading.Event()
+
+    def hang(**_: Any) -> tuple[Resource, ...]:
+        asked.set()
+        assert hung.wait(PATIENCE)
+        return (PODS,)
+
+    monkeypatch.setattr(bench.server, "list_kinds", hang)
+    assert bench.history.problems() == []
+    bench.history.enter("t-1", is_new=True)
+    assert asked.wait(PATIENCE)
+    assert bench.history.problems() == ["nothing is recorded yet: the cluster has not answered"]
+    hung.set()
+    bench.server.next_watch("pods@all")
 
 
 def test_workers_of_a_killed_run_are_read_together(tmp_path: Path) -> None:
