@@ -185,7 +185,7 @@ def _environment_of(
     try:
         with ExitStack() as stack:
             if scope == "run":
-                value = stack.enter_context(made.shared(_run_wide_name(function, config)))
+                value = stack.enter_context(made.shared(_run_wide_name(function, request)))
             else:
                 node = request.node.nodeid or "session"
                 test = f"{node} environment {name}"
@@ -199,10 +199,49 @@ def _environment_of(
         raise
 
 
-def _run_wide_name(function: Any, config: pytest.Config) -> str:
-    """Return a name that is the same in all processes and on all machines of a run."""
-    path = os.path.relpath(function.__code__.co_filename, config.rootpath).replace(os.sep, "/")
-    return f"{path}::{function.__qualname__}"
+def _run_wide_name(function: Any, request: pytest.FixtureRequest) -> str:
+    """Return a name that is the same in all processes and on all machines of a run.
+
+    It has the function, the fixture if that is named otherwise, and the parameters of the fixtures
+    that the environment needs.
+    """
+    folder = request.config.rootpath
+    path = os.path.relpath(function.__code__.co_filename, folder).replace(os.sep, "/")
+    name = f"{path}::{function.__qualname__}"
+    fixture = request.fixturename
+    if fixture is not None and fixture != function.__name__:
+        name = f"{name}:{fixture}"
+    parameters = ", ".join(_list_parameters(request))
+    return f"{name}[{parameters}]" if parameters else name
+
+
+def _list_parameters(request: Any) -> list[str]:
+    """Return the parameters of the fixtures that a fixture needs, as NAME=VALUE.
+
+    A value that JSON does not have is represented by its index.
+    """
+    from json import dumps
+
+    item = request._pyfuncitem
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return []
+    needed: set[str] = set()
+    pending = [request.fixturename]
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            for definition in request._fixturemanager.getfixturedefs(name, item) or ():
+                pending += definition.argnames
+    found = []
+    for name in sorted(needed.intersection(callspec.params)):
+        try:
+            value = dumps(callspec.params[name], sort_keys=True)
+        except (TypeError, ValueError):
+            value = f"#{callspec.indices[name]}"
+        found.append(f"{name}={value}")
+    return found
 
 
 class _Environment:
@@ -293,13 +332,17 @@ class _Environment:
         """Return the state; fail or skip if another process could not make the environment."""
         from pytest_kwait.clock import Deadline
         from pytest_kwait.plugin.markers import settings_in_force
-        from pytest_kwait.plugin.run import running_item, time_budget_of
+        from pytest_kwait.plugin.run import run_of, running_item, time_budget_of
 
         attempts = self._config.stash.setdefault(_attempts_key, {})
         budget = time_budget_of(running_item(self._config))
         seconds = settings_in_force(self._config, self._node).timeouts()["environment"]
         limit = seconds if budget is None else budget.fit(seconds)[0]
-        state = lease.join(Deadline.after(limit), attempts.get(place, 0))
+        source = run_of(self._config).source
+        try:
+            state = lease.join(Deadline.after(limit), attempts.get(place, 0), source.show)
+        finally:
+            source.show("")
         if state.name == "skipped":
             attempts[place] = state.attempt
             pytest.skip(state.value)

@@ -10,6 +10,8 @@ import pytest
 
 from pytest_kwait import environment
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.cluster_source import OwnedSource
+from pytest_kwait.suite.environments import EnvironmentLease
 
 Log = Callable[[], str]
 _MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}'
@@ -196,6 +198,91 @@ def test_the_limit_of_a_shared_environment_is_a_named_timeout(
     pytester.runpytest("-s").stdout.fnmatch_lines(["*joins for 600 s*"])
     result = pytester.runpytest("-s", "--kwait-timeout=environment=20m")
     result.stdout.fnmatch_lines(["*joins for 1200 s*"])
+
+
+def test_an_environment_of_the_run_is_made_for_each_parameter_that_it_needs(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        import pytest_kwait
+
+        @pytest.fixture(scope="session", params=[1, object()], ids=["one", "other"])
+        def version(request):
+            return request.param
+
+        @pytest.fixture(scope="session")
+        def image(version):
+            return "one" if version == 1 else "other"
+
+        @pytest.fixture(scope="session", params=[1, 2])
+        def unused(request):
+            return request.param
+
+        @pytest_kwait.environment(scope="run")
+        def database(kwait, image):
+            yield kwait, image
+
+        def test_it(database, image, unused):
+            kwait, value = database
+            assert value == image
+            namespace = kwait.get(f"namespace/{kwait.namespace}")
+            print(namespace["metadata"]["annotations"]["pytest-kwait/test"])
+        """
+    )
+    result = pytester.runpytest("-s", "--kwait-no-janitor")
+    result.assert_outcomes(passed=4)
+    name = "environment test_it.py::database"
+    assert {line.strip(".") for line in result.stdout.lines if name in line} == {
+        f"test_it.py {name}[version=1]",
+        f"{name}[version=1]",
+        f"{name}[version=#1]",
+    }
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_environments_of_one_function_are_told_apart_by_their_fixtures(
+    pytester: pytest.Pytester, fake_cluster: Log, named: bool
+) -> None:
+    name = "name=value" if named else ""
+    pytester.makepyfile(
+        f"""
+        import pytest_kwait
+
+        def make(value):
+            @pytest_kwait.environment(scope="run", {name})
+            def made(kwait):
+                yield value
+            return made
+
+        db, cache = make("db"), make("cache")
+
+        def test_it(db, cache):
+            assert (db, cache) == ("db", "cache")
+        """
+    )
+    pytester.runpytest("--kwait-no-janitor").assert_outcomes(passed=1)
+
+
+def test_the_process_that_makes_an_environment_is_shown_while_others_wait(
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = EnvironmentLease.join
+
+    def join_late(lease: EnvironmentLease, deadline: Any, failed: int, report: Any) -> Any:
+        report("environment x: gw0 is making it")
+        return join(lease, deadline, failed, report)
+
+    shown: list[str] = []
+    monkeypatch.setattr(EnvironmentLease, "join", join_late)
+    monkeypatch.setattr(OwnedSource, "show", lambda self, line: shown.append(line))
+    pytester.makepyfile(
+        "import pytest_kwait\n\n@pytest_kwait.environment(scope='run')\n"
+        "def database(kwait):\n    yield\n\ndef test_it(database): pass\n"
+    )
+    pytester.runpytest("--kwait-no-janitor").assert_outcomes(passed=1)
+    assert shown == ["environment x: gw0 is making it", ""]
 
 
 def test_a_value_without_json_is_an_error(pytester: pytest.Pytester, fake_cluster: Log) -> None:
