@@ -173,8 +173,24 @@ class _UnsafeRequest(ErrorLog):
     def decide(self, error: ApiError) -> ErrorAction:
         """Return the reaction: retried only if the server has not begun it."""
         action = super().decide(error)
-        unseen = error.status == 429 or error.reason == "ConnectionRefused"
-        return action if unseen else ErrorAction.STOP
+        return action if _is_not_begun(error) else ErrorAction.STOP
+
+
+class _WriteErrors(ErrorLog):
+    """The errors of a write that may have been stored although its answer was lost."""
+
+    may_be_stored = False
+
+    def decide(self, error: ApiError) -> ErrorAction:
+        """Return the reaction."""
+        if (error.status == 0 or error.status >= 500) and not _is_not_begun(error):
+            self.may_be_stored = True
+        return super().decide(error)
+
+
+def _is_not_begun(error: ApiError) -> bool:
+    """Return whether the server has certainly not begun the request."""
+    return error.status == 429 or error.reason == "ConnectionRefused"
 
 
 @verb(limit="single_call", kinds={"target": None}, summary="the updated object")
@@ -220,9 +236,12 @@ def user_change(change: Callable[[Obj], object]) -> Change:
     def changed(obj: Obj) -> Obj:
         result = change(obj)
         if result is None:
-            return obj
+            result = obj
         if not isinstance(result, Mapping):
             raise InvalidArgument("change", result, "its result is no object; return one, or None")
+        if not isinstance(result.get("metadata"), Mapping):
+            valid = "its result has no metadata; return a whole object, or None"
+            raise InvalidArgument("change", result, valid)
         return dict(result)
 
     return changed
@@ -358,7 +377,8 @@ def change_object(
 ) -> Obj:
     """Read an object, change it and write it, again after a conflict; return it as stored.
 
-    Nothing is written if nothing changes.
+    Nothing is written if nothing changes. After a conflict, an object that has the change already
+    is returned if the answer to its write was lost.
 
     Args:
         namespace: its namespace; None for cluster-scoped kinds.
@@ -367,6 +387,7 @@ def change_object(
         replace: whether the object is replaced; otherwise only what differs is sent.
     """
     pause = make_retry_backoff().delay_with_reset(session.clock, 120.0)
+    unanswered: Obj = {}
     while True:
         found = request_with_retry(
             lambda left: session.get(
@@ -374,6 +395,8 @@ def change_object(
             ),
             deadline,
         )
+        if unanswered and _has_change(found, unanswered):
+            return found
         changed = change(copy.deepcopy(found))
         difference = merge_patch_between(found, changed)
         if not difference:
@@ -392,12 +415,39 @@ def change_object(
                 resource, name, body, namespace, subresource=subresource, deadline=left
             )
 
+        errors = _WriteErrors(session.clock)
         try:
-            return request_with_retry(write, deadline)
+            return request_with_retry(write, deadline, errors)
         except ApiError as error:
             if error.status != 409 or deadline.expired:
                 raise
+        unanswered = _stored_part(difference, subresource) if errors.may_be_stored else {}
         session.clock.sleep(min(pause(), max(deadline.remaining, 0.0)))
+
+
+def _stored_part(patch: Mapping[str, Any], subresource: str | None) -> Obj:
+    """Return a merge patch without what the server fills in, or leaves out of a write."""
+    part = dict(patch)
+    if subresource != "status":
+        part.pop("status", None)
+    metadata = part.pop("metadata", None) or {}
+    written = {name: metadata[name] for name in _WRITTEN_METADATA if name in metadata}
+    return {**part, "metadata": written} if written else part
+
+
+_WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def _has_change(obj: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Return whether an object is as a merge patch leaves it."""
+    for name, value in patch.items():
+        there = obj.get(name)
+        if isinstance(value, Mapping):
+            if not _has_change(there if isinstance(there, Mapping) else {}, value):
+                return False
+        elif there != value:
+            return False
+    return True
 
 
 def merge_patch_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> Obj:

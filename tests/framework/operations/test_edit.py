@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.responses import Response
+
 PATH = "/api/v1/namespaces/ci-1/configmaps/a"
 CONFLICT = ApiError("the object has been changed", status=409, reason="Conflict")
 
@@ -85,6 +87,70 @@ def test_a_conflict_reads_again(client: ApiClient, transport: FakeTransport) -> 
     assert transport.requests == [f"GET {PATH}", f"PUT {PATH}"] * 2
 
 
+class _LostAnswers:
+    """A transport whose next write fails, stored or not, after which a second try conflicts."""
+
+    def __init__(self, transport: FakeTransport, error: ApiError, *, stored: bool = True) -> None:
+        self._send = transport.send
+        self._transport = transport
+        self._error: ApiError | None = error
+        self._stored = stored
+
+    def send(self, method: str, path: str, **options: Any) -> Response:
+        error = self._error
+        if method == "GET" or error is None:
+            return self._send(method, path, **options)
+        self._error = None
+        if self._stored:
+            self._send(method, path, **options)
+        self._transport.refuse(method, path, CONFLICT)
+        raise error
+
+
+_CUT = ApiError("cut", reason="ConnectionReset")
+
+
+@pytest.mark.parametrize(
+    ("error", "stored", "count"),
+    [
+        (_CUT, True, 2),
+        (ApiError("gateway", status=504), True, 2),
+        (_CUT, False, 2),
+        (ApiError("refused", reason="ConnectionRefused"), False, 2),
+    ],
+)
+def test_a_change_whose_answer_was_lost_is_made_once(
+    client: ApiClient,
+    transport: FakeTransport,
+    monkeypatch: pytest.MonkeyPatch,
+    error: ApiError,
+    stored: bool,
+    count: int,
+) -> None:
+    def increase(found: dict[str, Any]) -> None:
+        found["data"] = {"count": str(int(found["data"]["count"]) + 1)}
+
+    transport.objects[PATH]["data"] = {"count": "1"}
+    monkeypatch.setattr(transport, "send", _LostAnswers(transport, error, stored=stored).send)
+    found = update(client, "ci-1", "cm/a", increase)
+    assert found["data"] == {"count": str(count)} == transport.objects[PATH]["data"]
+
+
+def test_a_label_whose_answer_was_lost_is_no_error(
+    client: ApiClient, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "send", _LostAnswers(transport, _CUT).send)
+
+    def once(found: dict[str, Any]) -> dict[str, Any]:
+        assert "team" not in found["metadata"]["labels"]
+        labels = {**found["metadata"]["labels"], "team": "a"}
+        identity = {"apiVersion": "v1", "kind": "ConfigMap"}
+        return {**identity, "metadata": {"name": "a", "labels": labels}, "status": {"x": 1}}
+
+    found = update(client, "ci-1", "cm/a", once)
+    assert found["metadata"]["labels"] == {"tier": "web", "team": "a"}
+
+
 BAD: dict[str, tuple[Callable[[ApiClient], object], str]] = {
     "no labels": (
         lambda client: label(client, "ci-1", "cm/a", {}),
@@ -112,6 +178,15 @@ BAD: dict[str, tuple[Callable[[ApiClient], object], str]] = {
     "a result that is no object": (
         lambda client: update(client, "ci-1", "cm/a", lambda found: 3),
         "change=3 is not valid: its result is no object; return one, or None",
+    ),
+    "a result without metadata": (
+        lambda client: update(client, "ci-1", "cm/a", lambda found: {"data": {}}),
+        "change={'data': {}} is not valid: its result has no metadata; return a whole object, or "
+        "None",
+    ),
+    "an object without metadata": (
+        lambda client: update(client, "ci-1", "cm/a", lambda found: found.clear()),
+        "change={} is not valid: its result has no metadata; return a whole object, or None",
     ),
 }
 
