@@ -73,6 +73,7 @@ __all__ = [
     "PolledCondition",
     "SourceSubscriber",
     "WatchMode",
+    "sleep_until_stopped",
     "subscribe",
     "wait_for_condition",
 ]
@@ -458,6 +459,28 @@ class SourceSubscriber:
 
 _STOP_INTERVAL = 0.05
 """Seconds between two looks at what stops a wait."""
+_STOPPED = "the wait was stopped"
+
+
+def sleep_until_stopped(clock: Clock, seconds: float, stop: Callable[[], bool] | None) -> None:
+    """Sleep between two steps of a verb.
+
+    Args:
+        stop: the option of that name; None if nothing stops it.
+
+    Raises:
+        Canceled: the function has returned True.
+    """
+    if stop is None:
+        clock.sleep(seconds)
+        return
+    deadline = Deadline.after(seconds, clock)
+    while True:
+        if stop():
+            raise Canceled(_STOPPED)
+        if deadline.expired:
+            return
+        clock.sleep(min(_STOP_INTERVAL, deadline.remaining))
 
 
 class _StoppableContext(Context):
@@ -481,7 +504,7 @@ class _StoppableContext(Context):
     def _check_outer(self) -> None:
         super()._check_outer()
         if self._reason is None and self._stop is not None and self._stop():
-            self._end(lambda: Canceled("the wait was stopped"), None)
+            self._end(lambda: Canceled(_STOPPED), None)
 
 
 class WatchMode:
@@ -588,7 +611,7 @@ class WatchMode:
             if stop is not None:
                 pause = min(pause, _STOP_INTERVAL)
                 if stop():
-                    raise Canceled("the wait was stopped")
+                    raise Canceled(_STOPPED)
             self._session.clock.wait(self._wake, min(pause, self._deadline.remaining))
 
     @property
@@ -856,7 +879,7 @@ class PollMode:
             poll_until_context_timeout(ctx, self._poll, timeout, True, self._run_round)
         except Canceled:
             availability.check()
-            raise Canceled("the wait was stopped") from None
+            raise Canceled(_STOPPED) from None
         if self._evaluation is None:
             raise AssertionError("no round was evaluated")
         return self._evaluation

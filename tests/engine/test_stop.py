@@ -9,10 +9,11 @@ import pytest
 
 from pytest_kwait.client.resource import JOBS
 from pytest_kwait.engine.options import resolve_options
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.engine.waiter import sleep_until_stopped, wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import Canceled
 from tests.engine.fake_session import FakeSession, job
 
@@ -39,6 +40,18 @@ def test_a_wait_is_stopped(mode: Any, kind: str) -> None:
     assert caught.value.__notes__ == [
         "while waiting for job ci-1/sleepers to have 3 pods Running; last seen: 0 of 3 pods Running"
     ]
+
+
+def test_a_pause_between_steps_is_stopped() -> None:
+    clock, stop = FakeClock(), threading.Event()
+    started = clock.monotonic()
+    sleep_until_stopped(clock, 10.0, None)
+    sleep_until_stopped(clock, 10.0, stop.is_set)
+    assert clock.monotonic() - started == pytest.approx(20.0)
+    with pytest.raises(Canceled) as caught:
+        sleep_until_stopped(clock, 60.0, lambda: clock.monotonic() - started > 22.0)
+    assert str(caught.value) == "the wait was stopped"
+    assert clock.monotonic() - started < 22.2
 
 
 def test_what_cannot_stop_a_wait() -> None:

@@ -26,7 +26,7 @@ from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.pod_fields import is_finished
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog, request_with_retry, within_deadline
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.engine.waiter import sleep_until_stopped, wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.named_objects import count_noun, join_names
 from pytest_kwait.framework.operations.delete import DeletedWithPods
@@ -445,7 +445,11 @@ class _Eviction:
                     self._record(str(blocked[0]), len(blocked))
                     if self._deadline.expired:
                         raise self._timeout("; ".join(map(str, blocked[:3])), len(blocked) - 3)
-                    self._session.clock.sleep(min(pause, self._deadline.remaining))
+                    sleep_until_stopped(
+                        self._session.clock,
+                        min(pause, self._deadline.remaining),
+                        self._settings.stop,
+                    )
         for pod in pods:
             self._await_end(pod)
 

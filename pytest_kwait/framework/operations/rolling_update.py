@@ -32,7 +32,7 @@ from pytest_kwait.engine.pod_fields import (
     readiness_label,
 )
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.engine.waiter import sleep_until_stopped, wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.named_objects import ObjectCondition, controller_uid, count_noun
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
@@ -377,7 +377,11 @@ class _RollingUpdate:
             if strict:
                 replaced = self._await(ReplacementsReady(*place, old, names))
             with self._pending():
-                self._session.clock.sleep(min(period, self.deadline.remaining))
+                sleep_until_stopped(
+                    self._session.clock,
+                    min(period, self.deadline.remaining),
+                    self._settings.stop,
+                )
         if strict:
             return replaced
         self._say(f"deleted {count} of {count_noun(count, 'pod')}")

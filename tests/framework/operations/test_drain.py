@@ -8,6 +8,8 @@ import pytest
 
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.drain import drain, evict, taint, taints_change
+from pytest_kwait.testing import FakeClock
+from pytest_kwait.wait import Canceled
 from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
@@ -133,6 +135,25 @@ def test_a_budget_that_refuses_is_named(client: ApiClient, transport: FakeTransp
         "ms: pod ci-1/a is blocked by PodDisruptionBudget ci-1/web: The disruption budget web "
         "needs 1 healthy pods and has 1 currently"
     )
+
+
+def test_an_eviction_that_is_refused_can_be_stopped(transport: FakeTransport) -> None:
+    clock = FakeClock()
+    put_pod(transport, "a")
+    transport.refuse("POST", f"{PODS}/a/eviction", *[REFUSED] * 50)
+    started = clock.monotonic()
+
+    with pytest.raises(Canceled, match=r"^the wait was stopped$"):
+        evict(
+            cast("ApiClient", FakeClient(transport, clock)),
+            "ci-1",
+            "a",
+            timeout="1m",
+            poll="5s",
+            stop=lambda: clock.monotonic() - started > 7,
+        )
+
+    assert clock.monotonic() - started < 8
 
 
 def test_several_budgets_are_final(client: ApiClient, transport: FakeTransport) -> None:

@@ -11,6 +11,7 @@ from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICATION_CONTROLL
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.rolling_update import rolling_update
+from pytest_kwait.wait import Canceled
 from tests.framework.workload_samples import of, stuck
 from tests.framework.writable_session import WritingSession
 
@@ -57,6 +58,16 @@ def test_one_by_one(client: ApiClient, session: WritingSession) -> None:
     assert session.count("get replicationcontrollers web") == 2
     assert session.count("list pods app=web") == 1 + 6
     assert session.count("watch") == 0
+
+
+def test_the_pause_between_two_pods_can_be_stopped(
+    client: ApiClient, session: WritingSession
+) -> None:
+    with pytest.raises(Canceled, match=r"^the wait was stopped$"):
+        rolling_update(client, "ci-1", "rc/web", "10s", stop=lambda: session.clock.monotonic() > 3)
+
+    assert [name for _, _, name, _ in session.written] == ["a"]
+    assert session.clock.monotonic() < 4
 
 
 def test_pods_that_are_still_being_deleted_are_not_back(
