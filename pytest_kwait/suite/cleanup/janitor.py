@@ -278,6 +278,7 @@ class Scanner:
     def __init__(self, client: ApiClient, namespace: str, run: str | None) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
+        self._run = run
         self._selector = LABEL_RUN if run is None else f"{LABEL_RUN}={run_label_value(run)}"
         self._lease_scope: str | None = None
         self.now: float | None = None
@@ -306,7 +307,7 @@ class Scanner:
         return []
 
     def find_changed(self, resource: Resource, deadline: Deadline) -> list[ChangedObject]:
-        """Return the changed objects of a kind of the cluster, one for each record."""
+        """Return the runs' changes of objects of a kind of the cluster, one for each record."""
         try:
             objects = self._list(resource, None, LABEL_CHANGED, deadline)
         except ApiError as error:
@@ -318,6 +319,7 @@ class Scanner:
             ChangedObject(resource, str(obj["metadata"]["name"]), record)
             for obj in objects
             for record in read_undo_records(obj)
+            if self._run in (None, record.run)
         ]
 
     def leases(self, deadline: Deadline) -> list[RunLease]:
@@ -459,7 +461,8 @@ class Janitor:
         for place in {each.heartbeat for each in found if each.heartbeat} - set(leases):
             self._scan.look_up(place, leases, sweep, deadline)
         liveness = self._decide(leases, sweep, watch, deadline)
-        looked_up = {each.heartbeat for each in found} | set(leases)
+        scanned = frozenset(leases)
+        looked_up = {each.heartbeat for each in found} | scanned
         changed: list[ChangedObject] = []
         for resource, namespace in self._places(leases, liveness, all_kinds, sweep, deadline):
             for leftover in self._scan.find(resource, namespace, sweep, deadline):
@@ -477,7 +480,9 @@ class Janitor:
             self._scan.look_up(place, leases, sweep, deadline)
             if place in leases:
                 liveness[place] = leases[place].liveness_at(self._scan.now)
-        self._remove(found, changed, leases, liveness, sweep, deadline)
+        if all_kinds:
+            scanned = frozenset(leases)
+        self._remove(found, changed, leases, liveness, scanned, sweep, deadline)
         return sweep
 
     def sweep_own(
@@ -511,7 +516,8 @@ class Janitor:
             self._restore(own_changes, sweep, deadline)
             self._keep(own, sweep, deadline)
             return sweep
-        self._remove(own, own_changes, {}, {place: Liveness.ENDED}, sweep, deadline)
+        liveness = {place: Liveness.ENDED}
+        self._remove(own, own_changes, {}, liveness, frozenset(), sweep, deadline)
         return sweep
 
     def wait(self, sweep: SweepResult, deadline: Deadline) -> None:
@@ -623,6 +629,7 @@ class Janitor:
         changed: list[ChangedObject],
         leases: dict[str, RunLease],
         liveness: dict[str, Liveness],
+        scanned: frozenset[str],
         sweep: SweepResult,
         deadline: Deadline,
     ) -> None:
@@ -631,6 +638,9 @@ class Janitor:
         Runs are marked as dead first, which fails for one that has shown life meanwhile. Leases
         are last, since they name the kinds: a sweep that was killed, or could not do all, is
         completed by the next one.
+
+        Args:
+            scanned: the Leases whose kinds were listed.
         """
         # Runs with nothing but a Lease are decided as well.
         dead = {
@@ -674,7 +684,8 @@ class Janitor:
         for place, version in fences.items():
             # The Lease is still needed for the kinds that it names.
             kinds = leases[place].kinds
-            is_needed = (kinds and place in staying) or not sweep.unlisted.isdisjoint(kinds)
+            is_open = place in staying or place not in scanned
+            is_needed = (kinds and is_open) or not sweep.unlisted.isdisjoint(kinds)
             if version is not None and not is_needed:
                 self._delete_lease(leases[place], version, sweep, deadline)
 

@@ -244,6 +244,45 @@ def test_a_living_run_keeps_its_changes(session: Session, transport: FakeTranspo
     assert transport.objects[NODE]["spec"]["unschedulable"]
 
 
+def test_a_sweep_of_one_run_leaves_the_changes_of_others(
+    session: Session, transport: FakeTransport
+) -> None:
+    change(session, make_changes(session, Registration()), scheduling_change(False))
+    put_lease(transport)
+    client = cast("ApiClient", FakeClient(transport))
+
+    swept = Janitor(client, run="r2").sweep(Deadline.after(5), all_kinds=True)
+
+    assert swept.restored == []
+    assert transport.objects[NODE]["spec"]["unschedulable"]
+    assert "pytest-kwait/removed" not in transport.objects[LEASE]["metadata"]["annotations"]
+    swept = Janitor(client, run="r1").sweep(Deadline.after(5), all_kinds=True)
+    assert [str(each) for each in swept.restored] == ["nodes/n1"]
+    assert LEASE not in transport.objects
+
+
+@pytest.mark.parametrize("all_kinds", [False, True])
+def test_a_lease_whose_kinds_were_not_listed_stays(
+    session: Session, transport: FakeTransport, all_kinds: bool
+) -> None:
+    """Leases of one namespace are shown; the record of a change names one of another."""
+    change(session, make_changes(session, Registration()), scheduling_change(False))
+    put_lease(transport)
+    shown = copy.deepcopy(transport.objects[LEASE])
+    shown["metadata"] |= {"namespace": "team-a", "uid": "uid-shown"}
+    transport.objects[LEASE.replace("/default/", "/team-a/")] = shown
+    kinds = {"pytest-kwait/kinds": "nodes.v1.,configmaps.v1."}
+    transport.objects[LEASE]["metadata"]["annotations"] |= kinds
+    refusal = ApiError("no", status=403, reason="Forbidden")
+    transport.refuse("GET", "/apis/coordination.k8s.io/v1/leases", refusal)
+    janitor = Janitor(cast("ApiClient", FakeClient(transport)), namespace="team-a")
+
+    swept = janitor.sweep(Deadline.after(5), all_kinds=all_kinds)
+
+    assert [str(each) for each in swept.restored] == ["nodes/n1"]
+    assert (LEASE in transport.objects) is not all_kinds
+
+
 def test_records_that_cannot_be_read_are_left_out() -> None:
     notes = {"pytest-kwait/undo-1": "{", "pytest-kwait/undo-2": '{"expires": "x"}', "other": "{}"}
 
