@@ -816,9 +816,16 @@ class Kwait(WaitMethods):
         resource, name = self._target(target)
         where = self._place(resource, namespace)
         deadline = self._deadline(timeout)
+        record = None
         if where is None:
-            self._record_patch(resource, name, patch, type, subresource, deadline)
-        return send_patch(self._session, resource, name, where, patch, type, subresource, deadline)
+            record = self._record_patch(resource, name, patch, type, subresource, deadline)
+        patched = send_patch(
+            self._session, resource, name, where, patch, type, subresource, deadline
+        )
+        if record is not None and not _has_record(patched, record):
+            # A patch of all labels or annotations removes the record.
+            return self._write_record(resource, name, record, deadline)
+        return patched
 
     def update(
         self,
@@ -1240,8 +1247,12 @@ class Kwait(WaitMethods):
         type: PatchType | None,
         subresource: str | None,
         deadline: Deadline,
-    ) -> None:
-        """Record what a patch is going to change on an object of the cluster."""
+    ) -> Mapping[str, Any] | None:
+        """Record what a patch is going to change on an object of the cluster.
+
+        Returns:
+            the metadata with the record; None if the object needs none.
+        """
         try:
             before = request_with_retry(
                 lambda left: self._session.get(resource, name, deadline=left), deadline
@@ -1253,7 +1264,7 @@ class Kwait(WaitMethods):
             raise InvalidArgument("target", name, "it does not exist: use apply") from None
         self._check_alone(resource, before)
         if subresource is not None or self._changes.is_own(resource, before):
-            return
+            return None
         after = send_patch(
             self._session, resource, name, None, patch, type, None, deadline, dry_run=True
         )
@@ -1266,7 +1277,13 @@ class Kwait(WaitMethods):
             }
             for part in ("labels", "annotations")
         }
-        request_with_retry(
+        self._write_record(resource, name, record, deadline)
+        return record
+
+    def _write_record(
+        self, resource: Resource, name: str, record: Mapping[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        return request_with_retry(
             lambda left: self._session.patch(resource, name, {"metadata": record}, deadline=left),
             deadline,
         )
@@ -1510,3 +1527,12 @@ def _event_time(event: Mapping[str, Any]) -> str:
     times = (event.get("lastTimestamp"), event.get("eventTime"), event.get("firstTimestamp"))
     created = (event.get("metadata") or {}).get("creationTimestamp")
     return str(next(filter(None, (*times, created)), ""))
+
+
+def _has_record(obj: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Return whether an object has the labels and annotations of the record of a change."""
+    metadata = obj["metadata"]
+    return all(
+        record[part].items() <= (metadata.get(part) or {}).items()
+        for part in ("labels", "annotations")
+    )

@@ -516,3 +516,18 @@ def test_models_are_checked(kwait: Kwait, transport: FakeTransport) -> None:
     assert str(caught.value) == (
         "as_model=<class 'int'> is not valid: use a model of the official client, for example V1Pod"
     )
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_a_patch_that_removes_all_labels_or_annotations_is_restored(
+    kwait: Kwait, transport: FakeTransport, part: str
+) -> None:
+    path = "/api/v1/nodes/n1"
+    metadata = {"name": "n1", "uid": "u1", "labels": {"zone": "a"}, "annotations": {"note": "b"}}
+    transport.objects[path] = {"kind": "Node", "metadata": metadata}
+    patched = kwait.patch("node/n1", {"metadata": {part: None}}, type="merge")
+    assert "zone" not in patched["metadata"][part]
+    assert "note" not in patched["metadata"][part]
+    kwait.close()
+    restored = transport.objects[path]["metadata"]
+    assert (restored["labels"], restored["annotations"]) == ({"zone": "a"}, {"note": "b"})
