@@ -99,13 +99,19 @@ def test_unstartable_pods_end_the_job_early(
     assert kwait.list("jobs") == []
 
 
-def test_embedded_cluster_refuses_shard_jobs(
+def test_clusters_without_real_nodes_refuse_shard_jobs(
     kwait: Kwait, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    if kwait.cluster.provider != "embedded":
+    if kwait.cluster.provider not in ("embedded", "binaries"):
         pytest.skip("on a cluster that runs images")
+    reason = (
+        "the nodes of this cluster are simulated and run no images; `kwait shards run` needs a "
+        "cluster with real nodes"
+        if kwait.cluster.has_controllers
+        else "this cluster has no nodes and no controllers, so nothing runs a Job; use a cluster "
+        "with real nodes"
+    )
     assert main(command(kwait.cluster, kwait.namespace, "--shards=2", "--image=suite:1")) == 1
     assert capfd.readouterr().err == (
-        "kwait shards: the embedded cluster runs no images; `kwait shards run` needs a cluster "
-        "with nodes, or run shards beside each other with pytest --kwait-shard=I/N\n"
+        f"kwait shards: {reason}, or run shards beside each other with pytest --kwait-shard=I/N\n"
     )

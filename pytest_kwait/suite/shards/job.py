@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cache import SharedInformerFactory
-from pytest_kwait.client.resource import JOBS, NODES, PODS
+from pytest_kwait.client.resource import JOBS, NODES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
@@ -33,7 +34,9 @@ __all__ = ["ShardJob", "ShardOutcome", "ShardSuite"]
 CONTAINER = "pytest"
 _INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 _JOB_LABEL = "batch.kubernetes.io/job-name"
-_EMBEDDED = "pytest-kwait embedded"
+_SIMULATED_OS = "pytest-kwait embedded"
+"""The `osImage` of simulated nodes: of an embedded cluster, and of binaries with controllers."""
+_ALTERNATIVE = "run shards beside each other with pytest --kwait-shard=I/N"
 _TTL_SECONDS = 3600
 """The Job's `ttlSecondsAfterFinished`, in case the submitter is gone."""
 
@@ -182,7 +185,7 @@ class ShardJob:
             keep: whether to keep the Job for an hour.
 
         Raises:
-            ClusterError: the cluster runs no images, or refuses the Job.
+            ClusterError: the cluster runs no pods, or no images; or it refuses the Job.
             WaitFailed: the pods can no longer finish, e.g. their image cannot be pulled.
             WaitTimeout: they did not end in time.
         """
@@ -211,6 +214,10 @@ class ShardJob:
                 self._remove(name)
 
     def _check_cluster(self, deadline: Deadline) -> None:
+        """Refuse a cluster that cannot run the Job.
+
+        A client without access to nodes is on a shared cluster, which can.
+        """
         try:
             answer = request_with_retry(
                 # All of them: tests add nodes of their own.
@@ -218,15 +225,34 @@ class ShardJob:
                 deadline,
             )
         except ApiError:
-            # A client without access to nodes is on a shared cluster, not the simulator.
             return
         except DeadlineExceeded as error:
             raise ClusterError(f"the cluster does not answer: {error}") from error
-        if f'"osImage":"{_EMBEDDED}"' in answer.data.decode("utf-8", "replace"):
+        nodes = decode_object(answer.data).get("items") or []
+        infos = [(each.get("status") or {}).get("nodeInfo") or {} for each in nodes]
+        if any(info.get("osImage") == _SIMULATED_OS for info in infos):
             raise ClusterError(
-                "the embedded cluster runs no images; `kwait shards run` needs a cluster with "
-                "nodes, or run shards beside each other with pytest --kwait-shard=I/N"
+                "the nodes of this cluster are simulated and run no images; `kwait shards run` "
+                f"needs a cluster with real nodes, or {_ALTERNATIVE}"
             )
+        if not nodes and not self._has_controllers(deadline):
+            raise ClusterError(
+                "this cluster has no nodes and no controllers, so nothing runs a Job; use a "
+                f"cluster with real nodes, or {_ALTERNATIVE}"
+            )
+
+    def _has_controllers(self, deadline: Deadline) -> bool:
+        """Return whether the namespace has what a controller creates in each."""
+        try:
+            request_with_retry(
+                lambda deadline: self._session.get(
+                    SERVICE_ACCOUNTS, "default", self._namespace, deadline=deadline
+                ),
+                deadline,
+            )
+        except ApiError as error:
+            return error.status != 404
+        return True
 
     def _pods(self, name: str, deadline: Deadline) -> list[dict[str, Any]]:
         listed = request_with_retry(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 import pytest_kwait.suite.shards.job as shard_job
-from pytest_kwait.client.resource import JOBS, NODES, PODS
-from pytest_kwait.client.responses import Response
+from pytest_kwait.client.resource import JOBS, NODES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitFailed
 from pytest_kwait.suite.shards.job import ShardJob, ShardOutcome, ShardSuite
@@ -119,6 +118,8 @@ class Harness:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster = FakeCluster()
+        node = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"osImage": "Debian"}}}
+        self.cluster.transport.objects[NODES.path(None, "n1")] = node
         self.told: list[str] = []
         self.done: list[ShardOutcome] = []
         self.logs: dict[str, str] = {}
@@ -253,17 +254,31 @@ def test_refused_job_is_an_error(harness: Harness) -> None:
     assert harness.done == []
 
 
-def test_embedded_cluster_is_refused(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = b'{"items":[{"status":{"nodeInfo":{"osImage":"pytest-kwait embedded"}}}]}'
-    answer = Response(200, {}, data)
-    monkeypatch.setattr(harness.job._session, "request", lambda *_, **__: answer)
+def test_simulated_nodes_are_refused(harness: Harness) -> None:
+    transport = harness.cluster.transport
+    simulated = {"nodeInfo": {"osImage": "pytest-kwait embedded"}}
+    transport.objects[NODES.path(None, "n2")] = {"metadata": {"name": "n2"}, "status": simulated}
     with pytest.raises(ClusterError) as caught:
         harness.run()
     assert str(caught.value) == (
-        "the embedded cluster runs no images; `kwait shards run` needs a cluster with nodes, or "
-        "run shards beside each other with pytest --kwait-shard=I/N"
+        "the nodes of this cluster are simulated and run no images; `kwait shards run` needs a "
+        "cluster with real nodes, or run shards beside each other with pytest --kwait-shard=I/N"
     )
-    assert harness.cluster.transport.requests == []
+    assert transport.requests == ["GET /api/v1/nodes"]
+
+
+def test_a_cluster_without_nodes_and_controllers_is_refused(harness: Harness) -> None:
+    transport = harness.cluster.transport
+    del transport.objects[NODES.path(None, "n1")]
+    with pytest.raises(ClusterError) as caught:
+        harness.run()
+    assert str(caught.value) == (
+        "this cluster has no nodes and no controllers, so nothing runs a Job; use a cluster with "
+        "real nodes, or run shards beside each other with pytest --kwait-shard=I/N"
+    )
+    transport.objects[SERVICE_ACCOUNTS.path("ci", "default")] = {"metadata": {"name": "default"}}
+    harness.run()  # an autoscaler adds nodes
+    assert harness.jobs == []
 
 
 def test_forbidden_nodes_are_ignored(harness: Harness) -> None:
