@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from pytest_kwait.plugin.failures import (
     client_of,
     failed_waits_in,
     failure_of,
+    headline_of,
     namespaces_of,
     redaction_of,
     relative_path,
@@ -38,7 +39,7 @@ from pytest_kwait.plugin.failures import (
 from pytest_kwait.plugin.live_status import write_line
 from pytest_kwait.plugin.recording import (
     RecordedFailure,
-    is_recorded,
+    is_passed_test_recorded,
     record_crashed_test,
     record_test,
 )
@@ -339,10 +340,12 @@ class ArtifactCollector:
                 else:
                     failure.trouble = self._trouble
             failure.attach(report)
-        elif report.passed and report.when == "call" and is_recorded(self._config, failed=False):
-            with self._writing(item) as folder:
+        elif report.passed and report.when == "call" and is_passed_test_recorded(self._config):
+            names = namespaces_of(item)
+            # Without a namespace there is nothing to record.
+            with self._writing(item) if names else nullcontext() as folder:
                 if folder is not None:
-                    record_test(item, folder, namespaces_of(item))
+                    record_test(item, folder, names)
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -487,8 +490,7 @@ class ArtifactCollector:
                     raise
                 with self._writing(item) as folder:
                     if folder is not None:
-                        headline = f"{type(error).__name__}: {error}".splitlines()[0]
-                        failure = RecordedFailure("teardown", headline)
+                        failure = RecordedFailure("teardown", headline_of(error))
                         record_test(item, folder, namespaces_of(item), failure)
                         self._dump(item, folder)
                 raise

@@ -47,9 +47,11 @@ _ATTRIBUTE = "kwait_failure"
 _MAX_LENGTH = 500
 
 _SHORT_MESSAGE = "kwait_short_message"
+_REPLAY_SHOWN = "kwait_replay_shown"
 
 _LINE_WIDTH = 100
 _SHORT_LINE_WIDTH = 80
+_MARGIN = re.compile(r"E +")
 _FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
@@ -176,15 +178,45 @@ def pytest_terminal_summary(
 
 
 def shorten_messages(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> None:
-    """Show the short messages of failed waits in reports, unless the run is verbose."""
-    if config.get_verbosity() > 0 or config.getoption("fulltrace", default=False):
-        return
-    from pytest_kwait.plugin.settings import run_settings
-
+    """Show the short messages of failed waits, unless the run is verbose, and recordings."""
+    is_verbose = config.get_verbosity() > 0 or config.getoption("fulltrace", default=False)
     for report in reports:
         short = vars(report).pop(_SHORT_MESSAGE, None)
-        if short is not None:
+        if short is not None and not is_verbose:
+            from pytest_kwait.plugin.settings import run_settings
+
             _show_short_message(report, short, config, run_settings(config))
+        recording = failure_of(report).recording
+        if recording and not vars(report).get(_REPLAY_SHOWN):
+            vars(report)[_REPLAY_SHOWN] = True
+            path = shlex.quote(relative_path(config, recording))
+            report.longrepr = _append_line(report.longrepr, f"replay: kwait replay {path}", short)
+
+
+def _append_line(longrepr: Any, line: str, short: Mapping[str, Any] | None) -> Any:
+    """Return a representation of a failure with a line at the end of its message.
+
+    Args:
+        longrepr: pytest's representation.
+        line: the line; it is not wrapped, so that it can be copied.
+        short: the short message of a wait's failure; None for other failures.
+    """
+    if isinstance(longrepr, str):
+        return f"{longrepr}\n{line}"
+    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
+    if not entries:
+        return longrepr
+    lines = entries[-1].lines
+    if lines and lines[-1].endswith("\n"):
+        # A traceback as Python prints it.
+        lines.append(f"{line}\n")
+    elif short is not None:
+        # Notes of the error come after its message.
+        lines.insert(len(lines) - short["after"], f"{short['margin']}  {line}")
+    else:
+        margin = next(filter(None, map(_MARGIN.match, lines)), None)
+        lines.append(f"{margin[0] if margin else 'E   '}{line}")
+    return longrepr
 
 
 def _show_short_message(
@@ -197,10 +229,6 @@ def _show_short_message(
     message = list(short["lines"])
     if short["omitted"]:
         message += _format_more(short, _places_of(report, config, settings))
-    recording = failure_of(report).recording
-    if recording:
-        # In one line, to be copied.
-        message.append(f"  replay: kwait replay {shlex.quote(relative_path(config, recording))}")
     end = len(entry.lines) - short["after"]
     entry.lines[short["before"] : end] = [f"{short['margin']}{line}" for line in message]
     for each in entries:

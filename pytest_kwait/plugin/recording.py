@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
     from pytest_kwait.suite.artifacts.history import WatchedHistory
     from pytest_kwait.suite.artifacts.recording import RecordedTest
-    from pytest_kwait.suite.report.records import NamespaceUse
+    from pytest_kwait.suite.report.records import NamespaceUse, WaitRecord
 
 __all__ = [
     "RecordedFailure",
-    "is_recorded",
+    "is_passed_test_recorded",
     "record_cluster",
     "record_crashed_test",
     "record_namespace",
@@ -58,7 +58,20 @@ _cluster_key = pytest.StashKey["Cluster"]()
 _events_key = pytest.StashKey["_TestEvents"]()
 _history_key: pytest.StashKey[WatchedHistory] = pytest.StashKey()
 _started_key = pytest.StashKey[float]()
-_written_key = pytest.StashKey[str]()
+_unreachable_key = pytest.StashKey[dict[tuple[str, str | None], str]]()
+_written_key = pytest.StashKey["_WrittenRecording"]()
+
+
+class _WrittenRecording(NamedTuple):
+    """The recording of an attempt at a test.
+
+    Args:
+        path: its file; empty if it could not be written.
+        has_failure: whether the test had failed.
+    """
+
+    path: str
+    has_failure: bool
 
 
 class RecordedFailure:
@@ -98,6 +111,18 @@ class _TestEvents:
             clock = wait.deadline.clock
             seconds = max(clock.monotonic() - wait.started, 0.0)
             self.waits.append((clock.time() - seconds, seconds, wait))
+
+    def list_waits(self) -> list[WaitRecord]:
+        """Return the finished waits."""
+        import msgspec
+
+        from pytest_kwait.suite.report.records import record_ended_wait
+
+        return [
+            msgspec.structs.replace(record_ended_wait(wait, "", "", started), seconds=seconds)
+            # A copy: other threads may finish waits meanwhile.
+            for started, seconds, wait in list(self.waits)
+        ]
 
     def on_step(self, path: str) -> None:
         """Record the start of a step."""
@@ -163,8 +188,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             shutil.rmtree(_journals_folder(config), ignore_errors=True)
 
 
-def is_recorded(config: pytest.Config, *, failed: bool) -> bool:
-    """Return whether tests that failed, or passed, are recorded."""
+def is_passed_test_recorded(config: pytest.Config) -> bool:
+    """Return whether tests that passed are recorded."""
+    return _cluster_key in config.stash and _is_recorded(config, failed=False)
+
+
+def _is_recorded(config: pytest.Config, *, failed: bool) -> bool:
     settings = run_settings(config)
     # An explored test passes many times.
     always = settings.recorded == "always" and settings.explore is None
@@ -223,7 +252,9 @@ def record_test(
     namespaces: list[str],
     failure: RecordedFailure | None = None,
 ) -> str:
-    """Write the recording of a test, once an attempt; problems are recorded in its folder.
+    """Write the recording of a test; problems are recorded in its folder.
+
+    It is written once an attempt, and again for the first failure after the test has passed.
 
     Args:
         item: the test.
@@ -236,15 +267,15 @@ def record_test(
     """
     config = item.config
     cluster = config.stash.get(_cluster_key, None)
-    if _written_key in item.stash or cluster is None or not namespaces:
-        return item.stash.get(_written_key, "")
-    if not is_recorded(config, failed=failure is not None):
+    written = item.stash.get(_written_key, None)
+    known = "" if written is None else written.path
+    is_done = written is not None and (written.has_failure or failure is None)
+    if is_done or cluster is None or not namespaces:
+        return known
+    if not _is_recorded(config, failed=failure is not None):
         return ""
-    import msgspec
-
     from pytest_kwait.clock import SYSTEM_CLOCK
     from pytest_kwait.suite.artifacts.recording import RecordedTest
-    from pytest_kwait.suite.report.records import record_ended_wait
 
     events = config.stash[_events_key]
     recorded = RecordedTest(
@@ -254,10 +285,7 @@ def record_test(
         run_of(config).id,
         run_of(config).worker,
         steps=list(events.steps),
-        waits=[
-            msgspec.structs.replace(record_ended_wait(wait, "", "", started), seconds=seconds)
-            for started, seconds, wait in events.waits
-        ],
+        waits=events.list_waits(),
     )
     if failure is not None:
         recorded.phase, recorded.headline = failure.phase, failure.headline
@@ -283,8 +311,8 @@ def record_test(
             recorded,
             lambda: _read_watched(config, recorded, history.session, folder, limit),
         )
-    item.stash[_written_key] = path
-    return path
+    item.stash[_written_key] = _WrittenRecording(path or known, failure is not None)
+    return path or known
 
 
 def record_crashed_test(
@@ -306,7 +334,7 @@ def record_crashed_test(
     folder_of_journals = _journals_folder(config)
     if is_watched:
         places, folder_of_journals = list(journal.places), _worker_folder(config, worker)
-    if not places or not is_recorded(config, failed=True) or not folder_of_journals.exists():
+    if not places or not _is_recorded(config, failed=True) or not folder_of_journals.exists():
         return ""
     from pytest_kwait.clock import SYSTEM_CLOCK
     from pytest_kwait.suite.artifacts.recording import RecordedTest
@@ -409,11 +437,17 @@ def _read_crashed(
     from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.provider import connect
 
-    try:
-        cluster = connect(place.kubeconfig, place.context, place.provider)
-        client = cluster.client()
-    except KwaitError as error:
-        folder.problem(f"recording: {error}")
+    # A cluster that does not answer delays the reports of a run once, not for each test.
+    unreachable = config.stash.setdefault(_unreachable_key, {})
+    key = (place.kubeconfig, place.context)
+    if key not in unreachable:
+        try:
+            cluster = connect(place.kubeconfig, place.context, place.provider)
+            client = cluster.client()
+        except KwaitError as error:
+            unreachable[key] = str(error)
+    if key in unreachable:
+        folder.problem(f"recording: {unreachable[key]}")
         return _read_watched(config, recorded, None, folder, _READ_SECONDS, worker)
     try:
         recorded.version, recorded.time_scale = cluster.version, cluster.time_scale

@@ -3,11 +3,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.clusters import provider
+from pytest_kwait.errors import ClusterError
+from pytest_kwait.plugin import recording
+from pytest_kwait.plugin.recording import _TestEvents
 from pytest_kwait.simulator.recording.files import read_recording
+from pytest_kwait.suite.artifacts.recording import RecordedTest
+from pytest_kwait.suite.report import records
+from pytest_kwait.suite.report.records import NamespaceUse, WaitRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +102,116 @@ def test_all_tests_with_a_namespace_are_recorded_if_asked(pytester: pytest.Pytes
     (good,) = [test for test in report["tests"] if test["outcome"] == "passed"]
     assert good["recording"] == str(found["test_good"].relative_to(pytester.path))
     assert "failure" not in good["playback"]
+
+
+def test_a_failed_teardown_of_a_passed_test_is_recorded(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.fixture
+        def shop(kwait):
+            yield
+            raise ValueError("it does not close")
+
+        def test_shop(shop):
+            pass
+
+        def test_alone():
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "--kwait-artifacts=art", "--kwait-record=always", "--kwait-report=report.json"
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    (folder,) = (pytester.path / "art").iterdir()
+    file = folder / "recording.jsonl.gz"
+    (failure,) = [line for line in read_recording(file).lines if line.type == "FAILURE"]
+    assert (failure.outcome, failure.text) == ("teardown", "ValueError: it does not close")
+    result.stdout.fnmatch_lines([f"E   *replay: kwait replay {file.relative_to(pytester.path)}"])
+    tests = json.loads((pytester.path / "report.json").read_bytes())["tests"]
+    played = {test["test"].partition("::")[2]: test.get("playback", {}) for test in tests}
+    assert played["test_shop"]["failure"][1:] == ["teardown", "ValueError: it does not close"]
+
+
+@pytest.mark.parametrize("options", [(), ("-v",), ("--tb=native",), ("--tb=short",)], ids=str)
+def test_failures_name_their_recording_once(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        def test_plain(kwait):
+            assert 1 == 2
+
+        def test_wait(kwait):
+            kwait.wait_for_pod_ready("web", timeout="100ms")
+        """
+    )
+    result = pytester.runpytest_subprocess("--kwait-artifacts=art", *options)
+    result.assert_outcomes(failed=2)
+    text = result.stdout.str()
+    for file in recordings(pytester).values():
+        assert text.count(f"replay: kwait replay {file.relative_to(pytester.path)}\n") == 1
+
+
+def test_an_error_without_a_text_in_a_teardown_is_shown(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError("no text")
+
+        @pytest.fixture
+        def shop():
+            yield
+            raise Odd
+
+        def test_shop(shop):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--kwait-artifacts=art")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "during handling" not in result.stdout.str().lower()
+
+
+def test_waits_may_end_while_they_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = _TestEvents(1000.0)
+    record = WaitRecord("w", "r", "pod t-1/web", "be ready", 1000.0, 0.0, "met")
+
+    def record_and_end_another(*_: object) -> WaitRecord:
+        events.waits.append((1002.0, 1.0, wait))
+        return record
+
+    wait: Any = SimpleNamespace()
+    monkeypatch.setattr(records, "record_ended_wait", record_and_end_another)
+    events.waits.append((1001.0, 2.0, wait))
+    assert [each.seconds for each in events.list_waits()] == [2.0]
+
+
+def test_a_cluster_that_does_not_answer_delays_one_crashed_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def refuse(kubeconfig: str, context: str, name: str) -> None:
+        calls.append(kubeconfig)
+        raise ClusterError("no answer within 30s")
+
+    monkeypatch.setattr(provider, "connect", refuse)
+    monkeypatch.setattr(recording, "_read_watched", lambda *_: [])
+    config: Any = SimpleNamespace(stash=pytest.Stash())
+    problems: list[str] = []
+    folder: Any = SimpleNamespace(problem=problems.append)
+    test: Any = RecordedTest("t", ["t-1"])
+    for kubeconfig in ("one", "one", "two"):
+        place = NamespaceUse("t-1", kubeconfig=kubeconfig)
+        assert recording._read_crashed(config, test, place, "gw0", folder) == []
+    assert calls == ["one", "two"]
+    assert problems == ["recording: no answer within 30s"] * 3
 
 
 def test_values_are_hidden_in_texts_that_were_written_before_their_secret(

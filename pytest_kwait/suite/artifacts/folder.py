@@ -145,6 +145,8 @@ class ArtifactFolder:
     def write_bytes(self, name: str, content: bytes) -> str:
         """Write a whole file that holds no secrets, or nothing; return its path.
 
+        A file of that name is replaced.
+
         Args:
             name: the file's path in the folder.
             content: the content.
@@ -152,14 +154,18 @@ class ArtifactFolder:
         Returns:
             its path; empty if the folder is full or cannot be written to.
         """
-        with self._lock:
-            if len(content) > self._left:
-                self.problems.append(
-                    f"{name} is left out: its {len(content)} bytes exceed the folder's {self._size}"
-                )
-                return ""
-            self._left -= len(content)
+        path = self.path.joinpath(*name.split("/"))
         try:
+            with self._lock:
+                known = path.stat().st_size if path.exists() else 0
+                if len(content) - known > self._left:
+                    self.problems.append(
+                        f"{name} is left out: its {len(content)} bytes exceed the folder's "
+                        f"{self._size}"
+                    )
+                    return ""
+                self._left -= len(content) - known
+                path.unlink(missing_ok=True)
             return str(self._write_file(name, content))
         except OSError as error:
             self.trouble = self.trouble or str(error)

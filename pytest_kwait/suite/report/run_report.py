@@ -277,13 +277,22 @@ def _attach_playbacks(tests: Iterable[TestRecord], played: list[PlayedTest]) -> 
     attempts: dict[tuple[str, str, str], list[TestRecord]] = {}
     for test in sorted(tests, key=lambda test: test.ended):
         attempts.setdefault((test.run, test.test, test.worker), []).append(test)
+    # A recording may be written again, with a failure of the teardown.
+    latest: dict[tuple[str, str, str, str], PlayedTest] = {}
     for each in played:
-        made = each.playback.started + each.playback.end - _CLOCK_SKEW
+        key = (each.run, each.test, each.worker, each.recording)
+        latest[key] = max(latest.get(key, each), each, key=_end_of)
+    for each in latest.values():
+        made = _end_of(each) - _CLOCK_SKEW
         for test in attempts.get((each.run, each.test, each.worker), ()):
             if test.ended >= made and test.playback is None:
                 test.playback = each.playback
                 test.recording = test.recording or each.recording
                 break
+
+
+def _end_of(played: PlayedTest) -> float:
+    return played.playback.started + played.playback.end
 
 
 def limit_playbacks(tests: Iterable[TestRecord], room: int) -> list[TestRecord]:

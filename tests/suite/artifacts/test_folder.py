@@ -136,3 +136,13 @@ def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
     made.path.rmdir()
     made.write("a.txt", "\ud800 text")
     assert files(tmp_path) == {"x/a.txt": "\\ud800 text"}
+
+
+def test_a_whole_file_is_replaced_and_takes_its_place(tmp_path: Path) -> None:
+    folder = ArtifactFolder(tmp_path / "f", make_redactor(()), size=10)
+    first = folder.write_bytes("a.gz", b"12345678")
+    assert folder.write_bytes("a.gz", b"abcdefghij") == first == str(tmp_path / "f" / "a.gz")
+    assert (tmp_path / "f" / "a.gz").read_bytes() == b"abcdefghij"
+    assert folder.write_bytes("a.gz", b"12345678901") == ""
+    assert (tmp_path / "f" / "a.gz").read_bytes() == b"abcdefghij"
+    assert folder.problems == ["a.gz is left out: its 11 bytes exceed the folder's 10"]

@@ -323,6 +323,19 @@ def test_each_attempt_has_its_own_playback() -> None:
     ]
 
 
+def test_a_recording_that_was_written_again_is_played_to_its_later_end() -> None:
+    again = PlayedTest("r1", "t", "", "t.gz", Playback(19.0, 0.9))
+    entries = [
+        JournalEntry(run=run()),
+        JournalEntry(test=TestRecord("r1.1", "r1", "t", "rerun", 20.0)),
+        JournalEntry(test=TestRecord("r1.2", "r1", "t", "failed", 30.0)),
+        JournalEntry(played=PlayedTest("r1", "t", "", "t.gz", Playback(19.0, 0.5))),
+        JournalEntry(played=again),
+    ]
+    found = assemble_report(entries)
+    assert [each.playback for each in found.tests] == [again.playback, None]
+
+
 def test_merged_reports_keep_playbacks() -> None:
     one = assemble_report(
         [
