@@ -7,6 +7,8 @@ Exit status 0 is success, 1 failure, 2 invalid arguments.
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
@@ -54,8 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=help_text, description=f"{help_text.capitalize()}.")
         modules[name].add_arguments(sub)
     arguments = parser.parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal may lack characters of an output.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return modules[arguments.command].run(arguments)
+        status = modules[arguments.command].run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # The reader of the output has ended, as `head` does. What is left is written at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KwaitError as error:
         print(f"kwait {arguments.command}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidArgument) else 1

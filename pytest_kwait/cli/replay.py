@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 import signal
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
     import argparse
@@ -115,7 +116,9 @@ def _serve(recording: Recording, at: float, arguments: argparse.Namespace) -> in
     try:
         asyncio.run(_serve_until_end(recording, at, kubeconfig, arguments))
     finally:
-        kubeconfig.unlink(missing_ok=True)
+        # What cannot be removed was not written.
+        with contextlib.suppress(OSError):
+            kubeconfig.unlink()
         if folder is not None:
             folder.remove()
     return 0
@@ -149,9 +152,19 @@ async def _serve_until_end(
         flush=True,
     )
     print(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}", flush=True)
-    playing = loop.create_task(recorded.play(arguments.speed)) if arguments.play else None
+
+    async def play() -> None:
+        try:
+            await recorded.play(arguments.speed)
+        except KwaitError:
+            ended.set()
+            raise
+
+    playing = loop.create_task(play()) if arguments.play else None
     try:
         await ended.wait()
+        if playing is not None and playing.done():
+            playing.result()
     finally:
         if playing is not None:
             playing.cancel()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, async_sleep
+from pytest_kwait.errors import ClusterError
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.controller import CRDS, DefinitionController
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
@@ -131,13 +132,25 @@ class RecordedCluster:
         self.is_playing = False
 
     def advance(self, position: float) -> None:
-        """Apply the changes up to a time; nothing if that is over."""
+        """Apply the changes up to a time; nothing if that is over.
+
+        Raises:
+            ClusterError: an object lacks a field that the API server needs.
+        """
         self.position = max(self.position, position)
         while self._next < len(self._changes) and self._changes[self._next].at <= self.position:
             self._apply(self._changes[self._next])
             self._next += 1
 
     def _apply(self, line: RecordedLine) -> None:
+        try:
+            self._apply_change(line)
+        except (AttributeError, KeyError, TypeError) as error:
+            why = f"no {error}" if isinstance(error, KeyError) else str(error)
+            place = f"{line.resource} {line.key} at {line.at:g}s"
+            raise ClusterError(f"the recording is corrupted: {place}: {why}") from error
+
+    def _apply_change(self, line: RecordedLine) -> None:
         store = self.api.store
         known = store.get(line.resource, line.key)
         if line.type == "DELETED":

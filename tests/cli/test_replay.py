@@ -6,9 +6,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from pytest_kwait.cli import main
+from pytest_kwait.simulator.recording.files import RawLine
 from tests.simulator.recording.lines import LINES, recording
 
 if TYPE_CHECKING:
@@ -103,6 +105,44 @@ def test_a_passed_test_is_shown_at_its_end(tmp_path: Path) -> None:
         assert b"(0s to 6s), shown at 6s" in process.stderr.readline()
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_a_corrupted_recording_that_is_played_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = RawLine(0.001, "ADDED", "pods", "t-1/web", 2, object=msgspec.Raw(b'{"kind":"Pod"}'))
+    file = recording(tmp_path / "a.gz", (bare,), 0.002)
+    assert main(["replay", str(file), "--play"]) == 1
+    assert capsys.readouterr().err.endswith(
+        "kwait replay: the recording is corrupted: pods t-1/web at 0.001s: no 'metadata'\n"
+    )
+
+
+def test_a_kubeconfig_that_cannot_be_written_is_reported(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(file), "--kubeconfig", str(file / "kubeconfig")]) == 1
+    said = capsys.readouterr().err
+    assert said == "kwait replay: the recording cannot be served: Not a directory\n"
+
+
+def test_a_reader_that_ends_early_is_no_error(file: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*_KWAIT, "replay", str(file), "--timeline"]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_terminal_may_lack_characters(file: Path) -> None:
+    command = [*_KWAIT, "replay", str(file), "--timeline"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
+    )
+    assert b"status.phase: Pending \\u2192 Running" in done.stdout
 
 
 def test_a_taken_port_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

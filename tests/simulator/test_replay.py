@@ -5,16 +5,17 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline, SystemClock, async_sleep
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.errors import ApiError, WaitFailed
+from pytest_kwait.errors import ApiError, ClusterError, WaitFailed
 from pytest_kwait.framework.pod.wait import wait_for_pod_success
 from pytest_kwait.simulator import replay
-from pytest_kwait.simulator.recording.files import read_recording
+from pytest_kwait.simulator.recording.files import RawLine, read_recording
 from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
 from tests.simulator.recording.lines import STARTED, change, log, pod, recording
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kubernetes.client import ApiClient
-
-    from pytest_kwait.simulator.recording.files import RawLine
 
 
 def recorded(folder: Path, *lines: RawLine, **options: Any) -> RecordedCluster:
@@ -134,6 +133,21 @@ def test_custom_resources_are_served_while_they_are_defined(tmp_path: Path) -> N
     assert cluster.api.store.revision == 3
     cluster.advance(4.0)
     assert cluster.api.kinds.find("things.example.com") is None
+
+
+def test_objects_without_a_needed_field_are_reported(tmp_path: Path) -> None:
+    crds = "customresourcedefinitions.apiextensions.k8s.io"
+    status = {"conditions": [{"type": "Established", "status": "True"}]}
+    definition = {"metadata": {"name": "things.example.com"}, "status": status}
+    cluster = recorded(tmp_path, change(1.5, "ADDED", 2, definition, crds))
+    with pytest.raises(ClusterError) as caught:
+        cluster.advance(2.0)
+    assert str(caught.value) == (
+        f"the recording is corrupted: {crds} things.example.com at 1.5s: no 'spec'"
+    )
+    bare = RawLine(1.0, "ADDED", "pods", "t-1/web", 2, object=msgspec.Raw(b'{"kind":"Pod"}'))
+    with pytest.raises(ClusterError, match="pods t-1/web at 1s: no 'metadata'"):
+        recorded(tmp_path, bare).advance(2.0)
 
 
 @contextmanager

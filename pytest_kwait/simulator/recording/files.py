@@ -149,13 +149,11 @@ class Recording(NamedTuple):
         header: its first line.
         lines: the others, ordered by time, without the `END`.
         end: its last moment.
-        is_whole: False if its run was killed.
     """
 
     header: RecordingHeader
     lines: list[RecordedLine]
     end: float
-    is_whole: bool = True
 
     @property
     def failure(self) -> float | None:
@@ -326,7 +324,7 @@ def _merge_folders(folders: Sequence[Path], namespaces: Collection[str], what: s
     lines = [_line_decoder.decode(_encoder.encode(line)) for line in merged]
     end = lines[-1].at if lines else 0.0
     header = RecordingHeader(VERSION, started, namespaces=names)
-    return Recording(header, lines, end, is_whole=False)
+    return Recording(header, lines, end)
 
 
 def _is_of(line: RawLine, namespaces: Sequence[str]) -> bool:

@@ -165,7 +165,7 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
 
 def _is_list_of_objects(value: Any) -> bool:
     return value is None or (
-        isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+        isinstance(value, list) and all(isinstance(one, dict) for one in value)
     )
 
 
@@ -173,21 +173,25 @@ def _list_differences(
     before: list[dict[str, Any]], after: list[dict[str, Any]], path: str
 ) -> Iterator[str]:
     """Compare lists of conditions, container statuses and the like by their names."""
-    for index, new in enumerate(after):
-        label = next((str(new[key]) for key in ("type", "name") if key in new), str(index))
-        old = next(
-            (
-                one
-                for position, one in enumerate(before)
-                if next((str(one[key]) for key in ("type", "name") if key in one), str(position))
-                == label
-            ),
-            None,
-        )
+    known, present = _label_elements(before), _label_elements(after)
+    for label, new in present.items():
+        old = known.get(label)
         if old is None and "status" in new:
             yield f"{path}[{label}]: {_shorten(new['status'])}"
         else:
             yield from _differences(old or {}, new, f"{path}[{label}]")
+    for label in known:
+        if label not in present:
+            yield f"{path}[{label}]: removed"
+
+
+def _label_elements(elements: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return elements by type or name, else by position; the first of each."""
+    labelled: dict[str, dict[str, Any]] = {}
+    for position, one in enumerate(elements):
+        label = next((str(one[key]) for key in ("type", "name") if key in one), str(position))
+        labelled.setdefault(label, one)
+    return labelled
 
 
 def _shorten(value: Any) -> str:

@@ -30,7 +30,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
         (line.at, line.type) for line in LINES
     ]
     assert found.lines[1].object == pod(5)
-    assert (found.end, found.failure, found.is_whole) == (6.0, 4.2, True)
+    assert (found.end, found.failure) == (6.0, 4.2)
     assert find_times(found) == "0s to 6s, failure at 4.2s"
 
 
@@ -118,7 +118,7 @@ def test_journals_of_a_killed_run_open_up_to_their_last_whole_line(tmp_path: Pat
             (0.0, "STATE", "t-1/web"),
             (0.5, "LOG", ""),
         ]
-        assert (found.end, found.failure, found.is_whole) == (0.5, None, False)
+        assert (found.end, found.failure) == (0.5, None)
 
 
 def test_the_parts_of_a_journal_are_joined(tmp_path: Path) -> None:

@@ -69,5 +69,24 @@ def test_changes_of_lists_and_many_fields(tmp_path: Path) -> None:
         "    2.000s  pods/web status.conditions[Ready]: True",
         "    3.000s  pods/web status.conditions[Ready].status: True → False",
         "    4.000s  pods/web status.a: none → 1; status.b: none → 1; status.c: none → 1; "
-        "status.d: none → 1; and 2 more",
+        "status.d: none → 1; and 3 more",
+    ]
+
+
+def test_removed_elements_of_lists(tmp_path: Path) -> None:
+    two = [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]
+    ready = {"type": "Ready", "status": "True"}
+    lines = (
+        change(1.0, "ADDED", 2, pod(2, addresses=two, conditions=[ready])),
+        change(2.0, "MODIFIED", 3, pod(3, addresses=two[:1], conditions=[ready])),
+        change(3.0, "MODIFIED", 4, pod(4, addresses=[], conditions=[])),
+        change(4.0, "MODIFIED", 5, pod(5, addresses=two[1:])),
+        change(5.0, "MODIFIED", 6, pod(6)),
+    )
+    found = read_recording(recording(tmp_path / "a.gz", lines))
+    assert list(format_timeline(found, 6.0))[1:] == [
+        "    2.000s  pods/web status.addresses[1]: removed",
+        "    3.000s  pods/web status.addresses[0]: removed; status.conditions[Ready]: removed",
+        "    4.000s  pods/web status.addresses[0].ip: none → 10.0.0.2",
+        "    5.000s  pods/web status.addresses[0]: removed",
     ]
