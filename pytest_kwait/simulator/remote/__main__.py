@@ -15,6 +15,7 @@ import asyncio
 import logging
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,29 +62,32 @@ async def _run(arguments: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     authority = arguments.certificate_authority
     credentials = Credentials(authority, arguments.client_certificate, arguments.client_key)
-    connection = Connection(arguments.server, credentials)
     try:
-        await _wait_ready(connection)
-        api = RemoteCluster(connection, arguments.service_account_private_key_file.read_bytes())
-        api.root_ca = authority.read_text(encoding="utf-8")
-        api.list_all()
-        api.follow()
-        signer = (authority.read_bytes(), arguments.cluster_signing_key_file.read_bytes())
-        start_controllers(api, nodes=arguments.nodes, authority=signer)
-        certificate = (arguments.tls_cert_file, arguments.tls_private_key_file)
-        kubelets = KubeletListener(api, certificate, authority)
-        tunnel = ClusterTunnel(api, kubelets.start())
-        if arguments.tunnel is not None:
-            await tunnel.start(arguments.tunnel)
-        await wait_nodes_ready(api, arguments.nodes)
-        if arguments.ready_file is not None:
-            arguments.ready_file.touch()
-        await ended.wait()
+        async with AsyncExitStack() as begun:
+            connection = Connection(arguments.server, credentials)
+            begun.push_async_callback(connection.close)
+            await _wait_ready(connection)
+            api = RemoteCluster(connection, arguments.service_account_private_key_file.read_bytes())
+            begun.push_async_callback(api.close)
+            api.root_ca = authority.read_text(encoding="utf-8")
+            api.list_all()
+            api.follow()
+            signer = (authority.read_bytes(), arguments.cluster_signing_key_file.read_bytes())
+            start_controllers(api, nodes=arguments.nodes, authority=signer)
+            certificate = (arguments.tls_cert_file, arguments.tls_private_key_file)
+            kubelets = KubeletListener(api, certificate, authority)
+            begun.callback(kubelets.stop)
+            tunnel = ClusterTunnel(api, kubelets.start())
+            begun.callback(tunnel.stop)
+            if arguments.tunnel is not None:
+                await tunnel.start(arguments.tunnel)
+            await wait_nodes_ready(api, arguments.nodes)
+            if arguments.ready_file is not None:
+                arguments.ready_file.touch()
+            await ended.wait()
     except (OSError, StatusError, TimeoutError) as error:
         sys.stderr.write(f"controllers cannot run on {arguments.server}: {error}\n")
         return 1
-    finally:
-        await connection.close()
     return 0
 
 
