@@ -497,11 +497,10 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
             raise InvalidManifest(place, f"has no {field}")
-    if (
-        value["kind"].endswith("List")
-        and "items" in value
-        and "name" not in (value.get("metadata") or {})
-    ):
+    metadata = value.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidManifest(place, f"its metadata is a {_json_name(metadata)}, not an object")
+    if value["kind"].endswith("List") and "items" in value and "name" not in (metadata or {}):
         items = value["items"]
         if items is not None and not isinstance(items, list):
             raise InvalidManifest(place, f"its items are a {_json_name(items)}, a list is needed")
@@ -513,8 +512,7 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
                 item = types | item
             yield from _objects(item, f"{place}, item {number}")
         return
-    metadata = value.get("metadata")
-    if not isinstance(metadata, dict) or not (
+    if metadata is None or not (
         isinstance(metadata.get("name"), str) or isinstance(metadata.get("generateName"), str)
     ):
         raise InvalidManifest(place, f"the {value['kind']} has no metadata.name that is a text")

@@ -117,6 +117,10 @@ def test_missing_file_error_lists_searched_paths(tmp_path: Path) -> None:
             "bad.yaml, document 1, line 1: its items are a object, a list is needed",
         ),
         (
+            "apiVersion: v1\nkind: ConfigMapList\nmetadata: 5\nitems: []\n",
+            "bad.yaml, document 1, line 1: its metadata is a number, not an object",
+        ),
+        (
             f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\ndata: {{a: {'9' * 5000}}}\n",
             "bad.yaml, document 1, line 1: has a number of more than 4300 digits",
         ),
