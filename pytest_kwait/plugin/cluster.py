@@ -56,6 +56,11 @@ _faults_key = pytest.StashKey[Any]()
 _in_header_key = pytest.StashKey[bool]()
 _mapped_key: pytest.StashKey[dict[str, ImageMapping]] = pytest.StashKey()
 _allowed_key: pytest.StashKey[set[EgressTarget]] = pytest.StashKey()
+_NOT_OF_EMBEDDED = (
+    "controllers", "assets", "cluster_name", "keep_cluster", "node_image", "cluster_config",
+    "cluster_args", "load_image",
+)  # fmt: skip
+"""Settings that the embedded cluster refuses as options."""
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 """Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
@@ -182,7 +187,7 @@ def _is_isolation_in_header(config: pytest.Config) -> bool:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse invalid cluster settings before any test or worker is started."""
     config = session.config
-    if _names_cluster(config):
+    if _names_cluster(config) or _has_cluster_option(config):
         try:
             run_of(config).source.check()
         except KwaitError as error:
@@ -402,6 +407,12 @@ def _names_cluster(config: pytest.Config) -> bool:
     return any(
         settings.source(name) != DEFAULT_SOURCE for name in ("cluster", "kubeconfig", "context")
     )
+
+
+def _has_cluster_option(config: pytest.Config) -> bool:
+    """Return whether there is an option that may not fit the cluster which is used by default."""
+    sources = map(run_settings(config).given_source, _NOT_OF_EMBEDDED)
+    return any(source is not None and source.startswith("option ") for source in sources)
 
 
 def is_cluster_overridden(item: pytest.Item) -> bool:

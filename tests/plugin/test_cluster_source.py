@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.clusters import provider
+from pytest_kwait.plugin import cluster
 from tests.plugin.given_cluster import given
 
 if TYPE_CHECKING:
@@ -76,6 +78,32 @@ def test_the_embedded_cluster_is_always_allowed(pytester: pytest.Pytester) -> No
 
     settings = Settings().merged({"allowed_contexts": "lab"}, lambda definition: "ini")
     OwnedSource(settings).check()
+
+
+@_WORKERS
+@pytest.mark.parametrize(
+    ("option", "setting", "users"),
+    [
+        ("--kwait-controllers", "controllers=True", "binaries"),
+        ("--kwait-node-image=node:1", "node_image='node:1'", "kind, k3d, minikube"),
+        ("--kwait-load-image=a:1", "load_image=('a:1',)", "kind, k3d, minikube"),
+    ],
+)
+def test_an_option_of_another_cluster_ends_the_run(
+    pytester: pytest.Pytester, workers: list[str], option: str, setting: str, users: str
+) -> None:
+    pytester.makepyfile("def test_it(kwait): pass")
+    flag = option.partition("=")[0]
+    _refused(
+        pytester.runpytest(option, *workers),
+        f"{setting} (from option {flag}) is not valid: cluster embedded has no use for it, only "
+        f"{users}\n",
+    )
+
+
+def test_all_settings_of_other_clusters_are_checked_at_the_start() -> None:
+    refused = {name for name, users in provider._USED.items() if "embedded" not in users}
+    assert set(cluster._NOT_OF_EMBEDDED) == refused
 
 
 @pytest.mark.parametrize("value", [",", "lab,,prod", " "])
