@@ -122,6 +122,50 @@ def test_the_slider_works_by_keyboard(visit: Visit, url: str) -> None:
     assert page.evaluate("[document.querySelector('dialog[open]'), location.hash]") == [None, ""]
 
 
+def test_a_wait_of_the_player_keeps_its_link(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.locator("#failures .play").first.click()
+    page.locator(".player .beside button.entry").first.click()
+    await_frames(page)
+    assert page.locator("dialog[open]").count() == 1
+    opened = page.evaluate("location.hash")
+    assert opened.startswith("#wait-")
+    assert page.inner_text("#detail-title") != ""
+
+
+def test_dragging_changes_the_address_once(visit: Visit, url: str, first: str) -> None:
+    page = visit(url)
+    page.locator("#failures .play").first.click()
+    page.evaluate("""() => {
+        window.changes = 0;
+        const original = history.replaceState.bind(history);
+        history.replaceState = (...given) => { window.changes += 1; original(...given); };
+    }""")
+    box = page.locator(".player canvas").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 20, middle)
+    page.mouse.down()
+    for step in range(30):
+        page.mouse.move(box["x"] + 20 + 5 * step, middle)
+    moved = time(page)
+    assert page.evaluate("window.changes") == 0
+    page.mouse.up()
+    assert page.evaluate("[window.changes, location.hash]") == [1, f"{first}@{moved:g}"]
+
+
+def test_a_browser_may_refuse_to_change_the_address(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.locator("#failures .play").first.click()
+    page.evaluate("""() => {
+        history.replaceState = () => { throw new DOMException('too many', 'SecurityError'); };
+    }""")
+    press(page, "Home", "n")
+    assert time(page) == 0.01
+    press(page, "Escape")
+    assert page.evaluate("document.querySelector('dialog[open]')") is None
+
+
 def test_keys_work_wherever_the_focus_is(visit: Visit, url: str) -> None:
     page = visit(url)
     page.locator("#failures .play").first.click()

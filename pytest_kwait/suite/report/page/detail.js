@@ -28,7 +28,7 @@ class Detail {
   }
 
   closed() {
-    history.replaceState(null, '', location.pathname + location.search);
+    setHash('');
   }
 
   show(thing, list = [thing]) {
@@ -44,7 +44,7 @@ class Detail {
   }
 
   wait(wait) {
-    history.replaceState(null, '', `#wait-${wait.index}`);
+    setHash(`#wait-${wait.index}`);
     this.title.replaceChildren(badge(wait.outcome), ' ', wait.subject);
     const known = wait.evidence || {};
     const test = wait.test && tests.get(`${wait.run}\n${wait.test}`);
@@ -88,7 +88,7 @@ class Detail {
   }
 
   test(test) {
-    history.replaceState(null, '', location.pathname + location.search);
+    setHash('');
     this.title.replaceChildren(badge(test.outcome || 'unfinished'), ' ', testName(test.name));
     this.content.replaceChildren(...[
       facts([

@@ -12,6 +12,15 @@ function h(name, attributes, ...children) {
   return element;
 }
 
+// Browsers refuse further changes of the address after some hundred in a short time.
+function setHash(hash) {
+  try {
+    history.replaceState(null, '', location.pathname + location.search + hash);
+  } catch (error) {
+    if (error.name !== 'SecurityError') throw error;
+  }
+}
+
 function badge(outcome) {
   const known = OUTCOMES[outcome] || { glyph: '?', style: 'cut' };
   return h('span', { class: `badge ${known.style}` },

@@ -1,7 +1,7 @@
 // The page: the verdict, failures first, the timeline, then everything in tables.
 const SHOWN = 50;
 // As pytest counts them.
-const EXITS = { 1: 'tests failed', 2: 'it was interrupted', 3: 'an internal error', 4: 'it could not be meant as it was called' };
+const EXITS = { 1: 'tests failed', 2: 'it was interrupted', 3: 'an internal error', 4: 'invalid arguments' };
 const player = new Player((wait, list) => openThing(wait, list));
 const play = (playback, time) => player.show(playback, time);
 const detail = new Detail(play);

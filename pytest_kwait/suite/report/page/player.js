@@ -62,8 +62,12 @@ class Player {
     h('p', { class: 'muted keys', id: 'player-keys' }, 'Arrow keys, Home and End move the time, ', h('kbd', {}, 'Space'),
       ' plays, ', h('kbd', {}, 'n'), ' and ', h('kbd', {}, 'p'), ' go to the next and previous change.'),
     this.content);
-    this.track.addEventListener('pointerdown', (event) => this.grab(event));
+    this.track.addEventListener('pointerdown', (event) => {
+      this.track.setPointerCapture(event.pointerId);
+      this.grab(event);
+    });
     this.track.addEventListener('pointermove', (event) => { if (event.buttons) this.grab(event); });
+    this.track.addEventListener('pointerup', () => this.link());
     new ResizeObserver(() => this.draw()).observe(this.track);
   }
 
@@ -94,12 +98,13 @@ class Player {
 
   closed() {
     this.pause();
-    history.replaceState(null, '', location.pathname + location.search + this.before);
+    // The event of closing comes late: something else may be shown by then.
+    if (location.hash.startsWith('#play-')) setHash(this.before);
   }
 
   link() {
     const at = this.chosen ? `@${this.now / 1000}` : '';
-    history.replaceState(null, '', `#play-${this.playback.index}${at}`);
+    setHash(`#play-${this.playback.index}${at}`);
   }
 
   // In as many lanes as there are waits at a time.
@@ -161,7 +166,8 @@ class Player {
   grab(event) {
     const room = Math.max(this.track.clientWidth - THUMB, 1);
     const part = (event.offsetX - THUMB / 2) / room;
-    this.go(Math.round(this.playback.begin + part * (this.playback.end - this.playback.begin)));
+    this.pause();
+    this.seek(Math.round(this.playback.begin + part * (this.playback.end - this.playback.begin)));
   }
 
   playOrPause() {
