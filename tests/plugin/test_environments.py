@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,9 @@ from pytest_kwait import environment
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.plugin.cluster_source import OwnedSource
 from pytest_kwait.suite.environments import EnvironmentLease
+
+if TYPE_CHECKING:
+    from pytest_kwait.clock import Deadline
 
 Log = Callable[[], str]
 _MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}'
@@ -176,21 +179,15 @@ def test_values_of_the_scope_run_are_as_json_has_them(
 
 
 def test_the_limit_of_a_shared_environment_is_a_named_timeout(
-    pytester: pytest.Pytester, fake_cluster: Log
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makeconftest(
-        """
-        from pytest_kwait.suite.environments import EnvironmentLease
+    unpatched = EnvironmentLease.join
 
-        _join = EnvironmentLease.join
+    def join(lease: EnvironmentLease, deadline: Deadline, *args: Any) -> Any:
+        print(f"joins for {deadline.remaining:.0f} s")
+        return unpatched(lease, deadline, *args)
 
-        def join(lease, deadline, *args):
-            print(f"joins for {deadline.remaining:.0f} s")
-            return _join(lease, deadline, *args)
-
-        EnvironmentLease.join = join
-        """
-    )
+    monkeypatch.setattr(EnvironmentLease, "join", join)
     pytester.makepyfile(
         "import pytest_kwait\n\n@pytest_kwait.environment(scope='run')\n"
         "def database(kwait):\n    yield\n\ndef test_it(database): pass\n"
