@@ -354,7 +354,8 @@ def _taking_objects(
         # Python reports arguments beyond those that there are.
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         values = dict(given)
-        for name, kind in {**kinds, "namespace": NAMESPACES}.items():
+        # The namespace first: those of objects are compared with it.
+        for name, kind in {"namespace": NAMESPACES, **kinds}.items():
             if name not in given or name not in parameters:
                 continue
             values[name] = given[name] if kind is None else strip_kind(given[name], kind)
@@ -364,7 +365,9 @@ def _taking_objects(
             if parsed is None:
                 continue
             values[name] = parsed.value
-            if checks_namespace and name != "namespace":
+            if name == "namespace":
+                continue
+            if checks_namespace:
                 _check_namespaces(name, parsed.namespaces, values.get("namespace"))
             if parsed.uid and "uid" in parameters and values.get("uid") is None:
                 values["uid"] = parsed.uid

@@ -21,7 +21,7 @@ from kubernetes.client import (
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import JOBS, NAMESPACES, NODES, PODS
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.named_objects import parse_object_argument
 from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.engine.fake_session import condition, job, pod
@@ -129,6 +129,23 @@ def test_an_object_is_gone_by_its_uid(client: ApiClient, session: FakeSession) -
     session.put(PODS, pod("web", metadata={"uid": "uid-other"}))
     gone: Any = kw.wait_for_pod_not_found
     gone(client, "ci-1", POD, timeout=5)
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    [V1Namespace(metadata=V1ObjectMeta(name="ci-1", uid="uid-ns")), "namespace/ci-1", "ns/ci-1"],
+    ids=["model", "kind", "short kind"],
+)
+def test_an_object_in_a_namespace_that_is_an_object(
+    client: ApiClient, session: FakeSession, namespace: Any
+) -> None:
+    session.put(PODS, pod("web", metadata={"uid": "uid-web"}))
+    running: Any = kw.wait_for_pod_running
+    assert running(client, namespace, POD)["metadata"]["name"] == "web"
+    gone: Any = kw.wait_for_pod_not_found
+    # The UID of the namespace is not that of the pod.
+    with pytest.raises(WaitTimeout):
+        gone(client, namespace, "web", timeout="10ms")
 
 
 def test_namespaces_are_taken_as_models() -> None:
