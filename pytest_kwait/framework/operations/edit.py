@@ -189,8 +189,14 @@ class _WriteErrors(ErrorLog):
 
 
 def _is_not_begun(error: ApiError) -> bool:
-    """Return whether the server has certainly not begun the request."""
-    return error.status == 429 or error.reason == "ConnectionRefused"
+    """Return whether the server has certainly stored nothing of the request."""
+    return (
+        error.status == 429
+        or error.reason == "ConnectionRefused"
+        # It asks to be tried again before it does anything.
+        or (error.status == 503 and error.retry_after is not None)
+        or error.message.startswith("Internal error occurred: failed calling webhook")
+    )
 
 
 @verb(limit="single_call", kinds={"target": None}, summary="the updated object")

@@ -136,6 +136,27 @@ def test_a_change_whose_answer_was_lost_is_made_once(
     assert found["data"] == {"count": str(count)} == transport.objects[PATH]["data"]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError("busy", status=503, retry_after=1.0),
+        ApiError("busy", status=429),
+        ApiError('Internal error occurred: failed calling webhook "w": x', status=500),
+    ],
+    ids=str,
+)
+def test_an_equal_change_of_another_writer_is_not_taken_for_a_refused_one(
+    client: ApiClient, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, error: ApiError
+) -> None:
+    def increase(found: dict[str, Any]) -> None:
+        found["data"] = {"count": str(int(found["data"]["count"]) + 1)}
+
+    transport.objects[PATH]["data"] = {"count": "1"}
+    # The answer is that of the other writer.
+    monkeypatch.setattr(transport, "send", _LostAnswers(transport, error).send)
+    assert update(client, "ci-1", "cm/a", increase)["data"] == {"count": "3"}
+
+
 def test_a_label_whose_answer_was_lost_is_no_error(
     client: ApiClient, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
