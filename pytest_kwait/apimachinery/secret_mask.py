@@ -6,6 +6,7 @@ Written once for all texts that the package shows, and for the recordings of clu
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import re
 import sys
@@ -47,13 +48,16 @@ _GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _FEW = 24
 """Texts that are searched for one by one; it takes as long as a look at all words."""
 
+_MANY = 16
+"""Characters that are looked through in the time of one search."""
+
 _WORD = 4
 """Bytes of a word, as `array("I")` reads them."""
 
 _ANCHOR = 2 * _WORD - 1
 """The length from which a text has a whole word wherever it stands."""
 
-_UNESCAPED = re.compile(r"[ !#-%'-;=?-\[\]-~]+")
+_UNESCAPED = re.compile("[ !#-%'-;=?-\\[\\]-~\u00a0-\u2027\u202a-\ud7ff\ue000-\U0010ffff]+")
 """Characters that stay as they are in JSON, also within JSON in a JSON string."""
 
 
@@ -77,6 +81,7 @@ class SecretMask:
         self._anchors: list[bytes] = []
         self._words: set[int] = set()
         self._values: set[bytes] = set()
+        self._known: set[str] = set()
         self._size = 0
 
     def learn(self, secret: Mapping[str, Any]) -> None:
@@ -105,9 +110,14 @@ class SecretMask:
 
     def mask(self, text: str) -> str:
         """Return a text with every known value hidden."""
-        if not self.may_match(text.encode("utf-8", "surrogatepass")):
-            return text
         parts = self._parts
+        if not parts:
+            return text
+        # A short text is looked through more quickly than all anchors.
+        if len(text) > _MANY * len(self._anchors) and not self.may_match(
+            text.encode("utf-8", "surrogatepass")
+        ):
+            return text
         spans: list[list[int]] = []
         for start in range(len(text) - _SHORTEST + 1):
             found = parts.get(text[start : start + _SHORTEST])
@@ -135,25 +145,28 @@ class SecretMask:
             if value in self._values:
                 return
             parts = {part for part in _make_forms(value) if len(part) >= _SHORTEST}
+            parts -= self._known
             size = sum(map(len, parts))
             if self._size + size > self._max_size:
                 self.is_full = True
                 return
             self._values.add(value)
+            self._known |= parts
             self._size += size
-            heads: dict[str, set[str]] = {}
             for anchor in {_find_anchor(part) for part in parts}:
                 self._add_anchor(anchor)
+            heads: dict[str, list[str]] = {}
             for part in parts:
-                head = part[:_SHORTEST]
-                heads.setdefault(head, set(self._parts.get(head, ()))).add(part)
+                heads.setdefault(part[:_SHORTEST], []).append(part)
             for head, found in heads.items():
                 # The longest first: the first that matches is hidden.
+                found += self._parts.get(head, ())
                 self._parts[head] = tuple(sorted(found, key=len, reverse=True))
 
     def _add_anchor(self, anchor: bytes) -> None:
         if len(anchor) < _ANCHOR or len(self._anchors) < _FEW:
-            self._anchors.append(anchor)
+            if anchor not in self._anchors:
+                self._anchors.append(anchor)
             return
         # From the middle: many values begin alike. One of four words is read, wherever it stands.
         middle = (len(anchor) - _ANCHOR) // 2
@@ -162,8 +175,8 @@ class SecretMask:
 
 
 def _find_anchor(text: str) -> bytes:
-    """Return a part of a text that no encoder escapes; empty without one."""
-    return max(_UNESCAPED.findall(text), key=len, default="").encode()
+    """Return the longest part of a text that is the same in JSON; empty without one."""
+    return max((part.encode() for part in _UNESCAPED.findall(text)), key=len, default=b"")
 
 
 def _encode(text: str) -> bytes:
@@ -179,7 +192,13 @@ def _decode(text: str) -> bytes:
 
 def _make_forms(value: bytes) -> Iterator[str]:
     """Yield the texts in which a value may be printed."""
-    text = value.decode("utf-8", "ignore").strip()
+    try:
+        # A long value is cut, perhaps within its last character.
+        text = codecs.getincrementaldecoder("utf-8")().decode(value).strip()
+    except UnicodeDecodeError:
+        # Not a text, so it is not printed as one.
+        yield from _encode_base64(value)
+        return
     printed = _encode(text)
     if len(printed) < _SHORTEST:
         # Not a text, or too short.

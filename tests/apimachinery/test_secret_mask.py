@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from typing import Any
 
 import pytest
@@ -56,6 +57,20 @@ def test_data_that_is_no_text_is_masked_in_base64() -> None:
     known = SecretMask()
     known.learn({"data": {"key": "/////////w=="}})
     assert known.mask("got /////////w==") == "got (hidden)"
+
+
+@pytest.mark.parametrize("value", [random.Random(1).randbytes(40_000), "пароль-секрет".encode()])
+def test_binary_and_other_alphabets_are_not_found_everywhere(value: bytes) -> None:
+    known = SecretMask()
+    known.learn({"data": {"key": base64.b64encode(value).decode()}})
+    assert not known.may_match(b'{"metadata":{"name":"web-1","labels":{"a":"$b: c"}}}' * 100)
+    assert known.may_match(base64.b64encode(value))
+
+
+def test_a_text_that_is_cut_within_a_character_is_masked() -> None:
+    known = SecretMask()
+    known.learn({"stringData": {"a": "line-of-text\n" + "я" * 40_000}})
+    assert known.mask("a line-of-text") == "a (hidden)"
 
 
 def test_string_data_is_masked_and_invalid_data_is_left_out() -> None:

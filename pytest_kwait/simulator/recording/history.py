@@ -108,6 +108,9 @@ class HistoryJournals:
     async def _run(self) -> None:
         while not self.trouble:
             await async_sleep(_FLUSH_SECONDS)
+            while self._new_secrets:
+                self._learn(self._new_secrets.pop(0))
+                await async_sleep(0)
             while self._pending and not self.trouble:
                 self._flush_batch()
                 await async_sleep(0)
