@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 _FAILED = "failed to call webhook: "
+_SHORTEST = 0.001
+"""Seconds; aiohttp takes none for no limit."""
 _MAX_BODY_BYTES = 10 * 1024 * 1024
 _STATUS_TEXTS = {
     400: "the server rejected our request for an unknown reason",
@@ -198,7 +200,8 @@ async def _fetch_reply(call: WebhookCall) -> WebhookReply:
         connector = await _make_connector(call)
         async with (
             aiohttp.ClientSession(
-                connector=connector, timeout=aiohttp.ClientTimeout(total=end - loop.time())
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=max(end - loop.time(), _SHORTEST)),
             ) as session,
             session.post(
                 url,
