@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = modules[arguments.command].run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # nothing is printed if it is closed
+            sys.stdout.flush()
         return status
     except BrokenPipeError:
         # The reader of the output has ended, as `head` does. What is left is written at the exit.

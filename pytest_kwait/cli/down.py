@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Stop the recorded process, and remove its files."""
-    running = StateFile(arguments.kubeconfig.expanduser().absolute())
+    running = StateFile(arguments.kubeconfig.absolute())
     process = running.process()
     if process is None:
         raise InvalidArgument(

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.cli.state_file import parse_path
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        type=Path,
+        type=parse_path,
         help="kubeconfig to write, removed at the end (default: in a temporary folder)",
     )
 
@@ -108,11 +109,10 @@ def _serve(recording: Recording, at: float, arguments: argparse.Namespace) -> in
     if kubeconfig is None:
         folder = TempDir("replay-")
         kubeconfig = folder.path / "kubeconfig"
-    else:
-        kubeconfig = kubeconfig.expanduser().absolute()
-        if kubeconfig.exists():
-            why = "it exists; name another file"
-            raise InvalidArgument("--kubeconfig", str(kubeconfig), why)
+    elif kubeconfig.exists():
+        why = "it exists; name another file"
+        raise InvalidArgument("--kubeconfig", str(kubeconfig), why)
+    kubeconfig = kubeconfig.absolute()
     try:
         asyncio.run(_serve_until_end(recording, at, kubeconfig, arguments))
     finally:
@@ -142,6 +142,7 @@ async def _serve_until_end(
     try:
         await server.start(kubeconfig, arguments.port)
     except OSError as error:
+        await server.stop()
         reason = error.strerror or os.strerror(error.errno or 0)
         raise ClusterError(f"the recording cannot be served: {reason}") from None
     shown = format_duration(round(at, 3))

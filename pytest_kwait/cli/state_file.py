@@ -6,6 +6,7 @@ reused.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -20,12 +21,17 @@ from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.wait import ErrWaitTimeout, poll_immediate
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping
 
     from pytest_kwait.clock import Clock
 
-__all__ = ["ProcessIdentity", "StateFile", "add_kubeconfig_argument", "default_kubeconfig"]
+__all__ = [
+    "ProcessIdentity",
+    "StateFile",
+    "add_kubeconfig_argument",
+    "default_kubeconfig",
+    "parse_path",
+]
 
 _PROC = Path("/proc")
 _END_TIMEOUT = 10.0
@@ -139,13 +145,21 @@ def default_kubeconfig(environ: Mapping[str, str]) -> Path:
     return Path(state) / "kwait" / "kubeconfig"
 
 
+def parse_path(text: str) -> Path:
+    """Return the path of an argument, for `argparse`."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not valid: there is no such user") from None
+
+
 def add_kubeconfig_argument(parser: argparse.ArgumentParser, help_text: str) -> None:
     """Add the argument for the kubeconfig that identifies a cluster."""
     default = default_kubeconfig(os.environ)
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        type=Path,
+        type=parse_path,
         default=default,
         help=f"{help_text} (default: {default})",
     )

@@ -7,10 +7,9 @@ import os
 import shlex
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument
+from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
@@ -24,6 +23,7 @@ from pytest_kwait.simulator.network.egress import read_egress_list
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
     from types import FrameType
     from typing import NoReturn
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token-auth-file",
         metavar="FILE",
-        type=Path,
+        type=parse_path,
         help='further users, one per line: token,user,uid or token,user,uid,"group1,group2"',
     )
     parser.add_argument(
@@ -163,7 +163,7 @@ def _context_users(arguments: argparse.Namespace) -> list[str]:
     """Return the names of the requested users, each of which gets a context."""
     file, users = arguments.token_auth_file, []
     if file is not None:
-        arguments.token_auth_file = file.expanduser().absolute()
+        arguments.token_auth_file = file.absolute()
         try:
             users = [user.name for user in read_token_file(arguments.token_auth_file).values()]
         except TokenFileError as error:
@@ -217,7 +217,7 @@ def _check_range(what: str, value: int, least: int, most: int) -> None:
 
 
 def _check_writable(kubeconfig: Path) -> Path:
-    path = kubeconfig.expanduser().absolute()
+    path = kubeconfig.absolute()
     if path.is_dir():
         raise InvalidArgument("--kubeconfig", str(kubeconfig), "a file, and this is a folder")
     try:

@@ -182,9 +182,16 @@ def make_image_mapping(
     if not isinstance(pattern, str) or not _PATTERN.fullmatch(pattern):
         raise InvalidArgument("image", pattern, _PATTERN_EXAMPLE, source)
     what = f"image {pattern}"
+
+    def resolve(path: str | Path) -> str:
+        try:
+            return os.path.normpath(base / Path(path).expanduser())
+        except RuntimeError:
+            raise InvalidArgument(what, str(path), "there is no such user", source) from None
+
     words = _read_command(what, command, source)
     variables = _read_env(what, env, source)
-    folders = [_resolve(base, each) for each in _read_words(f"{what}: path", path, source)]
+    folders = map(resolve, _read_words(f"{what}: path", path, source))
     given = variables.get("PATH", os.environ.get("PATH", os.defpath))
     variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), given])
     if isinstance(user, int) and not isinstance(user, bool) and user >= 0:
@@ -199,19 +206,15 @@ def make_image_mapping(
         words,
         _read_words(f"{what}: args", args, source),
         variables,
-        _resolve(base, workdir or base),
+        resolve(workdir or base),
         user,
-        tuple(_resolve(base, one) for one in _read_words(f"{what}: writable", writable, source)),
-        {target: _resolve(base, path) for target, path in _read_files(what, files, source).items()},
+        tuple(map(resolve, _read_words(f"{what}: writable", writable, source))),
+        {target: resolve(path) for target, path in _read_files(what, files, source).items()},
     )
 
 
 def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and bool(str(value))
-
-
-def _resolve(base: Path, path: str | Path) -> str:
-    return os.path.normpath(base / Path(path).expanduser())
 
 
 def _read_command(what: str, command: object, source: str | None) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_kwait.cli import main
+from pytest_kwait.cli import main, report
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,19 @@ from pytest_kwait.cli import main
             "kwait up: argument --timing: invalid choice: 'slow' (choose from 'fast', 'real')",
         ),
         (["down", "now"], "kwait: unrecognized arguments: now"),
+        *(
+            (
+                [*command, option, "~nobody-here/x"],
+                f"kwait {command[0]}: argument {option}: '~nobody-here/x' is not valid: there is "
+                "no such user",
+            )
+            for command, option in (
+                (["up"], "--kubeconfig"),
+                (["up"], "--token-auth-file"),
+                (["down"], "--kubeconfig"),
+                (["replay", "r.jsonl.gz"], "--kubeconfig"),
+            )
+        ),
     ],
 )
 def test_invalid_usage_is_one_line_and_status_2(
@@ -41,6 +54,12 @@ def test_invalid_usage_is_one_line_and_status_2(
     # Newer Pythons leave out the quotes around choices.
     assert said.err.replace("'", "") == message.replace("'", "") + "\n"
     assert (status, said.out) == (2, "")
+
+
+def test_a_command_without_output_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "run", lambda _: 0)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["report", "limits", "a.json"]) == 0
 
 
 def _status(arguments: list[str]) -> object:

@@ -189,6 +189,10 @@ def test_an_invalid_option_names_its_value_and_source(text: str, message: str) -
             "image a: env='A=' is not valid: use the name of an environment variable",
         ),
         ({"env": {"A": 1}}, "image a: env A=1 is not valid: use a text without NUL bytes"),
+        (
+            {"workdir": "~nobody-here/x"},
+            "image a='~nobody-here/x' is not valid: there is no such user",
+        ),
         ({"workdir": 3}, "image a: workdir=3 is not valid: use the path of a folder"),
         (
             {"user": "a b"},
