@@ -165,8 +165,14 @@ class ArtifactFolder:
                     )
                     return ""
                 self._left -= len(content) - known
-                path.unlink(missing_ok=True)
-            return str(self._write_file(name, content))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                new = path.with_name(f"{path.name}.new")
+                try:
+                    new.write_bytes(content)
+                    new.replace(path)
+                finally:
+                    new.unlink(missing_ok=True)
+            return str(path)
         except OSError as error:
             self.trouble = self.trouble or str(error)
             return ""

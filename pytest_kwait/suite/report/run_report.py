@@ -137,7 +137,7 @@ def merge_reports(reports: Iterable[RunReport]) -> RunReport:
         for run in report.runs:
             _merge_record(runs, run, _fuller_run)
         for test in report.tests:
-            _merge_record(tests, test, lambda a, b: a)
+            _merge_record(tests, test, lambda a, b: b if a.playback is None else a)
         for wait in report.waits:
             _merge_record(waits, wait, _fuller_wait)
         if len(waits) >= 2 * MAX_WAITS:

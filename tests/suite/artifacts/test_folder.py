@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from pytest_kwait.suite.artifacts.folder import (
     make_folder_name,
     make_portable_name,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def folder(path: Path, **options: int) -> ArtifactFolder:
@@ -146,3 +143,20 @@ def test_a_whole_file_is_replaced_and_takes_its_place(tmp_path: Path) -> None:
     assert folder.write_bytes("a.gz", b"12345678901") == ""
     assert (tmp_path / "f" / "a.gz").read_bytes() == b"abcdefghij"
     assert folder.problems == ["a.gz is left out: its 11 bytes exceed the folder's 10"]
+
+
+def test_a_file_that_cannot_be_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ArtifactFolder(tmp_path / "f", make_redactor(()))
+    first = Path(folder.write_bytes("a.gz", b"first"))
+    write_bytes = Path.write_bytes
+
+    def write_half(path: Path, content: bytes) -> int:
+        write_bytes(path, content[:3])
+        raise OSError("full")
+
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    assert folder.write_bytes("a.gz", b"second") == ""
+    assert (folder.trouble, first.read_bytes()) == ("full", b"first")
+    assert list(first.parent.iterdir()) == [first]

@@ -354,6 +354,15 @@ def test_merged_reports_keep_playbacks() -> None:
     assert list_omissions(found) == []
 
 
+def test_a_merge_has_the_playback_of_either_report() -> None:
+    entries = [JournalEntry(run=run()), JournalEntry(test=check("t", "failed"))]
+    bare = assemble_report(entries)
+    whole = assemble_report([*entries, JournalEntry(played=played("t", 19.0))])
+    for order in ((bare, whole), (whole, bare)):
+        read = [decode_report(encode_report(each), "FILE", "r.json") for each in order]
+        assert [each.playback for each in merge_reports(read).tests] == [Playback(19.0, 0.5)]
+
+
 def test_playbacks_are_bounded_and_failures_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_report, "MAX_PLAYBACKS", 60)
     outcomes = {"a": "passed", "b": "failed", "c": "failed"}
