@@ -37,6 +37,8 @@ _MAX_LINE = 400
 _MAX_RUN_LENGTH = 20
 """Characters of the run in a cluster's name: k3d allows 32 in all."""
 _NAME_PREFIX = "kwait"
+_NEW_NAME = re.compile(rf"{_NAME_PREFIX}-(?:.+-)?[0-9a-f]{{4}}")
+"""The names that runs give to their clusters."""
 """The first part of the name of a cluster that was given none."""
 
 
@@ -585,7 +587,7 @@ def _dead_records(folder: Path, tool: str, name: str | None) -> Iterator[_Record
     """
     for path in sorted(folder.glob(f"{tool}.*")):
         recorded = path.name.partition(".")[2]
-        if recorded != name and not recorded.startswith(f"{_NAME_PREFIX}-"):
+        if recorded != name and not _NEW_NAME.fullmatch(recorded):
             continue
         if (record := _Record.adopt(path)) is not None:
             yield record

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -187,7 +188,7 @@ def _is_isolation_in_header(config: pytest.Config) -> bool:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse invalid cluster settings before any test or worker is started."""
     config = session.config
-    if _names_cluster(config) or _has_cluster_option(config):
+    if _names_cluster(config) or (_has_cluster_option(config) and not _has_own_cluster(config)):
         try:
             run_of(config).source.check()
         except KwaitError as error:
@@ -413,6 +414,15 @@ def _has_cluster_option(config: pytest.Config) -> bool:
     """Return whether there is an option that may not fit the cluster which is used by default."""
     sources = map(run_settings(config).given_source, _NOT_OF_EMBEDDED)
     return any(source is not None and source.startswith("option ") for source in sources)
+
+
+def _has_own_cluster(config: pytest.Config) -> bool:
+    """Return whether no test may use the default cluster: none runs, or a conftest has another."""
+    return config.getoption("collectonly") or any(
+        "kwait_cluster" in vars(each)
+        for each in config.pluginmanager.get_plugins()
+        if isinstance(each, ModuleType) and each.__name__ != "pytest_kwait.plugin.fixtures"
+    )
 
 
 def is_cluster_overridden(item: pytest.Item) -> bool:

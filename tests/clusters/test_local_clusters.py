@@ -323,17 +323,23 @@ def test_logs_that_cannot_be_exported_are_a_problem_to_report(
 
 def test_clusters_of_killed_runs_are_deleted(machine: Machine) -> None:
     machine.state.mkdir()
-    for name in ("kind.kwait-dead", "kind.kwait-gone", "kind.kwait-alive", "k3d.kwait-dead"):
+    for name in (
+        "kind.kwait-dead",
+        "kind.kwait-r1-90e0",
+        "kind.kwait-dev",
+        "kind.kwait-a11e",
+        "k3d.kwait-dead",
+    ):
         (machine.state / name).touch()
-    names = "kwait-dead\nkwait-alive\n"
+    names = "kwait-dead\nkwait-dev\nkwait-a11e\n"
     machine.answer("kind", **{"get clusters": (names, "", 0)})
-    with (machine.state / "kind.kwait-alive").open() as alive:
+    with (machine.state / "kind.kwait-a11e").open() as alive:
         fcntl.flock(alive, fcntl.LOCK_EX)
         machine.start(KIND).stop()
     deleted = [line.split()[3] for line in machine.log("kind") if line.startswith("delete")]
     assert deleted[0] == "kwait-dead"
     assert len(deleted) == 2, "and the run's own"
-    assert sorted(machine.records) == ["k3d.kwait-dead", "kind.kwait-alive"]
+    assert sorted(machine.records) == ["k3d.kwait-dead", "kind.kwait-a11e", "kind.kwait-dev"]
 
 
 def test_a_named_cluster_of_a_killed_run_is_deleted_by_a_run_of_that_name(machine: Machine) -> None:

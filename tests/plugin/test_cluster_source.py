@@ -101,6 +101,20 @@ def test_an_option_of_another_cluster_ends_the_run(
     )
 
 
+@_WORKERS
+def test_an_option_of_another_cluster_is_none_of_a_suite_with_its_own(
+    pytester: pytest.Pytester, workers: list[str]
+) -> None:
+    pytester.makepyfile("def test_it(kwait_cluster): pass")
+    pytester.runpytest("--kwait-load-image=a:1", "--collect-only").assert_outcomes()
+    pytester.makeconftest(
+        "import pytest\n\n@pytest.fixture(scope='session')\n"
+        "def kwait_cluster(request):\n"
+        "    return request.config.getoption('kwait_load_image')\n"
+    )
+    pytester.runpytest("--kwait-load-image=a:1", *workers).assert_outcomes(passed=1)
+
+
 def test_all_settings_of_other_clusters_are_checked_at_the_start() -> None:
     refused = {name for name, users in provider._USED.items() if "embedded" not in users}
     assert set(cluster._NOT_OF_EMBEDDED) == refused
