@@ -500,6 +500,7 @@ class TaintEvictionController:
             changed.setdefault("status", {}).setdefault("conditions", []).append(target)
             self._api.update_status("pods", changed)
         self._api.delete("pods", name, namespace, uid=uid_of(pod))
+        self._marked.pop(key, None)
 
     def _record_event(self, pod: Obj, message: str) -> None:
         self._recorder.event(pod, ("v1", "Pod"), NORMAL, "TaintManagerEviction", message)
