@@ -37,9 +37,9 @@ _MAX_LINE = 400
 _MAX_RUN_LENGTH = 20
 """Characters of the run in a cluster's name: k3d allows 32 in all."""
 _NAME_PREFIX = "kwait"
-_NEW_NAME = re.compile(rf"{_NAME_PREFIX}-(?:.+-)?[0-9a-f]{{4}}")
-"""The names that runs give to their clusters."""
 """The first part of the name of a cluster that was given none."""
+_NEW_NAME = re.compile(rf"{_NAME_PREFIX}-(?:.+-)?[0-9a-f]{{4}}")
+"""The names that runs give to such clusters."""
 
 
 class Commands:

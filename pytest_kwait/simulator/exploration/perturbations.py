@@ -180,7 +180,7 @@ PERTURBATIONS: tuple[Perturbation, ...] = (
         reason="Between the read and the write of a client, controllers, kubelets and other "
         "clients write. Patches and updates without a resourceVersion never wait.",
         source="k8s.io/apiserver pkg/registry/generic/registry/store.go, Update",
-        events="an update or patch with a resourceVersion",
+        events="an update, or a merge or strategic patch, with a resourceVersion",
         chances=_delay((0.2, 0.01, 0.05), (0.3, 0.02, 0.12), (0.6, 0.05, 0.4)),
     ),
     Perturbation(
