@@ -73,7 +73,7 @@ class SecretMask:
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self.is_full = False
-        """Whether values were left out, since there are too many."""
+        """True if values were left out: there are too many."""
         self._max_size = max_size
         self._lock = threading.Lock()
         # Read without the lock, also by signal handlers.

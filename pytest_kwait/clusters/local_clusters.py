@@ -525,7 +525,7 @@ class _Record:
         self._path = path
         self._file = file
         self.is_left = os.fstat(file.fileno()).st_size > 0
-        """Whether it is that of a killed run."""
+        """True if it is that of a killed run."""
 
     @property
     def name(self) -> str:
