@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import subprocess
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -483,14 +483,13 @@ class LocalProvider:
         """
         record = _Record.create(self._state, self._tool.name, name)
         is_left = record.is_left
-        try:
+        with ExitStack() as on_error:
+            # That of a killed run stays for a later one.
+            on_error.callback(record.release if is_left else record.remove)
             exists = name == self._request.cluster_name and name in self._tool.list_names(commands)
             if exists and is_left:
                 self._tool.delete(commands, name)
-        except BaseException:  # on an interrupt too
-            # That of a killed run stays for a later one.
-            (record.release if is_left else record.remove)()
-            raise
+            on_error.pop_all()
         if exists and not is_left:
             record.remove()
             return None
@@ -548,16 +547,13 @@ class _Record:
     @classmethod
     def _locked(cls, path: Path, mode: str, operation: int) -> _Record | None:
         """Return the record once it is locked; None if its run has removed it meanwhile."""
-        file: IO[str] = path.open(mode)
-        try:
+        with ExitStack() as files:
+            file: IO[str] = files.enter_context(path.open(mode))
             fcntl.flock(file, operation)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    files.pop_all()
                     return cls(path, file)
-        except BaseException:  # on an interrupt too
-            file.close()
-            raise
-        file.close()
         return None
 
     @classmethod

@@ -33,8 +33,8 @@ from pytest_kwait.cli import main, report
         (["down", "now"], "kwait: unrecognized arguments: now"),
         *(
             (
-                [*command, option, "~nobody-here/x"],
-                f"kwait {command[0]}: argument {option}: '~nobody-here/x' is not valid: there is "
+                [*command, option, "~absent-user/x"],
+                f"kwait {command[0]}: argument {option}: '~absent-user/x' is not valid: there is "
                 "no such user",
             )
             for command, option in (

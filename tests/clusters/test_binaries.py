@@ -362,9 +362,9 @@ def test_programs_are_looked_for_as_envtest_does(tmp_path: Path) -> None:
 
 def test_programs_in_the_home_of_a_missing_user_are_an_error() -> None:
     with pytest.raises(ClusterError) as caught:
-        find_assets(ClusterRequest(), {"KUBEBUILDER_ASSETS": "~nobody-here/bin"})
+        find_assets(ClusterRequest(), {"KUBEBUILDER_ASSETS": "~absent-user/bin"})
     assert str(caught.value) == (
-        "etcd ~nobody-here/bin/etcd (from env KUBEBUILDER_ASSETS) is not valid: there is no such "
+        "etcd ~absent-user/bin/etcd (from env KUBEBUILDER_ASSETS) is not valid: there is no such "
         "user"
     )
 

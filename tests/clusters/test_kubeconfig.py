@@ -80,12 +80,12 @@ def test_home_is_expanded_and_the_path_absolute(
 
 def test_the_home_of_a_missing_user_is_an_error() -> None:
     with pytest.raises(ClusterError) as caught:
-        read_kubeconfig(Path("~nobody-here/config"), SOURCE)
+        read_kubeconfig(Path("~absent-user/config"), SOURCE)
     problem = "is not valid: there is no such user"
-    assert str(caught.value) == f"kubeconfig ~nobody-here/config (from {SOURCE}) {problem}"
+    assert str(caught.value) == f"kubeconfig ~absent-user/config (from {SOURCE}) {problem}"
     with pytest.raises(ClusterError) as caught:
-        standard_paths({"KUBECONFIG": "a:~nobody-here/b"}, Path("/home"))
-    assert str(caught.value) == f"kubeconfig ~nobody-here/b (from env KUBECONFIG) {problem}"
+        standard_paths({"KUBECONFIG": "a:~absent-user/b"}, Path("/home"))
+    assert str(caught.value) == f"kubeconfig ~absent-user/b (from env KUBECONFIG) {problem}"
 
 
 def test_a_user_without_a_home_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,13 @@ def section(result: pytest.RunResult) -> list[str]:
     return [line for line in lines[start + 1 : start + 1 + end] if line]
 
 
+def junit_properties(pytester: pytest.Pytester) -> dict[str | None, str | None]:
+    """Return the properties of the first test in `junit.xml`."""
+    case = ElementTree.parse(pytester.path / "junit.xml").find(".//testcase")
+    assert case is not None
+    return {each.get("name"): each.get("value") for each in case.iter("property")}
+
+
 @_WORKERS
 def test_a_race_is_found_shrunk_and_reproduced(
     pytester: pytest.Pytester,
@@ -350,9 +357,7 @@ def test_reports_and_artifacts_have_one_failure(
     folders = [each for each in (pytester.path / "art").iterdir() if each.is_dir()]
     assert len(folders) == 1
     assert (folders[0] / "failure.txt").exists()
-    case = ElementTree.parse(pytester.path / "junit.xml").find(".//testcase")
-    assert case is not None
-    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    properties = junit_properties(pytester)
     passed = section(result)[1].partition(": ")[2]
     assert properties["kwait_explored"] == passed
     assert properties["kwait_reproduce"] == command
@@ -511,9 +516,7 @@ def test_a_passed_test_with_much_output_is_reported(
     )
     result = explored("--kwait-explore=2", "-n1", "--junitxml=junit.xml")
     result.assert_outcomes(passed=1, xfailed=1)
-    case = ElementTree.parse(pytester.path / "junit.xml").find(".//testcase")
-    assert case is not None
-    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    properties = junit_properties(pytester)
     assert properties["kwait_explored"] == "2 of 2 passed"
 
 

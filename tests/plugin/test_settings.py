@@ -477,12 +477,12 @@ def test_an_option_of_another_plugin_is_refused_where_settings_are_lost(
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("assets", "~nobody-here/bin"),
-        ("artifacts", "~nobody-here/bin"),
-        ("kubeconfig", "~nobody-here/bin"),
-        ("cluster_config", "~nobody-here/bin"),
-        ("report", "~nobody-here/bin"),
-        ("perturbations", "@~nobody-here/bin"),
+        ("assets", "~absent-user/bin"),
+        ("artifacts", "~absent-user/bin"),
+        ("kubeconfig", "~absent-user/bin"),
+        ("cluster_config", "~absent-user/bin"),
+        ("report", "~absent-user/bin"),
+        ("perturbations", "@~absent-user/bin"),
     ],
 )
 def test_home_of_a_missing_user_is_a_usage_error(
@@ -492,6 +492,6 @@ def test_home_of_a_missing_user_is_a_usage_error(
     result = pytester.runpytest(f"{flag}={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     line = (
-        f"ERROR: {name}='~nobody-here/bin' (from option {flag}) is not valid: there is no such user"
+        f"ERROR: {name}='~absent-user/bin' (from option {flag}) is not valid: there is no such user"
     )
     assert line in result.stderr.str().splitlines()

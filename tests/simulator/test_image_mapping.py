@@ -190,8 +190,8 @@ def test_an_invalid_option_names_its_value_and_source(text: str, message: str) -
         ),
         ({"env": {"A": 1}}, "image a: env A=1 is not valid: use a text without NUL bytes"),
         (
-            {"workdir": "~nobody-here/x"},
-            "image a='~nobody-here/x' is not valid: there is no such user",
+            {"workdir": "~absent-user/x"},
+            "image a='~absent-user/x' is not valid: there is no such user",
         ),
         ({"workdir": 3}, "image a: workdir=3 is not valid: use the path of a folder"),
         (

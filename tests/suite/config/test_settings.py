@@ -226,8 +226,8 @@ def test_valid_values_are_parsed(read: Reader, value: Any, expected: Any) -> Non
         (read_path, "", "x='' (from env KWAIT_X) is not valid: use the path of a file"),
         (
             read_path,
-            "~nobody-here/x",
-            "x='~nobody-here/x' (from env KWAIT_X) is not valid: there is no such user",
+            "~absent-user/x",
+            "x='~absent-user/x' (from env KWAIT_X) is not valid: there is no such user",
         ),
         (read_text, " ", "x=' ' (from env KWAIT_X) is not valid: use a text that is not empty"),
         (
