@@ -44,6 +44,10 @@ __all__ = [
     "sign_certificate",
 ]
 
+# Seconds after the first failed sync.
+# Source: pkg/controller/certificates/certificate_controller.go, `NewCertificateController`.
+_BASE_DELAY = 0.2
+
 _KEY_USAGES = {
     "signing": "digital_signature",
     "digital signature": "digital_signature",
@@ -241,7 +245,9 @@ class CertificateController:
     def __init__(self, api: Cluster, authority: tuple[bytes, bytes]) -> None:
         self._api = api
         self._authority = authority
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "certificate-controller")
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "certificate-controller", base_delay=_BASE_DELAY
+        )
         self._old: Workqueue[str] = Workqueue(api.clock, self._drop, "certificate-cleaner")
         api.subscribe(REQUESTS, self._changed)
 

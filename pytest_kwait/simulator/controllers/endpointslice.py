@@ -57,6 +57,10 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
 MAX_ENDPOINTS_PER_SLICE = 100
+# Seconds between failed syncs. Source: kube-controller-manager, endpointslice_controller.go and
+# endpointslicemirroring_controller.go, `defaultSyncBackOff`, `maxSyncBackOff`.
+_BASE_DELAY = 1.0
+_MIRRORING_MAX_DELAY = 100.0
 """The maximum number of endpoints per slice; upstream, `max-endpoints-per-slice`."""
 
 
@@ -218,7 +222,9 @@ class EndpointSliceController:
         self._api = api
         self._selected = selected
         self._recorder = EventRecorder(api, "endpoint-slice-controller")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "endpoint-slice-controller")
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "endpoint-slice-controller", base_delay=_BASE_DELAY
+        )
         self._slices = SliceIndex(api, _SLICE_CONTROLLER, self._queue)
         self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
@@ -397,7 +403,11 @@ class EndpointSliceMirroringController:
         self._api = api
         self._selected = selected
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "endpoint-slice-mirroring-controller"
+            api.clock,
+            self._sync,
+            "endpoint-slice-mirroring-controller",
+            base_delay=_BASE_DELAY,
+            max_delay=_MIRRORING_MAX_DELAY,
         )
         self._slices = SliceIndex(api, _MIRRORING_CONTROLLER, self._queue)
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))

@@ -43,6 +43,8 @@ DELETION_DELAY = 5.0
 # Seconds after which other writers' finalizers are checked again; ditto,
 # `finalizerEstimateSeconds`.
 _FINALIZER_ESTIMATE = 15.0
+# The longest delay in seconds between failed syncs; ditto, `nsControllerRateLimiter`.
+_MAX_DELAY = 60.0
 # Seconds between the end of the last pod and the deletion of the rest.
 _DELAY_AFTER_PODS = 0.5
 
@@ -198,7 +200,9 @@ class NamespaceController:
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "namespace-controller")
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "namespace-controller", max_delay=_MAX_DELAY
+        )
         self._going: set[str] = set()
         self._stop_following_pods: Callable[[], None] | None = None
         api.subscribe("namespaces", self._changed)

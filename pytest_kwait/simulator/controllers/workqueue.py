@@ -49,9 +49,11 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-def calculate_delay(failures: int) -> float:
-    """Return the delay after a number of failures: doubling from 5 ms to 1,000 s."""
-    return min(BASE_DELAY * 2.0 ** min(failures, 40), MAX_DELAY)
+def calculate_delay(
+    failures: int, base_delay: float = BASE_DELAY, max_delay: float = MAX_DELAY
+) -> float:
+    """Return the delay in seconds after earlier failures: doubling from the base to the maximum."""
+    return min(base_delay * 2.0 ** min(failures, 40), max_delay)
 
 
 class Workqueue(Generic[Key]):
@@ -67,12 +69,23 @@ class Workqueue(Generic[Key]):
         clock: the time; delays are constants of controllers and scale with it.
         handle: does the work for one key.
         name: the name in the log.
+        base_delay: the delay in seconds after the first failure.
+        max_delay: the longest delay in seconds.
     """
 
-    def __init__(self, clock: SimClock, handle: Callable[[Key], None], name: str) -> None:
+    def __init__(
+        self,
+        clock: SimClock,
+        handle: Callable[[Key], None],
+        name: str,
+        *,
+        base_delay: float = BASE_DELAY,
+        max_delay: float = MAX_DELAY,
+    ) -> None:
         self._clock = clock
         self._handle = handle
         self._name = name
+        self._delays = (base_delay, max_delay)
         self._ready: dict[Key, None] = {}
         self._waiting: dict[Key, Timer] = {}
         self._failures: dict[Key, int] = {}
@@ -222,6 +235,6 @@ class Workqueue(Generic[Key]):
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
             _log.debug("%s: %s: %s, try %d", self._name, key, error.message, failures + 1)
-            self.add_after(key, calculate_delay(failures))
+            self.add_after(key, calculate_delay(failures, *self._delays))
         else:
             self._failures.pop(key, None)

@@ -310,10 +310,12 @@ def test_refused_pod_is_retried(cluster: Cluster) -> None:
     spec = _spec("true")
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_JOBS, "j", spec)
-    cluster.run(1)
-    assert cluster.reasons("j")[0] == "FailedCreate"
+    cluster.run(20)
+    # At 0, 1, 3, 7 and 15 s.
+    (refused,) = cluster.events("j")
+    assert refused.startswith("FailedCreate x5: ")
     cluster.api.create("serviceaccounts", {"metadata": {"name": "nobody"}}, NAMESPACE)
-    cluster.run(10)
+    cluster.run(15)
     assert conditions(cluster.get(_JOBS, "j"))["Complete"] == "True CompletionsReached"
 
 

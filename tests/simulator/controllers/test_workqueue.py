@@ -3,18 +3,27 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.controllers.workqueue import Workqueue, calculate_delay
+from pytest_kwait.simulator.controllers.workqueue import (
+    BASE_DELAY,
+    MAX_DELAY,
+    Workqueue,
+    calculate_delay,
+)
 from tests.simulator.manual_clock import ManualClock
 
 
 class Work:
     """A queue and a record of its work with times."""
 
-    def __init__(self, scale: float = 1.0) -> None:
+    def __init__(
+        self, scale: float = 1.0, *, base_delay: float = BASE_DELAY, max_delay: float = MAX_DELAY
+    ) -> None:
         self.clock = ManualClock(scale)
         self.done: list[tuple[float, str]] = []
         self.failures = 0
-        self.queue: Workqueue[str] = Workqueue(self.clock, self._handle, "test")
+        self.queue: Workqueue[str] = Workqueue(
+            self.clock, self._handle, "test", base_delay=base_delay, max_delay=max_delay
+        )
 
     def _handle(self, key: str) -> None:
         self.done.append((round(self.clock.monotonic(), 3), key))
@@ -101,3 +110,11 @@ def test_forgotten_key_is_not_handled() -> None:
 )
 def test_delay_doubles_up_to_a_limit(failures: int, delay: float) -> None:
     assert calculate_delay(failures) == pytest.approx(delay)
+
+
+def test_delays_of_a_controller_with_its_own_limits() -> None:
+    work = Work(base_delay=1, max_delay=3)
+    work.failures = 4
+    work.queue.add("a")
+    work.clock.advance(20)
+    assert [at for at, _ in work.done] == [0, 1, 3, 6, 9]

@@ -62,6 +62,9 @@ __all__ = [
 
 # Seconds for which pod events are batched.
 SYNC_BATCH_PERIOD = 1.0
+# Seconds between failed syncs. Source: ditto, `DefaultJobApiBackOff`, `MaxJobApiBackOff`.
+_BASE_DELAY = 1.0
+_MAX_DELAY = 60.0
 FINALIZER = "batch.kubernetes.io/job-tracking"
 KIND = ("batch/v1", "Job")
 
@@ -746,9 +749,15 @@ class JobController:
         self._pods = pods
         recorder = EventRecorder(api, "job-controller")
         self._context = JobControllerContext(api, recorder, PodControl(api, recorder, *KIND))
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "job-controller")
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "job-controller", base_delay=_BASE_DELAY, max_delay=_MAX_DELAY
+        )
         self._orphans: Workqueue[str] = Workqueue(
-            api.clock, self._release, "job-controller orphans"
+            api.clock,
+            self._release,
+            "job-controller orphans",
+            base_delay=_BASE_DELAY,
+            max_delay=_MAX_DELAY,
         )
         self._by_uid: dict[str, str] = {}
         self._retries: dict[str, BackoffRecord] = {}
