@@ -17,6 +17,22 @@ pytest_plugins = ["pytester"]
 _CI = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 """Where one of these is set, pytest shortens no line or pytest-kwait writes more."""
 
+_SLOW = (
+    "e2e/cleanup/test_killed_runs.py",
+    "e2e/cluster/test_binaries.py",
+    "e2e/cluster/test_documented_examples.py",
+    "e2e/environments/test_run_scope.py",
+    "e2e/evidence/test_audit.py",
+    "e2e/failing_fast/test_terminal_states.py",
+    "e2e/faults/test_other_families.py",
+    "e2e/parallel/test_serial.py",
+    "e2e/parallel/test_shard_jobs.py",
+    "e2e/programs/",
+    "e2e/recording/",
+    "examples/",
+)
+"""A quarter of the tests, which take more than half of the time on a real control plane."""
+
 _COLOURS = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 
 
@@ -29,3 +45,19 @@ def _as_everywhere() -> Iterator[None]:
             patch.delenv(name, raising=False)
         patch.setenv("COLUMNS", "80")
         yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        "slow: takes long on a real control plane; there `.ci/run slow` runs it, `.ci/run real` not",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, before `-m` selects."""
+    for item in items:
+        if item.nodeid.startswith(_SLOW):
+            item.add_marker("slow")
