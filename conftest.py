@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "slow: takes long on a real control plane; there `.ci/run slow` runs it, `.ci/run real` not",
+        "slow: takes long on a real control plane, where `.ci/run slow` runs it",
     )
 
 

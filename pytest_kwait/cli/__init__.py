@@ -64,9 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # nothing is printed if it is closed
             sys.stdout.flush()
         return status
-    except BrokenPipeError:
-        # The reader of the output has ended, as `head` does. What is left is written at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        # Not if the reader of the output has ended, as `head` does.
+        if not isinstance(error, BrokenPipeError):
+            print(f"kwait {arguments.command}: {error}", file=sys.stderr)
+        # What is left of the output is written at the exit.
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KwaitError as error:
         print(f"kwait {arguments.command}: {error}", file=sys.stderr)

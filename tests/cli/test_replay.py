@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,9 +12,6 @@ import pytest
 from pytest_kwait.cli import main
 from pytest_kwait.simulator.recording.files import RawLine
 from tests.simulator.recording.lines import LINES, recording
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _KWAIT = [sys.executable, "-c", "import sys; from pytest_kwait.cli import main; sys.exit(main())"]
 
@@ -135,6 +132,15 @@ def test_a_reader_that_ends_early_is_no_error(file: Path) -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the full device is Linux's")
+def test_an_output_that_cannot_be_written_is_reported(file: Path) -> None:
+    command = [*_KWAIT, "replay", str(file), "--timeline"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    message = b"kwait replay: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
 
 
 def test_a_terminal_may_lack_characters(file: Path) -> None:

@@ -9,6 +9,7 @@ Source: cmd/kube-scheduler.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import aggregate_errors
@@ -17,7 +18,7 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CommandError", "aggregate"]
+__all__ = ["CommandError", "aggregate", "expand_home"]
 
 
 class CommandError(KwaitError):
@@ -27,3 +28,15 @@ class CommandError(KwaitError):
 def aggregate(errors: Iterable[object]) -> CommandError:
     """Combine errors into one."""
     return CommandError(aggregate_errors(errors))
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return the path of a flag with `~` and `~user` at its start expanded.
+
+    Raises:
+        CommandError: there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise CommandError(f"open {path}: no such user") from None

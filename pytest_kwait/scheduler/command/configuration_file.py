@@ -20,7 +20,7 @@ from pytest_kwait.apimachinery.go_values import INT32, INT64, parse_duration, qu
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.apimachinery.validation import FieldError, check_name, invalid_value, required
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.command import CommandError, aggregate
+from pytest_kwait.scheduler.command import CommandError, aggregate, expand_home
 from pytest_kwait.scheduler.command.configuration import (
     API_VERSION,
     JSON_CONTENT,
@@ -480,7 +480,7 @@ def read_configuration(path: Path) -> DecodedConfiguration:
     Source: cmd/kube-scheduler/app/options/configfile.go LoadConfigFromFile.
     """
     try:
-        text = path.expanduser().read_text(encoding="utf-8")
+        text = expand_home(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise CommandError(f"open {path}: it is not text") from None
     except OSError as error:
@@ -497,7 +497,7 @@ def write_configuration(configuration: Configuration, path: Path) -> None:
     Source: cmd/kube-scheduler/app/options/configfile.go LogOrWriteConfig.
     """
     try:
-        path.expanduser().write_text(format_yaml(configuration), encoding="utf-8")
+        expand_home(path).write_text(format_yaml(configuration), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"open {path}: {_lower_field_name(error)}") from None
 

@@ -11,7 +11,6 @@ import socket
 import threading
 import uuid
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,7 +23,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 from pytest_kwait.scheduler.algorithm import Algorithm
-from pytest_kwait.scheduler.command import CommandError
+from pytest_kwait.scheduler.command import CommandError, expand_home
 from pytest_kwait.scheduler.command.delegated_auth import (
     Authenticator,
     Authorizer,
@@ -103,7 +102,7 @@ def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
 
     from pytest_kwait.temp_dir import credentials_folder
 
-    path = Path(kubeconfig).expanduser()
+    path = expand_home(kubeconfig)
     try:
         path.stat()
     except OSError as error:

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.command import CommandError
+from pytest_kwait.scheduler.command import CommandError, expand_home
 from pytest_kwait.scheduler.command.configuration import encode_configuration
 from pytest_kwait.scheduler.command.flags import CIPHER_SUITES, PROGRAM, TLS_VERSIONS
 from pytest_kwait.wait import DeadlineExceeded
@@ -511,7 +511,7 @@ def read_client_authorities(path: str) -> str:
         CommandError: the file is unreadable, or has no certificate.
     """
     try:
-        pem = Path(path).expanduser().read_text(encoding="utf-8")
+        pem = expand_home(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise CommandError(f"unable to load client CA provider: open {path}: {why}") from None
