@@ -86,21 +86,22 @@ def _alone(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.usefixtures("_alone")
-def test_planted_races_are_found_and_reproduced() -> None:
+@pytest.mark.parametrize("race", PLANTED)
+def test_planted_races_are_found_and_reproduced(race: str) -> None:
     """Each race has its verdict with the seed, and the smallest set with its command."""
-    status, said = run(
-        ["-n=2", "--kwait-explore=3", "--kwait-explore-level=harsh", "--kwait-seed=1", *PLANTED]
-    )
+    # How an operator is scheduled decides too, so it may pass in some runs.
+    limits = ("-n=2", "--kwait-explore=20", "-x")
+    status, said = run([*limits, "--kwait-explore-level=harsh", "--kwait-seed=1", race])
     verdict = said[said.index(" kwait: explored ") :]
-    outcomes = {test: int(runs) - int(passed) for test, passed, runs in OUTCOME.findall(verdict)}
-    commands = re.findall(r"^ +(pytest .+)$", verdict, re.MULTILINE)
 
     assert status == 1, said
-    assert "seed 1, level harsh: 6 runs in " in verdict
-    assert [test for test in PLANTED if not outcomes[test]] == [], verdict
+    assert re.search(r"^seed 1, level harsh: \d+ runs in \S+, [12] failed, ", verdict, re.MULTILINE)
+    assert [test for test, passed, runs in OUTCOME.findall(verdict) if passed != runs] == [race]
+    commands = re.findall(r"^ +(pytest .+)$", verdict, re.MULTILINE)
+    assert commands
     assert all("--kwait-explore 1 --kwait-seed " in command for command in commands)
-    found = next(command for command in commands if "test_same_name_again" in command)
-    assert reproduces(found), found
+    if "test_same_name_again" in race:
+        assert reproduces(commands[0]), commands[0]
 
 
 @pytest.mark.usefixtures("_alone")
