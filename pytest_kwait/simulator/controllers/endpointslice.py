@@ -57,11 +57,12 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
 MAX_ENDPOINTS_PER_SLICE = 100
+"""The maximum number of endpoints per slice; upstream, `max-endpoints-per-slice`."""
+
 # Seconds between failed syncs. Source: kube-controller-manager, endpointslice_controller.go and
 # endpointslicemirroring_controller.go, `defaultSyncBackOff`, `maxSyncBackOff`.
 _BASE_DELAY = 1.0
 _MIRRORING_MAX_DELAY = 100.0
-"""The maximum number of endpoints per slice; upstream, `max-endpoints-per-slice`."""
 
 
 @dataclass(slots=True)

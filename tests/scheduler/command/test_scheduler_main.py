@@ -109,8 +109,8 @@ def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         (["--bogus"], "unknown flag: --bogus"),
         (["--feature-gates=Bogus=true"], "unrecognized feature gate: Bogus"),
         (["--config=/nowhere/x"], "open /nowhere/x: no such file or directory"),
-        (["--config=~nobody-here/x"], "open ~nobody-here/x: no such user"),
-        (["--kubeconfig=~nobody-here/x"], "open ~nobody-here/x: no such user"),
+        (["--config=~missing-user/x"], "open ~missing-user/x: no such user"),
+        (["--kubeconfig=~missing-user/x"], "open ~missing-user/x: no such user"),
         (["--kubeconfig=/nowhere/x"], "stat /nowhere/x: no such file or directory"),
         (["--master=unix:///x"], "host must be a URL or a host:port pair: 'unix:///x'"),
         (
